@@ -1,0 +1,98 @@
+// swift-tools-version:6.2
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
+    .enableUpcomingFeature("ExistentialAny"),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
+    .enableUpcomingFeature("MemberImportVisibility"),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+let ahc = Target.Dependency.product(name: "AsyncHTTPClient", package: "async-http-client")
+let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
+let asyncAlgorithms = Target.Dependency.product(name: "AsyncAlgorithms", package: "swift-async-algorithms")
+let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
+let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras = Target.Dependency.product(name: "CryptoExtras", package: "swift-crypto")
+let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
+let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
+let jwtKit = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+let metrics = Target.Dependency.product(name: "Metrics", package: "swift-metrics")
+let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
+let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
+let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
+let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
+let serviceLifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let tomlKit = Target.Dependency.product(name: "TOMLKit", package: "TOMLKit")
+
+let package = Package(
+    name: "siwatch",
+    platforms: [.macOS(.v15)],
+    products: [
+        .executable(name: "siwatch", targets: ["siwatch"]),
+        .executable(name: "apple-simulator", targets: ["apple-simulator"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
+        .package(url: "https://github.com/apple/swift-async-algorithms", from: "1.1.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.1.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.7.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.90.0"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.30.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.8.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.16.0"),
+        .package(url: "https://github.com/LebJe/TOMLKit", from: "0.6.0"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.30.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.8.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.2.0"),
+    ],
+    targets: [
+        // What is true. No I/O.
+        .target(name: "CredentialCore", swiftSettings: strict),
+        // Tokens at rest.
+        .target(name: "CredentialSealing", dependencies: ["CredentialCore", crypto], swiftSettings: strict),
+        // How Apple speaks.
+        .target(
+            name: "AppleIdentity",
+            dependencies: ["CredentialCore", ahc, jwtKit, crypto, cryptoExtras, nioCore, nioHTTP1, nioSSL],
+            swiftSettings: strict
+        ),
+        // One file on disk.
+        .target(name: "SQLiteStore", dependencies: ["CredentialCore", grdb], swiftSettings: strict),
+        // When things happen.
+        .target(
+            name: "CredentialMonitor",
+            dependencies: ["CredentialCore", asyncAlgorithms, serviceLifecycle, logging, metrics],
+            swiftSettings: strict
+        ),
+        // A swift-metrics backend that speaks Prometheus.
+        .target(name: "PrometheusMetrics", dependencies: [coreMetrics], swiftSettings: strict),
+        // The composition root.
+        .executableTarget(
+            name: "siwatch",
+            dependencies: [
+                "CredentialCore", "CredentialSealing", "AppleIdentity", "SQLiteStore", "CredentialMonitor",
+                "PrometheusMetrics", ahc, argumentParser, hummingbird, logging, metrics, serviceLifecycle, tomlKit,
+            ],
+            swiftSettings: strict
+        ),
+        // Apple on loopback.
+        .target(
+            name: "AppleSimulation",
+            dependencies: [crypto, cryptoExtras, hummingbird, jwtKit, logging, nioCore],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "apple-simulator",
+            dependencies: ["AppleSimulation", argumentParser, logging],
+            swiftSettings: strict
+        ),
+    ]
+)

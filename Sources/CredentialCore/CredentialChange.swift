@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What the world is told when a credential's published row changes.
+package enum CredentialChange: Sendable, Equatable {
+    case state(from: CredentialState?, to: CredentialState, reason: StateReason, occurredAt: Timestamp)
+    case email(EmailAddress?, forwarding: Forwarding.Status?, occurredAt: Timestamp)
+}
+
+/// What a fact came from.
+package enum ChangeSource: String, Sendable {
+    case notification, refresh, grant, revocation
+}
+
+/// What `credential_state` shows of one credential.
+package struct PublishedCredential: Sendable, Equatable {
+    package var standing: CredentialStanding
+    package var address: EmailAddress?
+    package var forwarding: Forwarding.Status?
+
+    package init(_ credential: Credential, under user: AppUser) {
+        standing = credential.standing(under: user)
+        address = user.shownAddress
+        forwarding = user.shownForwarding
+    }
+
+    /// What to announce now that this row replaces `old`, one entry per change of (state, reason) and of the e-mail.
+    ///
+    /// A credential nobody has granted announces nothing: nothing is known of it.
+    package func changes(since old: PublishedCredential?, at time: Timestamp) -> [CredentialChange] {
+        var changes: [CredentialChange] = []
+        let known = old.flatMap { $0.standing.reason == .neverGranted ? nil : $0.standing }
+        if standing.reason != .neverGranted, known?.state != standing.state || known?.reason != standing.reason {
+            changes.append(
+                .state(from: known?.state, to: standing.state, reason: standing.reason, occurredAt: standing.since ?? time)
+            )
+        }
+        if old?.address != address || old?.forwarding != forwarding {
+            changes.append(.email(address, forwarding: forwarding, occurredAt: time))
+        }
+        return changes
+    }
+}

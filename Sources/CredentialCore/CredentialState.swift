@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Apple's case names for what a device would be told; docs/schema.md lists them.
+package enum CredentialState: String, Sendable, CaseIterable {
+    case authorized
+    case revoked
+    case notFound
+}
+
+/// Why a credential is in its state.
+package enum StateReason: String, Sendable, CaseIterable {
+    case granted
+    case tokenRejected = "token_rejected"
+    case consentRevoked = "consent_revoked"
+    case accountDeleted = "account_deleted"
+    case revokedByApp = "revoked_by_app"
+    case neverGranted = "never_granted"
+}
+
+/// A state, its reason, and when that became true at Apple.
+package struct CredentialStanding: Sendable, Equatable {
+    package var state: CredentialState
+    package var reason: StateReason
+    package var since: Timestamp?
+
+    package init(_ state: CredentialState, _ reason: StateReason, since: Timestamp?) {
+        self.state = state
+        self.reason = reason
+        self.since = since
+    }
+}
+
+extension Credential {
+    /// The first rule that holds. Equality favours the grant, save that a proved revocation at the time of the grant wins:
+    /// the request named that sign-in.
+    package func standing(under user: AppUser) -> CredentialStanding {
+        if isGreater(user.deletedAt, than: grantedAt) {
+            return CredentialStanding(.notFound, .accountDeleted, since: user.deletedAt)
+        }
+        if let revokedAt, !isGreater(grantedAt, than: revokedAt) {
+            return CredentialStanding(.revoked, .revokedByApp, since: revokedAt)
+        }
+        if isGreater(user.consentRevokedAt, than: grantedAt) {
+            return CredentialStanding(.revoked, .consentRevoked, since: user.consentRevokedAt)
+        }
+        guard let grantedAt else {
+            return CredentialStanding(.notFound, .neverGranted, since: nil)
+        }
+        if isTokenRejected, isGreater(rejectedAt, than: grantedAt) {
+            return CredentialStanding(.revoked, .tokenRejected, since: rejectedAt)
+        }
+        return CredentialStanding(.authorized, .granted, since: grantedAt)
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What can become known about a user. State is a function of the set of facts, whatever their order.
+package enum Fact: Sendable, Equatable {
+    case grant(Grant)
+    case event(Event)
+    case answer(RefreshAnswer)
+    case revocation(Revocation)
+}
+
+/// A sign-in, as the app's backend reported it.
+package struct Grant: Sendable, Equatable {
+    /// When the sign-in became true: best the id_token's `iat`, which is Apple's clock.
+    package var grantedAt: Timestamp
+    /// The refresh token that came with it; absent where the backend verified the sign-in itself.
+    package var token: RefreshToken?
+    package var address: EmailAddress?
+
+    package init(grantedAt: Timestamp, token: RefreshToken? = nil, address: EmailAddress? = nil) {
+        self.grantedAt = grantedAt
+        self.token = token
+        self.address = address
+    }
+}
+
+/// What a verified server-to-server notification says.
+package struct Event: Sendable, Equatable {
+    package enum Kind: Sendable, Equatable {
+        case consentRevoked
+        case accountDeleted
+        case emailEnabled(EmailAddress?)
+        case emailDisabled(EmailAddress?)
+        /// A type that Apple has not documented. It is logged and changes nothing.
+        case unknown
+    }
+
+    package var kind: Kind
+    /// Apple's `event_time`.
+    package var occurredAt: Timestamp
+
+    package init(_ kind: Kind, at occurredAt: Timestamp) {
+        self.kind = kind
+        self.occurredAt = occurredAt
+    }
+}
+
+/// Apple's answer to a refresh, for the token under which it was asked.
+package struct RefreshAnswer: Sendable, Equatable {
+    package enum Verdict: Sendable, Equatable {
+        case valid
+        /// An *admitted* `invalid_grant`. A held one is no fact.
+        case rejected
+    }
+
+    package var verdict: Verdict
+    package var token: RefreshToken.Key
+    /// When the request was sent: the answer says nothing of what happened after.
+    package var requestedAt: Timestamp
+
+    package init(_ verdict: Verdict, token: RefreshToken.Key, requestedAt: Timestamp) {
+        self.verdict = verdict
+        self.token = token
+        self.requestedAt = requestedAt
+    }
+}
+
+/// A proved revocation of a client's token, asked for by the app.
+package struct Revocation: Sendable, Equatable {
+    package var requestedAt: Timestamp
+
+    package init(requestedAt: Timestamp) {
+        self.requestedAt = requestedAt
+    }
+}
+
+/// A refresh token at rest, and the key by which two are told apart.
+package struct RefreshToken: Sendable, Equatable {
+    package struct Key: Sendable, Hashable, Comparable {
+        package var grantedAt: Timestamp
+        /// HMAC-SHA-256 of the token: equal for equal tokens, whatever key seals them.
+        package var fingerprint: [UInt8]
+
+        package init(grantedAt: Timestamp, fingerprint: [UInt8]) {
+            self.grantedAt = grantedAt
+            self.fingerprint = fingerprint
+        }
+
+        package static func < (left: Key, right: Key) -> Bool {
+            left.grantedAt != right.grantedAt
+                ? left.grantedAt < right.grantedAt
+                : left.fingerprint.lexicographicallyPrecedes(right.fingerprint)
+        }
+    }
+
+    package var key: Key
+    /// The sealed bytes; absent once erased.
+    package var sealed: SealedToken?
+
+    package init(key: Key, sealed: SealedToken?) {
+        self.key = key
+        self.sealed = sealed
+    }
+}
+
+/// A refresh token as ciphertext. What is inside is known to the module that seals.
+package struct SealedToken: Sendable, Hashable {
+    package var bytes: [UInt8]
+
+    package init(bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+}
+
+/// An e-mail address, real or relayed.
+package struct EmailAddress: Sendable, Hashable {
+    package var text: String
+    package var isPrivate: Bool?
+
+    package init(_ text: String, isPrivate: Bool? = nil) {
+        self.text = text
+        self.isPrivate = isPrivate
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Turns the bytes of a notification into an event that Apple signed.
+package protocol NotificationVerifier: Sendable {
+    /// - Throws: why the bytes are not such an event, or `keyNotYetKnown` where that cannot be told yet.
+    func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification
+}
+
+/// An event with Apple's signature checked, and where it belongs.
+package struct VerifiedNotification: Sendable, Equatable {
+    /// The configured client that `aud` names.
+    package var clientID: String
+    package var userID: String
+    package var tokenID: String
+    /// The type as it stands on the wire.
+    package var type: String
+    package var event: Event
+
+    package init(clientID: String, userID: String, tokenID: String, type: String, event: Event) {
+        self.clientID = clientID
+        self.userID = userID
+        self.tokenID = tokenID
+        self.type = type
+        self.event = event
+    }
+}
+
+package enum VerificationError: Error, Sendable, Equatable {
+    /// It will never verify.
+    case rejected(RejectionReason, detail: String)
+    /// Its key is not known yet; worth asking again then.
+    case keyNotYetKnown(retryAt: Timestamp)
+}
+
+/// Why a notification is in quarantine. The contract lists them all.
+package enum RejectionReason: String, Sendable, CaseIterable {
+    case malformed
+    case notAnEvent = "not_an_event"
+    case wrongAlgorithm = "wrong_algorithm"
+    case forbiddenHeader = "forbidden_header"
+    case unknownKey = "unknown_key"
+    case badSignature = "bad_signature"
+    case malformedClaim = "malformed_claim"
+    case missingClaim = "missing_claim"
+    case wrongIssuer = "wrong_issuer"
+    case wrongAudience = "wrong_audience"
+    case expired
+    case issuedInFuture = "issued_in_future"
+    case poison
+
+    /// Whether anybody could have sent it: nothing proves that Apple did, so an open endpoint may be flooded with it.
+    package var isUnsigned: Bool {
+        switch self {
+        case .malformed, .wrongAlgorithm, .forbiddenHeader, .unknownKey, .badSignature: true
+        case .notAnEvent, .malformedClaim, .missingClaim, .wrongIssuer, .wrongAudience, .expired, .issuedInFuture, .poison: false
+        }
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// The mark a claim leaves on a row. A settlement must match it, so that a holder whose lease has run out cannot write.
+package struct Claim: Sendable, Hashable {
+    /// The process that claimed, by a random name of its own.
+    package var owner: String
+    /// Claims of this row without a settlement, this one included.
+    package var attempts: Int
+
+    package init(owner: String, attempts: Int) {
+        self.owner = owner
+        self.attempts = attempts
+    }
+
+    /// A row with this many unsettled attempts before the claim is suspected of killing the process, and claimed alone.
+    package static let suspectAttempts = 2
+    /// A row with this many unsettled attempts before the claim is put away unread.
+    package static let poisonAttempts = 5
+
+    package var isPoison: Bool { attempts > Self.poisonAttempts }
+}
+
+/// One user at one client.
+package struct CredentialID: Sendable, Hashable {
+    package var clientID: String
+    package var userID: String
+
+    package init(clientID: String, userID: String) {
+        self.clientID = clientID
+        self.userID = userID
+    }
+}
+
+/// A row of `notification_queue` as claimed. The payload stays bytes until it is verified.
+package struct ClaimedNotification: Sendable {
+    package var id: Int64
+    package var claim: Claim
+    package var payload: [UInt8]
+    package var receivedAt: Timestamp
+
+    package init(id: Int64, claim: Claim, payload: [UInt8], receivedAt: Timestamp) {
+        self.id = id
+        self.claim = claim
+        self.payload = payload
+        self.receivedAt = receivedAt
+    }
+}
+
+/// A row of `grant_queue` as claimed.
+package struct ClaimedGrant: Sendable {
+    package var id: Int64
+    package var claim: Claim
+    package var grantedAt: Timestamp
+    /// What the backend wrote; nil where it is not UTF-8 or too long to be meant.
+    package var content: Content?
+
+    package struct Content: Sendable {
+        package var credential: CredentialID
+        package var refreshToken: Secret?
+        package var address: EmailAddress?
+
+        package init(credential: CredentialID, refreshToken: Secret?, address: EmailAddress?) {
+            self.credential = credential
+            self.refreshToken = refreshToken
+            self.address = address
+        }
+    }
+
+    package init(id: Int64, claim: Claim, grantedAt: Timestamp, content: Content?) {
+        self.id = id
+        self.claim = claim
+        self.grantedAt = grantedAt
+        self.content = content
+    }
+}
+
+/// A credential whose check is due, as claimed.
+package struct DueCredential: Sendable {
+    package var id: CredentialID
+    package var claim: Claim
+    package var token: RefreshToken.Key
+    package var sealed: SealedToken
+    /// Checks in a row that brought no answer.
+    package var failures: Int
+
+    package init(id: CredentialID, claim: Claim, token: RefreshToken.Key, sealed: SealedToken, failures: Int) {
+        self.id = id
+        self.claim = claim
+        self.token = token
+        self.sealed = sealed
+        self.failures = failures
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Apple's published keys, remembered across restarts and outages.
+package protocol SigningKeyStore: Sendable {
+    func signingKeys() async throws -> [SigningKeyRecord]
+
+    /// Keeps what a fetch brought. Notifications that waited for one of the new keys become due, the quarantined ones too.
+    func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws
+}
+
+package struct SigningKeyRecord: Sendable, Hashable {
+    package var keyID: String
+    /// The key as published: one JSON Web Key.
+    package var jwk: String
+    package var firstSeenAt: Timestamp
+    package var lastSeenAt: Timestamp
+
+    package init(keyID: String, jwk: String, firstSeenAt: Timestamp, lastSeenAt: Timestamp) {
+        self.keyID = keyID
+        self.jwk = jwk
+        self.firstSeenAt = firstSeenAt
+        self.lastSeenAt = lastSeenAt
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// A moment as whole milliseconds since 1970-01-01T00:00:00Z, as the tables hold it.
+///
+/// Facts are ordered by exact comparison and ties have a meaning, so a moment is an integer and never a `Double`.
+package struct Timestamp: Hashable, Sendable {
+    package var milliseconds: Int64
+
+    package init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+
+    package init(seconds: Int64) {
+        self.milliseconds = seconds.multipliedReportingOverflow(by: 1000).partialValue
+    }
+
+    /// The moments that a table accepts: 2019, when Sign in with Apple began, to 2100.
+    /// Seconds or microseconds in place of milliseconds fall outside.
+    package static let legal = Timestamp(milliseconds: 1_546_300_800_000)...Timestamp(milliseconds: 4_102_444_800_000)
+}
+
+extension Timestamp: Comparable {
+    package static func < (left: Timestamp, right: Timestamp) -> Bool {
+        left.milliseconds < right.milliseconds
+    }
+}
+
+extension Timestamp: InstantProtocol {
+    package typealias Duration = Swift.Duration
+
+    package func advanced(by duration: Duration) -> Timestamp {
+        let (sum, overflow) = milliseconds.addingReportingOverflow(duration.milliseconds)
+        return Timestamp(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
+    }
+
+    package func duration(to other: Timestamp) -> Duration {
+        .milliseconds(other.milliseconds.subtractingReportingOverflow(milliseconds).partialValue)
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds, rounded towards zero; the ends of the range where it does not fit.
+    package var milliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+        guard !overflow else { return seconds < 0 ? .min : .max }
+        let (sum, carried) = scaled.addingReportingOverflow(attoseconds / 1_000_000_000_000_000)
+        return carried ? (seconds < 0 ? .min : .max) : sum
+    }
+
+    /// Seconds as a floating-point number, the base unit of metrics.
+    package var inSeconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) / 1e18
+    }
+}
+
+/// The greater of two moments, where an absent one is less than any.
+package func latest(_ left: Timestamp?, _ right: Timestamp?) -> Timestamp? {
+    guard let left else { return right }
+    guard let right else { return left }
+    return max(left, right)
+}
+
+/// Whether a register stands strictly above another: an absent one on the left never does, an absent one on the right always gives way.
+package func isGreater(_ left: Timestamp?, than right: Timestamp?) -> Bool {
+    guard let left else { return false }
+    guard let right else { return true }
+    return left > right
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// A clock whose instants are timestamps, so that sleeping, due times and tests share one notion of time.
+///
+/// It follows the machine's wall clock and so may step. Nobody sleeps on it for longer than a poll interval.
+package struct WallClock: Clock {
+    package typealias Instant = Timestamp
+
+    private let read: @Sendable () -> Timestamp
+    private let wait: @Sendable (Timestamp, Duration?) async throws -> Void
+
+    package init(
+        now: @escaping @Sendable () -> Timestamp,
+        sleep: @escaping @Sendable (_ deadline: Timestamp, _ tolerance: Duration?) async throws -> Void
+    ) {
+        self.read = now
+        self.wait = sleep
+    }
+
+    package var now: Timestamp { read() }
+    package var minimumResolution: Duration { .milliseconds(1) }
+
+    package func sleep(until deadline: Timestamp, tolerance: Duration?) async throws {
+        try await wait(deadline, tolerance)
+    }
+}
