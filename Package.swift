@@ -20,6 +20,7 @@ let coreMetrics = Target.Dependency.product(name: "CoreMetrics", package: "swift
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras = Target.Dependency.product(name: "CryptoExtras", package: "swift-crypto")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
+let grdbSQLite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
 let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
 let jwtKit = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -65,7 +66,7 @@ let package = Package(
             swiftSettings: strict
         ),
         // One file on disk.
-        .target(name: "SQLiteStore", dependencies: ["CredentialCore", grdb], swiftSettings: strict),
+        .target(name: "SQLiteStore", dependencies: ["CredentialCore", grdb, grdbSQLite], swiftSettings: strict),
         // When things happen.
         .target(
             name: "CredentialMonitor",

@@ -21,6 +21,17 @@ package protocol WorkStore: Sendable {
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch
 }
 
+/// Keeps a store in shape: old evidence goes, erased tokens leave its files.
+package protocol StoreMaintenance: Sendable {
+    func maintain(at now: Timestamp) async throws
+}
+
+/// Tells that somebody committed, in whatever process.
+package protocol CommitCounter: Sendable {
+    /// A number that is another one after every commit. A hint and never a proof.
+    func commitCount() async throws -> Int
+}
+
 /// What the store needs to know to settle.
 package struct SettlementRules: Sendable {
     package var policy: RefreshPolicy

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import Foundation
+internal import GRDB
+internal import GRDBSQLite
+internal import Synchronization
+
+/// Moves committed pages from the log into the file, so that nobody else has to.
+///
+/// SQLite before 3.51.3 can lose committed pages when a commit restarts the log between two checkpoints. So a checkpoint runs on a
+/// second connection while our writer holds the write lock: nobody can restart the log meanwhile.
+final class Checkpointer: Sendable {
+    /// Well below the 1,000 pages at which a backend's own connection would start one.
+    static let threshold = 500
+
+    private let pool: DatabasePool
+    private let connection: DatabaseQueue
+    /// Pages in the log after the last commit of our writer.
+    private let logPages: LogPages
+
+    /// Whether the log holds a token that has been erased since.
+    private let holdsErasedToken = Atomic<Bool>(false)
+
+    private final class LogPages: Sendable {
+        let count = Atomic<Int>(0)
+    }
+
+    init(path: String, pool: DatabasePool) throws {
+        self.pool = pool
+        var configuration = GRDB.Configuration()
+        configuration.busyMode = .timeout(5)
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY")
+        }
+        connection = try DatabaseQueue(path: path, configuration: configuration)
+        let logPages = LogPages()
+        self.logPages = logPages
+        // The hook is the only way to learn the log's length without a checkpoint. It lives as long as the pool, which we keep.
+        pool.writeWithoutTransaction { db in
+            _ = sqlite3_wal_hook(
+                db.sqliteConnection,
+                { context, _, _, pages in
+                    let logPages = Unmanaged<LogPages>.fromOpaque(context!).takeUnretainedValue()
+                    logPages.count.store(Int(pages), ordering: .relaxed)
+                    return SQLITE_OK
+                },
+                Unmanaged.passUnretained(logPages).toOpaque()
+            )
+        }
+    }
+
+    /// Checkpoints where the log has grown long. Called by the writer between two commits.
+    func checkpointIfNeeded() throws {
+        if logPages.count.load(ordering: .relaxed) >= Self.threshold { try checkpoint() }
+    }
+
+    func checkpoint() throws {
+        try pool.writeWithoutTransaction { db in
+            try db.inTransaction(.immediate) {
+                try connection.inDatabase { other in
+                    _ = try Row.fetchOne(other, sql: "PRAGMA wal_checkpoint(PASSIVE)")
+                }
+                return .rollback
+            }
+        }
+        logPages.count.store(0, ordering: .relaxed)
+    }
+
+    func mustTruncate() {
+        holdsErasedToken.store(true, ordering: .relaxed)
+    }
+
+    /// Empties the log if it holds what was erased.
+    func truncateAfterErasure() throws {
+        guard holdsErasedToken.exchange(false, ordering: .relaxed) else { return }
+        if try !truncateLog() { mustTruncate() }
+    }
+
+    /// Empties the log, so that nothing erased stays readable in it. Takes the write lock itself; a reader in the way means later.
+    @discardableResult
+    func truncateLog() throws -> Bool {
+        let busy = try pool.writeWithoutTransaction { db in
+            try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")?[0] as Int? ?? 1
+        }
+        if busy == 0 { logPages.count.store(0, ordering: .relaxed) }
+        return busy == 0
+    }
+
+    func close() throws {
+        try connection.close()
+    }
+}

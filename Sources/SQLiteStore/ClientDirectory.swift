@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import GRDB
+
+/// The clients of an app group, as configured.
+package struct AppClients: Sendable, Equatable {
+    package var name: String
+    package var clientIDs: [String]
+
+    package init(name: String, clientIDs: [String]) {
+        self.name = name
+        self.clientIDs = clientIDs
+    }
+}
+
+/// Which client belongs to which app, by the small numbers that the tables hold in their place.
+struct ClientDirectory: Sendable {
+    struct Client: Sendable {
+        var id: Int64
+        var clientID: String
+        var app: App
+    }
+
+    struct App: Sendable, Hashable {
+        var id: Int64
+        var name: String
+    }
+
+    private(set) var apps: [String: App] = [:]
+    private(set) var clients: [String: Client] = [:]
+    private(set) var clientsByID: [Int64: Client] = [:]
+
+    init() {}
+
+    init(_ db: Database) throws {
+        var appsByID: [Int64: App] = [:]
+        for row in try Row.fetchAll(db, sql: "SELECT id, name FROM app") {
+            let app = App(id: row[0], name: row[1])
+            appsByID[app.id] = app
+            apps[app.name] = app
+        }
+        for row in try Row.fetchAll(db, sql: "SELECT id, client_id, app FROM client") {
+            guard let app = appsByID[row[2]] else { continue }
+            let client = Client(id: row[0], clientID: row[1], app: app)
+            clients[client.clientID] = client
+            clientsByID[client.id] = client
+        }
+    }
+
+    /// Takes configured apps in.
+    ///
+    /// - Throws: `StoreOpenError` where a client stands under another app in the database: its users' history would change hands.
+    mutating func register(_ configured: [AppClients], in db: Database) throws {
+        for app in configured {
+            for clientID in app.clientIDs {
+                if let known = clients[clientID]?.app.name, known != app.name {
+                    throw StoreOpenError(
+                        """
+                        the client \(clientID) belongs to the app "\(known)" in the database and to "\(app.name)" in the configuration; \
+                        if the app was renamed, run: siwatch app rename \(known) \(app.name)
+                        """
+                    )
+                }
+            }
+            try db.execute(sql: "INSERT INTO app (name) VALUES (?) ON CONFLICT DO NOTHING", arguments: [app.name])
+            for clientID in app.clientIDs {
+                try db.execute(
+                    sql: "INSERT INTO client (client_id, app) SELECT ?, id FROM app WHERE name = ? ON CONFLICT DO NOTHING",
+                    arguments: [clientID, app.name]
+                )
+                try db.execute(sql: "DELETE FROM unknown_client WHERE client_id = ?", arguments: [clientID])
+            }
+        }
+        self = try ClientDirectory(db)
+    }
+}

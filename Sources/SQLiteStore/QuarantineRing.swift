@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import GRDB
+
+/// The quarantine: whatever Apple may have signed stays; what anybody could have sent is a ring, because the endpoint is open to all.
+struct QuarantineRing {
+    static let longestRing = 10_000
+    static let largestRing = 64 << 20
+
+    let db: Database
+    private var rows = 0
+    private var bytes = 0
+
+    fileprivate static let rowsCounter = "quarantine_unsigned_rows"
+    fileprivate static let bytesCounter = "quarantine_unsigned_bytes"
+
+    init(db: Database) {
+        self.db = db
+    }
+
+    mutating func add(notification id: Int64, payloadSize: Int, reason: RejectionReason, detail: String, at now: Timestamp) throws {
+        try db.execute(
+            cached: """
+                INSERT INTO notification_quarantine (payload, received_at, rejected_at, reason, detail)
+                SELECT payload, received_at, ?, ?, ? FROM notification_queue WHERE id = ?
+                """,
+            [now.milliseconds, reason.rawValue, detail, id]
+        )
+        if reason.isUnsigned {
+            rows += 1
+            bytes += payloadSize
+        }
+    }
+
+    /// Makes room for what was added.
+    ///
+    /// - Returns: how many rows were evicted, oldest first.
+    func save() throws -> Int {
+        guard rows > 0 else { return 0 }
+        var (total, size) = (try count(Self.rowsCounter) + rows, try count(Self.bytesCounter) + bytes)
+        var evicted = 0
+        while total > Self.longestRing || size > Self.largestRing {
+            guard
+                let length = try Int.fetchOne(
+                    db.cachedStatement(
+                        sql: """
+                            DELETE FROM notification_quarantine
+                             WHERE id = (SELECT id FROM notification_quarantine WHERE \(Schema.unsigned) ORDER BY id LIMIT 1)
+                            RETURNING length(CAST(payload AS BLOB))
+                            """
+                    )
+                )
+            else { break }
+            total -= 1
+            size -= length
+            evicted += 1
+        }
+        try set(Self.rowsCounter, to: total)
+        try set(Self.bytesCounter, to: size)
+        if evicted > 0 { try db.add(evicted, to: "quarantine_evicted") }
+        return evicted
+    }
+
+    /// Takes rows that wait for one of these keys back into the queue.
+    static func release(unknownKey keyID: String, in db: Database) throws {
+        let (count, size) =
+            try Row.fetchOne(
+                db,
+                sql: """
+                    SELECT COUNT(*), COALESCE(SUM(length(CAST(payload AS BLOB))), 0) FROM notification_quarantine
+                     WHERE reason = 'unknown_key' AND detail = ?
+                    """,
+                arguments: [keyID]
+            ).map { ($0[0] as Int, $0[1] as Int) } ?? (0, 0)
+        guard count > 0 else { return }
+        try db.execute(
+            sql: """
+                INSERT INTO notification_queue (payload, received_at)
+                SELECT payload, received_at FROM notification_quarantine WHERE reason = 'unknown_key' AND detail = ? ORDER BY id
+                """,
+            arguments: [keyID]
+        )
+        try db.execute(
+            sql: "DELETE FROM notification_quarantine WHERE reason = 'unknown_key' AND detail = ?",
+            arguments: [keyID]
+        )
+        try db.add(-count, to: rowsCounter)
+        try db.add(-size, to: bytesCounter)
+    }
+
+    private func count(_ counter: String) throws -> Int {
+        try Int.fetchOne(db.cachedStatement(sql: "SELECT value FROM counter WHERE name = ?"), arguments: [counter]) ?? 0
+    }
+
+    private func set(_ counter: String, to value: Int) throws {
+        try db.execute(
+            cached: "INSERT INTO counter (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            [counter, value]
+        )
+    }
+}
+
+extension QuarantineRing {
+    /// Deletes up to `limit` of the oldest rows that are older than `cutoff`.
+    static func prune(upTo limit: Int, olderThan cutoff: Timestamp, in db: Database) throws -> Int {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    DELETE FROM notification_quarantine
+                     WHERE id IN (SELECT id FROM notification_quarantine ORDER BY id LIMIT \(limit)) AND rejected_at < ?
+                    RETURNING \(Schema.unsigned), length(CAST(payload AS BLOB))
+                    """
+            ),
+            arguments: [cutoff.milliseconds]
+        )
+        let unsigned = rows.filter { $0[0] }
+        try db.add(-unsigned.count, to: rowsCounter)
+        try db.add(-unsigned.reduce(0) { $0 + ($1[1] as Int) }, to: bytesCounter)
+        return rows.count
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import GRDB
+internal import Synchronization
+
+extension SQLiteStore: WorkStore {
+    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
+        let directory = self.directory.withLock { $0 }
+        let (batch, erasedToken) = try await write { db in
+            var transaction = SettlementTransaction(db: db, directory: directory, rules: rules, now: now)
+            return try transaction.settle(settlements)
+        }
+        if erasedToken { checkpointer?.mustTruncate() }
+        // A checkpoint that must wait takes nothing from what is committed.
+        try? checkpointer?.checkpointIfNeeded()
+        return batch
+    }
+}
+
+extension SQLiteStore {
+    /// One write transaction, begun IMMEDIATE: it never fails half-way for want of the lock.
+    func write<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws -> Value {
+        do {
+            return try await writer.writeWithoutTransaction { db in
+                var value: Value?
+                try db.inTransaction(.immediate) {
+                    value = try body(db)
+                    return .commit
+                }
+                return value!
+            }
+        } catch let error as DatabaseError {
+            throw StoreError(error)
+        }
+    }
+
+    func read<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws -> Value {
+        do {
+            return try await writer.read(body)
+        } catch let error as DatabaseError {
+            throw StoreError(error)
+        }
+    }
+}
+
+extension StoreError {
+    /// SQLite's text for a failure names tables and columns, never values.
+    init(_ error: DatabaseError) {
+        let text = "\(error.extendedResultCode): \(error.message ?? "")"
+        switch error.resultCode {
+        case .SQLITE_BUSY, .SQLITE_LOCKED: self = .busy
+        case .SQLITE_FULL: self = .full
+        case .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_TOOBIG, .SQLITE_RANGE: self = .refused(text)
+        default: self = .outcomeUnknown(text)
+        }
+    }
+}
+
+extension Database {
+    func execute(cached sql: String, _ arguments: StatementArguments = []) throws {
+        try cachedStatement(sql: sql).execute(arguments: arguments)
+    }
+
+    /// Whether the statement changed a row.
+    func changed(cached sql: String, _ arguments: StatementArguments) throws -> Bool {
+        try execute(cached: sql, arguments)
+        return changesCount > 0
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import Foundation
+internal import GRDB
+internal import Synchronization
+
+extension SQLiteStore {
+    package func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedNotification] {
+        try await claim(from: .notification, where: "TRUE", upTo: limit, at: now) { [owner] db, ids in
+            let statement = try db.cachedStatement(
+                sql: """
+                    UPDATE notification_queue
+                       SET due_at = ?, attempts = attempts + 1, claimed_by = ?
+                     WHERE id = ?
+                    RETURNING attempts, CAST(payload AS BLOB), received_at
+                    """
+            )
+            let leaseEnd = now.advanced(by: lease).milliseconds
+            return try ids.compactMap { id in
+                try Row.fetchOne(statement, arguments: [leaseEnd, owner, id]).map { row in
+                    ClaimedNotification(
+                        id: id,
+                        claim: Claim(owner: owner, attempts: row[0]),
+                        payload: row.bytes(at: 1),
+                        receivedAt: Timestamp(milliseconds: row[2])
+                    )
+                }
+            }
+        }
+    }
+
+    package func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
+        try await claim(from: .grant, where: "authorization_code IS NULL", upTo: limit, at: now) { [owner] db, ids in
+            let statement = try db.cachedStatement(
+                sql: """
+                    UPDATE grant_queue
+                       SET due_at = ?, attempts = attempts + 1, claimed_by = ?
+                     WHERE id = ?
+                    RETURNING attempts, granted_at, CAST(client_id AS BLOB), CAST(user_id AS BLOB), CAST(refresh_token AS BLOB),
+                              CAST(email AS BLOB), email_is_private
+                    """
+            )
+            let leaseEnd = now.advanced(by: lease).milliseconds
+            return try ids.compactMap { id in
+                try Row.fetchOne(statement, arguments: [leaseEnd, owner, id]).map { row in
+                    ClaimedGrant(
+                        id: id,
+                        claim: Claim(owner: owner, attempts: row[0]),
+                        grantedAt: Timestamp(milliseconds: row[1]),
+                        content: ClaimedGrant.Content(row)
+                    )
+                }
+            }
+        }
+    }
+
+    package func claimDueCredentials(
+        of app: String,
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy
+    ) async throws -> [DueCredential] {
+        let directory = self.directory.withLock { $0 }
+        guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
+        let furthest = now.advanced(by: policy.longestDelay).milliseconds
+        guard try await hasDueCredential(appID, at: now, furthest: furthest) else { return [] }
+        return try await write { [owner] db in
+            // Only a clock that has been set back, or a shorter interval, leaves a due time out there.
+            try db.execute(
+                cached: """
+                    UPDATE credential SET due_at = ?2
+                     WHERE (user_id, client) IN (SELECT user_id, client FROM credential WHERE app = ?1 AND due_at > ?2 LIMIT 1000)
+                    """,
+                [appID, furthest]
+            )
+            let due = try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT user_id, client, attempts FROM credential
+                         WHERE app = ? AND due_at <= ? ORDER BY due_at LIMIT ?
+                        """
+                ),
+                arguments: [appID, now.milliseconds, limit]
+            )
+            let statement = try db.cachedStatement(
+                sql: """
+                    UPDATE credential SET due_at = ?, attempts = attempts + 1, claimed_by = ?
+                     WHERE user_id = ? AND client = ?
+                    RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts
+                    """
+            )
+            return try due.compactMap { row -> DueCredential? in
+                let (userID, clientID, attempts): (String, Int64, Int) = (row[0], row[1], row[2])
+                let leaseEnd = now.advanced(by: policy.lease(attempts: attempts)).milliseconds
+                guard let client = directory.clientsByID[clientID],
+                    let row = try Row.fetchOne(statement, arguments: [leaseEnd, owner, userID, clientID])
+                else { return nil }
+                return DueCredential(
+                    id: CredentialID(clientID: client.clientID, userID: userID),
+                    claim: Claim(owner: owner, attempts: row[4]),
+                    token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row[0]), fingerprint: row.bytes(at: 1)),
+                    sealed: SealedToken(bytes: row.bytes(at: 2)),
+                    failures: row[3]
+                )
+            }
+        }
+    }
+
+    /// A look before the leap: an idle round takes no write lock.
+    private func hasDueCredential(_ app: Int64, at now: Timestamp, furthest: Int64) async throws -> Bool {
+        try await read { db in
+            try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT EXISTS (SELECT 1 FROM credential WHERE app = ?1 AND due_at <= ?2)
+                            OR EXISTS (SELECT 1 FROM credential WHERE app = ?1 AND due_at > ?3)
+                        """
+                ),
+                arguments: [app, now.milliseconds, furthest]
+            ) ?? false
+        }
+    }
+
+    /// The longest that a queue row is ever put off; a due time beyond it came from a clock that has since been set back.
+    private static let longestQueueDelay = Duration.seconds(600)
+
+    private func claim<Work: Sendable>(
+        from queue: Queue,
+        where lane: String,
+        upTo limit: Int,
+        at now: Timestamp,
+        take: @escaping @Sendable (Database, [Int64]) throws -> [Work]
+    ) async throws -> [Work] {
+        let table = queue.rawValue
+        let furthest = now.advanced(by: Self.longestQueueDelay).milliseconds
+        let isDue = try await read { db in
+            try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT EXISTS (SELECT 1 FROM \(table) WHERE \(lane) AND due_at <= ?1)
+                            OR EXISTS (SELECT 1 FROM \(table) WHERE \(lane) AND due_at > ?2)
+                        """
+                ),
+                arguments: [now.milliseconds, furthest]
+            ) ?? false
+        }
+        guard isDue, limit > 0 else { return [] }
+        return try await write { db in
+            try db.execute(cached: "UPDATE \(table) SET due_at = ?1 WHERE \(lane) AND due_at > ?2", [now.milliseconds, furthest])
+            let rows = try Row.fetchAll(
+                db.cachedStatement(
+                    sql: "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at <= ? ORDER BY due_at, id LIMIT ?"
+                ),
+                arguments: [now.milliseconds, limit]
+            )
+            return try take(db, Self.claimable(rows.map { (id: $0[0], attempts: $0[1]) }))
+        }
+    }
+
+    /// A row that may have killed the process comes alone, so that it takes nobody along if it does so again.
+    private static func claimable(_ rows: [(id: Int64, attempts: Int)]) -> [Int64] {
+        if let first = rows.first, first.attempts >= Claim.suspectAttempts { return [first.id] }
+        return rows.prefix { $0.attempts < Claim.suspectAttempts }.map(\.id)
+    }
+}
+
+extension ClaimedGrant.Content {
+    /// Apple's tokens are about 64 characters, its identifiers at most 255: what is far longer was not meant.
+    private static let longestIdentifier = 512
+    private static let longestToken = 8192
+    private static let longestAddress = 1024
+
+    /// Reads what the backend wrote as bytes, because SQLite's text may hold anything. Nil where it is not UTF-8, or too long.
+    fileprivate init?(_ row: Row) {
+        guard let clientID = row.text(at: 2, upTo: Self.longestIdentifier),
+            let userID = row.text(at: 3, upTo: Self.longestIdentifier)
+        else { return nil }
+        let credential = CredentialID(clientID: clientID, userID: userID)
+        var token: Secret?
+        if row.hasValue(at: 4) {
+            guard let text = row.text(at: 4, upTo: Self.longestToken) else { return nil }
+            token = Secret(text)
+        }
+        var address: EmailAddress?
+        if row.hasValue(at: 5) {
+            guard let text = row.text(at: 5, upTo: Self.longestAddress), !text.utf8.contains(0) else { return nil }
+            address = text.isEmpty ? nil : EmailAddress(text, isPrivate: row[6])
+        }
+        self.init(credential: credential, refreshToken: token, address: address)
+    }
+}
+
+extension Row {
+    func hasValue(at index: Int) -> Bool {
+        !hasNull(atIndex: index)
+    }
+
+    func bytes(at index: Int) -> [UInt8] {
+        (try? withUnsafeData(atIndex: index) { data in data.map { [UInt8]($0) } }) ?? []
+    }
+
+    /// The text in a column selected as bytes; nil where it is absent, not UTF-8, or longer than `limit` bytes.
+    func text(at index: Int, upTo limit: Int) -> String? {
+        guard hasValue(at: index) else { return nil }
+        let bytes = bytes(at: index)
+        return bytes.count <= limit ? String(validating: bytes, as: UTF8.self) : nil
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import Foundation
+internal import GRDB
+
+/// How long evidence is kept.
+package struct Retention: Sendable, Equatable {
+    package var notificationLog = Duration.seconds(90 * 86_400)
+    package var quarantine = Duration.seconds(365 * 86_400)
+    package var changes = Duration.seconds(365 * 86_400)
+    package var grantLog = Duration.seconds(90 * 86_400)
+    package var revocationLog = Duration.seconds(365 * 86_400)
+    /// How long a rejected token stays sealed, so that a mistake can be undone by asking again.
+    package var rejectedToken = Duration.seconds(7 * 86_400)
+
+    package init() {}
+}
+
+extension SQLiteStore: StoreMaintenance {
+    /// Rows per transaction: short enough that no settlement waits for the broom.
+    private static let portion = 500
+
+    package func maintain(at now: Timestamp) async throws {
+        try await prune("notification_log", "settled_at", olderThan: now.advanced(by: .zero - retention.notificationLog))
+        try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
+        try await prune("revocation_log", "settled_at", olderThan: now.advanced(by: .zero - retention.revocationLog))
+        try await prune("credential_change", "recorded_at", olderThan: now.advanced(by: .zero - retention.changes))
+        try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
+        try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
+        try checkpointer?.truncateAfterErasure()
+    }
+
+    /// Rows are appended in the order of time, so the oldest stand first: no index on time is needed.
+    private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp) async throws {
+        try await repeatWhileFull { db in
+            try db.execute(
+                cached: "DELETE FROM \(table) WHERE id IN (SELECT id FROM \(table) ORDER BY id LIMIT \(Self.portion)) AND \(column) < ?",
+                [cutoff.milliseconds]
+            )
+            return db.changesCount
+        }
+    }
+
+    private func pruneQuarantine(olderThan cutoff: Timestamp) async throws {
+        try await repeatWhileFull { db in try QuarantineRing.prune(upTo: Self.portion, olderThan: cutoff, in: db) }
+    }
+
+    private func eraseRejectedTokens(olderThan cutoff: Timestamp) async throws {
+        let checkpointer = checkpointer
+        try await repeatWhileFull { db in
+            try db.execute(
+                cached: """
+                    UPDATE credential SET sealed_token = NULL, due_at = NULL
+                     WHERE (user_id, client) IN (SELECT user_id, client FROM credential
+                                                  WHERE rejected_at < ? AND sealed_token IS NOT NULL
+                                                    AND rejected_at > COALESCE(verified_at, -1)
+                                                  LIMIT \(Self.portion))
+                    """,
+                [cutoff.milliseconds]
+            )
+            if db.changesCount > 0 { checkpointer?.mustTruncate() }
+            return db.changesCount
+        }
+    }
+
+    private func repeatWhileFull(_ body: @escaping @Sendable (Database) throws -> Int) async throws {
+        while try await write(body) == Self.portion {}
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import GRDB
+
+extension SQLiteStore: SigningKeyStore {
+    package func signingKeys() async throws -> [SigningKeyRecord] {
+        try await read { db in
+            try Row.fetchAll(db, sql: "SELECT kid, jwk, first_seen_at, last_seen_at FROM signing_key ORDER BY kid").map { row in
+                SigningKeyRecord(
+                    keyID: row[0],
+                    jwk: row[1],
+                    firstSeenAt: Timestamp(milliseconds: row[2]),
+                    lastSeenAt: Timestamp(milliseconds: row[3])
+                )
+            }
+        }
+    }
+
+    package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
+        try await write { db in
+            var isNewKeyThere = false
+            for key in keys {
+                let isNew = try !Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM signing_key WHERE kid = ?)", arguments: [key.keyID])!
+                try db.execute(
+                    sql: """
+                        INSERT INTO signing_key (kid, jwk, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?)
+                            ON CONFLICT (kid) DO UPDATE SET jwk = excluded.jwk, last_seen_at = excluded.last_seen_at
+                        """,
+                    arguments: [key.keyID, key.jwk, key.firstSeenAt.milliseconds, key.lastSeenAt.milliseconds]
+                )
+                guard isNew else { continue }
+                isNewKeyThere = true
+                try QuarantineRing.release(unknownKey: key.keyID, in: db)
+            }
+            if isNewKeyThere {
+                // Which rows wait for which key is not written down; to ask all that wait once more costs little.
+                try db.execute(sql: "UPDATE notification_queue SET due_at = 0 WHERE due_at > 0 AND claimed_by IS NULL")
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import Foundation
+internal import GRDB
+internal import Synchronization
+
+/// One SQLite file: its connections, and the rules that a commit survives whatever comes.
+///
+/// `journal_mode=WAL` with `synchronous=FULL`: a commit that returned is on disk.
+package final class SQLiteStore: Sendable {
+    let writer: any DatabaseWriter
+    /// Checkpoints of a file; nil in memory.
+    let checkpointer: Checkpointer?
+    /// A connection that only watches what others commit; nil in memory.
+    let watch: DatabaseQueue?
+    let retention: Retention
+    let directory = Mutex(ClientDirectory())
+    /// This process's name on the rows it claims.
+    let owner = String(UInt64.random(in: .min ... .max), radix: 36)
+
+    private init(writer: any DatabaseWriter, checkpointer: Checkpointer?, watch: DatabaseQueue?, retention: Retention) {
+        self.writer = writer
+        self.checkpointer = checkpointer
+        self.watch = watch
+        self.retention = retention
+    }
+
+    /// Opens the file and brings its schema up to date. The caller holds the lock on the database.
+    ///
+    /// - Throws: `DatabaseFile.Unusable` before a byte is written, or `StoreOpenError`.
+    package static func open(_ file: DatabaseFile, retention: Retention = Retention()) throws -> SQLiteStore {
+        let contents = try file.inspect()
+        if contents == .none { try file.createIfMissing() }
+        let pool = try DatabasePool(path: file.path, configuration: configuration)
+        try pool.writeWithoutTransaction { db in
+            // GRDB sets NORMAL itself when it opens a file in WAL mode, after everything it lets us prepare.
+            try db.execute(sql: "PRAGMA synchronous = FULL")
+            guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == 2 else {
+                throw StoreOpenError("\(file.path): SQLite does not keep PRAGMA synchronous = FULL")
+            }
+        }
+        var readOnly = GRDB.Configuration()
+        readOnly.readonly = true
+        readOnly.busyMode = .timeout(5)
+        let store = SQLiteStore(
+            writer: pool,
+            checkpointer: try Checkpointer(path: file.path, pool: pool),
+            watch: try DatabaseQueue(path: file.path, configuration: readOnly),
+            retention: retention
+        )
+        try store.migrate()
+        return store
+    }
+
+    /// A store without a file, for tests and simulations.
+    package static func inMemory(retention: Retention = Retention()) throws -> SQLiteStore {
+        let queue = try DatabaseQueue(configuration: configuration)
+        let store = SQLiteStore(writer: queue, checkpointer: nil, watch: nil, retention: retention)
+        try store.migrate()
+        return store
+    }
+
+    private static var configuration: GRDB.Configuration {
+        var configuration = GRDB.Configuration()
+        configuration.busyMode = .timeout(5)
+        configuration.maximumReaderCount = 4
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA temp_store = MEMORY")
+            guard !db.configuration.readonly else { return }
+            // Checkpoints are ours to time; erased tokens do not linger in free pages.
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON")
+        }
+        return configuration
+    }
+
+    private func migrate() throws {
+        let before = try writer.read { db in try Int32.fetchOne(db, sql: "PRAGMA user_version") ?? 0 }
+        try Schema.migrator.migrate(writer)
+        // The header must say what the file is, without its log.
+        if before != Schema.version { try checkpointer?.truncateLog() }
+        let directory = try writer.read { db in try ClientDirectory(db) }
+        self.directory.withLock { $0 = directory }
+    }
+
+    /// Takes the configured apps in.
+    ///
+    /// - Throws: `StoreOpenError` where a client would change hands.
+    package func register(_ apps: [AppClients]) throws {
+        var directory = self.directory.withLock { $0 }
+        try writer.write { db in try directory.register(apps, in: db) }
+        self.directory.withLock { $0 = directory }
+    }
+
+    /// Makes rows that a former process claimed due at once, and counts the queues anew.
+    ///
+    /// Right only for the holder of the lock on the database. Credentials wait for the end of their lease: Apple may have been asked.
+    package func recover() throws {
+        try writer.write { db in
+            for queue in Queue.allCases {
+                try db.execute(
+                    sql: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
+                )
+                try db.execute(
+                    sql: """
+                        INSERT INTO counter (name, value)
+                        VALUES ('\(queue.removedCounter)',
+                                COALESCE((SELECT seq FROM sqlite_sequence WHERE name = '\(queue.rawValue)'), 0)
+                                - (SELECT COUNT(*) FROM \(queue.rawValue)))
+                            ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                        """
+                )
+            }
+        }
+    }
+
+    /// A random key that the database keeps sealed, made once.
+    ///
+    /// - Parameter make: seals a new key where there is none yet.
+    package func sealedSecret(named name: String, make: () throws -> [UInt8]) throws -> [UInt8] {
+        try writer.write { db in
+            if let sealed = try Data.fetchOne(db, sql: "SELECT sealed FROM secret WHERE name = ?", arguments: [name]) {
+                return [UInt8](sealed)
+            }
+            let sealed = try make()
+            try db.execute(sql: "INSERT INTO secret (name, sealed) VALUES (?, ?)", arguments: [name, Data(sealed)])
+            return sealed
+        }
+    }
+
+    /// Whether anything in the file is sealed, so that a lost key file must not be replaced by a new one.
+    package func hasSealedRows() throws -> Bool {
+        try writer.read { db in try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM secret)") ?? false }
+    }
+
+    /// Writes the log back into the file and closes every connection.
+    package func close() throws {
+        _ = try? checkpointer?.truncateLog()
+        try checkpointer?.close()
+        try watch?.close()
+        try writer.close()
+    }
+}
+
+/// The tables that backends append to.
+enum Queue: String, CaseIterable {
+    case notification = "notification_queue"
+    case grant = "grant_queue"
+    case revocation = "revocation_queue"
+
+    var label: String { String(rawValue.dropLast("_queue".count)) }
+    var removedCounter: String { "\(rawValue)_removed" }
+}
