@@ -70,7 +70,7 @@ let package = Package(
         // When things happen.
         .target(
             name: "CredentialMonitor",
-            dependencies: ["CredentialCore", asyncAlgorithms, serviceLifecycle, logging, metrics],
+            dependencies: ["CredentialCore", asyncAlgorithms, serviceLifecycle, logging, coreMetrics, metrics],
             swiftSettings: strict
         ),
         // A swift-metrics backend that speaks Prometheus.

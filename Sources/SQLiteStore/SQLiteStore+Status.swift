@@ -3,6 +3,7 @@
 
 package import CredentialCore
 internal import GRDB
+internal import Synchronization
 
 extension SQLiteStore: CredentialReader {
     package func queues() async throws -> [QueueStatus] {
@@ -36,6 +37,22 @@ extension SQLiteStore: CredentialReader {
                         """
                 )
             ).map { CredentialCount(app: $0[0], state: $0[1], count: $0[2]) }
+        }
+    }
+
+    package func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int] {
+        let apps = directory.withLock { $0.apps.values }
+        return try await read { db in
+            var overdue: [String: Int] = [:]
+            for app in apps {
+                overdue[app.name] = try Int.fetchOne(
+                    db.cachedStatement(
+                        sql: "SELECT COUNT(*) FROM (SELECT 1 FROM credential WHERE app = ? AND due_at < ? LIMIT ?)"
+                    ),
+                    arguments: [app.id, time.milliseconds, limit]
+                )
+            }
+            return overdue
         }
     }
 }

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import ServiceLifecycle
+internal import Synchronization
+
+/// One lane of work: how to claim it and how to resolve it. The loop does the rest.
+package protocol WorkHandler: Sendable {
+    associatedtype Work: Sendable
+
+    var lane: Lane { get }
+    /// How many pieces of work may be under way at once.
+    var width: Int { get }
+
+    /// Claims at most `slots` pieces. Never more than there are hands for.
+    func claim(upTo slots: Int) async throws -> [Work]
+    /// Finds out what becomes of a piece of work. Failure is a resolution too.
+    func resolve(_ work: Work) async -> [Resolution]
+    /// How soon to look again although nobody hints: where claiming stopped for another reason than want of work.
+    func retryDelay() -> Duration?
+}
+
+extension WorkHandler {
+    package func retryDelay() -> Duration? { nil }
+}
+
+/// The lanes by the name that logs and health reports use.
+package enum Lane: Sendable, Hashable, CustomStringConvertible {
+    case notifications
+    case grants
+    case refreshes(app: String)
+
+    package var description: String {
+        switch self {
+        case .notifications: "notifications"
+        case .grants: "grants"
+        case .refreshes(let app): "refreshes of \(app)"
+        }
+    }
+}
+
+/// Wake, claim, resolve concurrently, submit.
+package struct ClaimLoop<Handler: WorkHandler>: Service {
+    private let handler: Handler
+    private let writer: SettlementWriter
+    private let wakeups: Wakeups
+    private let progress: LoopProgress
+    private let telemetry: Telemetry
+
+    package init(
+        _ handler: Handler,
+        writer: SettlementWriter,
+        wakeups: Wakeups,
+        progress: LoopProgress,
+        telemetry: Telemetry
+    ) {
+        self.handler = handler
+        self.writer = writer
+        self.wakeups = wakeups
+        self.progress = progress
+        self.telemetry = telemetry
+    }
+
+    package func run() async throws {
+        progress.enter(handler.lane)
+        defer { progress.leave(handler.lane) }
+        let hands = Hands(handler.width)
+        await withDiscardingTaskGroup { group in
+            for await _ in wakeups.untilShutdown() {
+                progress.turn(handler.lane)
+                // A quarter of the hands: claiming in handfuls instead of ones doubles throughput.
+                while hands.free >= max(1, handler.width / 4), !Task.isShuttingDownGracefully, !Task.isCancelled {
+                    let claimed = await claim(upTo: hands.free)
+                    progress.turn(handler.lane)
+                    for work in claimed {
+                        hands.take()
+                        group.addTask {
+                            await settle(work)
+                            hands.release()
+                            wakeups.hint()
+                        }
+                    }
+                    if claimed.isEmpty { break }
+                }
+                if let delay = handler.retryDelay(), hands.startWaiting() {
+                    group.addTask {
+                        try? await cancelWhenGracefulShutdown { try await Task.sleep(for: delay) }
+                        hands.stopWaiting()
+                        wakeups.hint()
+                    }
+                }
+            }
+            // What is under way ends before the group does.
+        }
+    }
+
+    /// One round without sequence or service: claims once, resolves all of it, and submits.
+    ///
+    /// - Returns: how many pieces of work there were.
+    package func round() async throws -> Int {
+        let claimed = try await handler.claim(upTo: handler.width)
+        try await withThrowingDiscardingTaskGroup { group in
+            for work in claimed {
+                group.addTask { try await writer.submit(handler.resolve(work)) }
+            }
+        }
+        return claimed.count
+    }
+
+    private func claim(upTo slots: Int) async -> [Handler.Work] {
+        do {
+            return try await handler.claim(upTo: slots)
+        } catch {
+            telemetry.claimFailed(handler.lane, error)
+            return []
+        }
+    }
+
+    private func settle(_ work: Handler.Work) async {
+        do {
+            try await writer.submit(handler.resolve(work))
+        } catch {
+            // Nothing is lost: the claim runs out and the row is due again.
+            telemetry.settlementFailed(handler.lane, error)
+        }
+    }
+}
+
+/// How many pieces of work a loop may still take on.
+private final class Hands: Sendable {
+    private let count: Atomic<Int>
+    private let isWaiting = Atomic<Bool>(false)
+
+    init(_ count: Int) {
+        self.count = Atomic(count)
+    }
+
+    var free: Int { count.load(ordering: .relaxed) }
+
+    func take() {
+        count.subtract(1, ordering: .relaxed)
+    }
+
+    func release() {
+        count.add(1, ordering: .relaxed)
+    }
+
+    /// Whether the caller is the one to wait: one delayed hint at a time is enough.
+    func startWaiting() -> Bool {
+        !isWaiting.exchange(true, ordering: .relaxed)
+    }
+
+    func stopWaiting() {
+        isWaiting.store(false, ordering: .relaxed)
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// Claimed grants → verdicts. A token is sealed here and stands in clear no longer.
+package struct GrantHandler: WorkHandler {
+    private let store: any WorkStore
+    private let sealer: any TokenSealer
+    private let clients: Set<String>
+    private let clockSkew: Duration
+    private let clock: WallClock
+    private let telemetry: Telemetry
+
+    package let lane = Lane.grants
+    package let width = 1
+
+    private static let chunk = 512
+    private static let lease = Duration.seconds(60)
+
+    /// - Parameter clients: every client that an app of the configuration names.
+    package init(
+        store: any WorkStore,
+        sealer: any TokenSealer,
+        clients: Set<String>,
+        clockSkew: Duration,
+        clock: WallClock,
+        telemetry: Telemetry
+    ) {
+        self.store = store
+        self.sealer = sealer
+        self.clients = clients
+        self.clockSkew = clockSkew
+        self.clock = clock
+        self.telemetry = telemetry
+    }
+
+    package func claim(upTo slots: Int) async throws -> [[ClaimedGrant]] {
+        let grants = try await store.claimGrants(upTo: Self.chunk, at: clock.now, lease: Self.lease)
+        return grants.isEmpty ? [] : [grants]
+    }
+
+    package func resolve(_ work: [ClaimedGrant]) async -> [Resolution] {
+        let latest = clock.now.advanced(by: clockSkew)
+        var sealed = 0
+        let resolutions = work.compactMap { grant -> Resolution? in
+            do {
+                let verdict = try verdict(on: grant, latest: latest)
+                if case .accepted(let grant, _) = verdict, grant.token != nil { sealed += 1 }
+                return .grant(grant, verdict)
+            } catch {
+                // Our own fault, and not the row's: it stays claimed and comes back.
+                telemetry.sealingFailed(error)
+                return nil
+            }
+        }
+        telemetry.sealed(sealed)
+        return resolutions
+    }
+
+    private func verdict(on grant: ClaimedGrant, latest: Timestamp) throws -> GrantVerdict {
+        if grant.claim.isPoison { return .rejected(.poison) }
+        guard let content = grant.content else { return .rejected(.malformed) }
+        guard clients.contains(content.credential.clientID) else {
+            telemetry.unknownClient(content.credential.clientID)
+            return .unknownClient
+        }
+        guard grant.grantedAt <= latest else { return .inFuture }
+        let token = try content.refreshToken.map { token in
+            RefreshToken(
+                key: RefreshToken.Key(grantedAt: grant.grantedAt, fingerprint: sealer.fingerprint(of: token)),
+                sealed: try sealer.seal(token, for: content.credential, grantedAt: grant.grantedAt)
+            )
+        }
+        return .accepted(
+            Grant(grantedAt: grant.grantedAt, token: token, address: content.address),
+            content.credential
+        )
+    }
+}

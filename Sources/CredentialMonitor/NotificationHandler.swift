@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// Claimed notifications → verdicts.
+package struct NotificationHandler: WorkHandler {
+    private let store: any WorkStore
+    private let verifier: any NotificationVerifier
+    private let clock: WallClock
+
+    package let lane = Lane.notifications
+    /// One chunk a core.
+    package let width: Int
+
+    /// Rows per chunk: enough that a commit's fsync is shared by hundreds.
+    private static let chunk = 256
+    /// A chunk is verified in milliseconds; whoever holds it for longer is gone.
+    private static let lease = Duration.seconds(60)
+
+    package init(store: any WorkStore, verifier: any NotificationVerifier, clock: WallClock, cores: Int) {
+        self.store = store
+        self.verifier = verifier
+        self.clock = clock
+        width = max(cores, 1)
+    }
+
+    package func claim(upTo slots: Int) async throws -> [ArraySlice<ClaimedNotification>] {
+        try await store.claimNotifications(upTo: slots * Self.chunk, at: clock.now, lease: Self.lease).chunked(into: slots)
+    }
+
+    package func resolve(_ work: ArraySlice<ClaimedNotification>) async -> [Resolution] {
+        var resolutions: [Resolution] = []
+        resolutions.reserveCapacity(work.count)
+        for notification in work {
+            resolutions.append(.notification(notification, await verdict(on: notification)))
+        }
+        return resolutions
+    }
+
+    private func verdict(on notification: ClaimedNotification) async -> NotificationVerdict {
+        if notification.claim.isPoison {
+            return .rejected(.poison, detail: "claimed \(notification.claim.attempts - 1) times without a settlement")
+        }
+        do {
+            return .verified(try await verifier.verify(notification.payload, receivedAt: notification.receivedAt))
+        } catch {
+            switch error {
+            case .rejected(let reason, let detail): return .rejected(reason, detail: detail)
+            case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt)
+            }
+        }
+    }
+}
+
+extension Array {
+    /// At most `count` slices of nearly equal length.
+    func chunked(into count: Int) -> [ArraySlice<Element>] {
+        guard !isEmpty else { return [] }
+        let size = (self.count + count - 1) / count
+        return stride(from: 0, to: self.count, by: size).map { self[$0..<Swift.min($0 + size, self.count)] }
+    }
+}

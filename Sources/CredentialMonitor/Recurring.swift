@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import ServiceLifecycle
+
+/// Something done now and then until shutdown. A failure is reported, and the next turn comes all the same.
+package struct Recurring: Service {
+    private let interval: Duration
+    private let body: @Sendable () async throws -> Void
+    private let onFailure: @Sendable (any Error) -> Void
+
+    package init(
+        every interval: Duration,
+        onFailure: @escaping @Sendable (any Error) -> Void,
+        _ body: @escaping @Sendable () async throws -> Void
+    ) {
+        self.interval = interval
+        self.body = body
+        self.onFailure = onFailure
+    }
+
+    package func run() async throws {
+        for await _ in Wakeups(every: interval).untilShutdown() {
+            do {
+                try await body()
+            } catch {
+                onFailure(error)
+            }
+        }
+    }
+}

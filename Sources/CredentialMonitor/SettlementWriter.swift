@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import ServiceLifecycle
+internal import Synchronization
+
+/// The only place where state changes. Whoever submits while a commit runs goes into the next one, so that a batch costs one fsync.
+///
+/// It stands before the loops in the service group, so it stops after them: what they submit on their way out is still written.
+package final class SettlementWriter: Service {
+    private let store: any WorkStore
+    private let rules: SettlementRules
+    private let clock: WallClock
+    private let telemetry: Telemetry
+    private let state = Mutex(State())
+    private let signals: AsyncStream<Void>
+    private let signal: AsyncStream<Void>.Continuation
+
+    private struct State {
+        var waiting: [Submission] = []
+        var isClosed = false
+    }
+
+    private struct Submission {
+        var resolutions: [Resolution]
+        var done: CheckedContinuation<Void, any Error>
+    }
+
+    /// Settlements per commit, at most: a longer transaction gains nothing and keeps others waiting.
+    private static let largestBatch = 4096
+    /// Waits between tries to commit; the last one repeats.
+    private static let retries: [Duration] = [.milliseconds(50), .milliseconds(200), .seconds(1), .seconds(2), .seconds(5)]
+    /// Tries before the store counts as broken and the process ends, so that it starts afresh. A full disk is waited for.
+    private static let mostTries = 12
+
+    package struct Closed: Error {}
+
+    package init(store: any WorkStore, rules: SettlementRules, clock: WallClock, telemetry: Telemetry) {
+        self.store = store
+        self.rules = rules
+        self.clock = clock
+        self.telemetry = telemetry
+        (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// Returns after the commit.
+    ///
+    /// - Throws: where nothing of this submission was written, as far as is known; its claims then run out.
+    package func submit(_ resolutions: [Resolution]) async throws {
+        guard !resolutions.isEmpty else { return }
+        try await withCheckedThrowingContinuation { done in
+            let isClosed = state.withLock { state in
+                if !state.isClosed { state.waiting.append(Submission(resolutions: resolutions, done: done)) }
+                return state.isClosed
+            }
+            if isClosed { done.resume(throwing: Closed()) } else { signal.yield() }
+        }
+    }
+
+    package func run() async throws {
+        var breaker = RevocationBreaker()
+        do {
+            // The signals end with graceful shutdown; what waits then is written below.
+            for await _ in signals.cancelOnGracefulShutdown() {
+                while let batch = next() { try await commit(batch, &breaker) }
+            }
+            while let batch = next() { try await commit(batch, &breaker) }
+            close(Closed())
+        } catch {
+            close(error)
+            throw error
+        }
+    }
+
+    private func next() -> [Submission]? {
+        state.withLock { state in
+            var size = 0
+            let batch = Array(
+                state.waiting.prefix { submission in
+                    defer { size += submission.resolutions.count }
+                    return size == 0 || size + submission.resolutions.count <= Self.largestBatch
+                }
+            )
+            state.waiting.removeFirst(batch.count)
+            return batch.isEmpty ? nil : batch
+        }
+    }
+
+    private func close(_ error: any Error) {
+        let left = state.withLock { state in
+            state.isClosed = true
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for submission in left { submission.done.resume(throwing: error) }
+    }
+
+    private func commit(_ batch: [Submission], _ breaker: inout RevocationBreaker) async throws {
+        let judged = batch.flatMap(\.resolutions).map { judge($0, &breaker) }
+        do {
+            try await settle(judged)
+            for submission in batch { submission.done.resume() }
+        } catch {
+            for submission in batch { submission.done.resume(throwing: error) }
+            throw error
+        }
+    }
+
+    /// Settles all, again and again while the store is in trouble.
+    private func settle(_ judged: [Judged]) async throws {
+        for attempt in 0... {
+            do {
+                let start = ContinuousClock.now
+                let batch = try await store.settle(judged.map(\.settlement), under: rules, at: clock.now)
+                telemetry.settled(judged, batch, in: ContinuousClock.now - start, at: clock.now)
+                return
+            } catch StoreError.refused(let reason) {
+                guard judged.count > 1 else { return telemetry.settlementRefused(reason) }
+                // One of them breaks a rule of the schema. The others must not wait for it, and it comes back alone.
+                for one in judged { try await settle([one]) }
+                return
+            } catch let error as StoreError {
+                telemetry.storeFailed(error)
+                if case .full = error {} else if attempt >= Self.mostTries { throw error }
+                try await Task.sleep(for: Self.retries[min(attempt, Self.retries.count - 1)])
+            }
+        }
+    }
+
+    private func judge(_ resolution: Resolution, _ breaker: inout RevocationBreaker) -> Judged {
+        switch resolution {
+        case .notification(let work, let verdict): Judged(settlement: .notification(work, verdict))
+        case .grant(let work, let verdict): Judged(settlement: .grant(work, verdict))
+        case .refresh(let work, let attempt): judge(work, attempt, &breaker)
+        }
+    }
+
+    private func judge(_ work: DueCredential, _ attempt: RefreshAttempt, _ breaker: inout RevocationBreaker) -> Judged {
+        let policy = rules.policy
+        let identity = attempt.response.identity
+        let nextCheck = policy.nextCheck(afterAnswerAt: attempt.answeredAt, of: work.id)
+
+        func answered(_ verdict: RefreshAnswer.Verdict?, _ label: RefreshLabel) -> Judged {
+            let fact = verdict.map { RefreshAnswer($0, token: work.token, requestedAt: attempt.requestedAt) }
+            return Judged(
+                settlement: .refresh(work, RefreshVerdict(fact: fact, answeredAt: attempt.answeredAt, nextCheck: nextCheck)),
+                refresh: (attempt.app, label)
+            )
+        }
+
+        func failed(_ label: RefreshLabel, retryAfter: Duration? = nil) -> Judged {
+            let retry = policy.retry(
+                afterFailures: work.failures + 1,
+                at: attempt.answeredAt,
+                retryAfter: retryAfter,
+                of: work.id
+            )
+            return Judged(
+                settlement: .refresh(work, RefreshVerdict(fact: nil, answeredAt: nil, nextCheck: retry)),
+                refresh: (attempt.app, label)
+            )
+        }
+
+        switch attempt.response.outcome {
+        case .valid:
+            breaker.recordValid(by: identity)
+            return answered(.valid, .valid)
+        case .rejected:
+            switch breaker.judgeRejection(by: identity) {
+            case .admitted: return answered(.rejected, .rejected)
+            case .held: return answered(nil, .held)
+            }
+        case .ambiguous: return answered(nil, .ambiguous)
+        case .misconfigured: return failed(.misconfigured)
+        case .throttled(let retryAfter): return failed(.throttled, retryAfter: retryAfter)
+        case .unavailable(_, let retryAfter): return failed(.unavailable, retryAfter: retryAfter)
+        }
+    }
+}
+
+/// A settlement, and for a refresh what to count it as.
+struct Judged: Sendable {
+    var settlement: Settlement
+    var refresh: (app: String, label: RefreshLabel)?
+}
+
+/// The outcomes of a refresh as metrics name them.
+package enum RefreshLabel: String, Sendable, CaseIterable {
+    case valid, rejected, held, ambiguous, misconfigured, throttled, unavailable
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CoreMetrics
+package import CredentialCore
+package import Logging
+internal import Metrics
+
+/// Every log line and every metric, one method for each fact. Called after the commit.
+///
+/// Messages are constant; what varies is metadata. No token, key, e-mail address or `sub` ever enters a line.
+package struct Telemetry: Sendable {
+    private let logger: Logger
+    private let factory: any MetricsFactory
+    private let inFlight: Meter
+    /// Names a user in a log line without giving the `sub` away.
+    private let pseudonym: @Sendable (String) -> String
+
+    package init(
+        logger: Logger,
+        factory: any MetricsFactory,
+        pseudonym: @escaping @Sendable (_ userID: String) -> String
+    ) {
+        self.logger = logger
+        self.factory = factory
+        self.pseudonym = pseudonym
+        inFlight = Meter(label: Metric.refreshesInFlight.name, factory: factory)
+    }
+
+    // MARK: Work
+
+    func claimFailed(_ lane: Lane, _ error: any Error) {
+        if error is CancellationError { return }
+        count(Metric.storeErrors)
+        logger.error("Claiming work failed; the next wake-up tries again", metadata: ["lane": "\(lane)", "error": "\(error)"])
+    }
+
+    func settlementFailed(_ lane: Lane, _ error: any Error) {
+        if error is CancellationError { return }
+        logger.warning("Work was not settled; its claim runs out and it comes back", metadata: ["lane": "\(lane)", "error": "\(error)"])
+    }
+
+    func settlementRefused(_ reason: String) {
+        count(Metric.storeErrors)
+        logger.error("The database refuses a settlement; it comes back alone", metadata: ["error": "\(reason)"])
+    }
+
+    func storeFailed(_ error: StoreError) {
+        count(Metric.storeErrors)
+        if case .full = error { gauge(Metric.storeFull, 1) }
+        logger.error("The database could not commit; trying again", metadata: ["error": "\(error)"])
+    }
+
+    func watchFailed(_ error: any Error) {
+        logger.warning("Watching for commits failed; work is found by the timer", metadata: ["error": "\(error)"])
+    }
+
+    func sealingFailed(_ error: any Error) {
+        logger.error("A token could not be sealed; its grant comes back", metadata: ["error": "\(error)"])
+    }
+
+    func sealed(_ number: Int) {
+        count(Metric.seals, by: number)
+    }
+
+    func unknownClient(_ clientID: String) {
+        logger.warning("A grant names a client that no app in the configuration has; it waits", metadata: ["client_id": "\(clientID)"])
+    }
+
+    package func maintenanceFailed(_ error: any Error) {
+        logger.warning("Maintenance of the database failed; it is repeated", metadata: ["error": "\(error)"])
+    }
+
+    // MARK: Apple
+
+    func requestStarted() {
+        inFlight.increment()
+    }
+
+    func requestEnded(after duration: Duration) {
+        inFlight.decrement()
+        record(Metric.refreshDuration, duration.inSeconds)
+    }
+
+    func refreshAnswered(_ app: String, _ credential: CredentialID, _ outcome: RefreshOutcome) {
+        var metadata: Logger.Metadata {
+            ["app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))"]
+        }
+        switch outcome {
+        case .valid, .rejected, .misconfigured:
+            break
+        case .ambiguous(let detail):
+            logger.error("Apple's answer about a token is ambiguous; its state stays", metadata: metadata.adding(error: detail))
+        case .throttled:
+            logger.warning("Apple throttles; the app slows down", metadata: ["app": "\(app)"])
+        case .unavailable(let detail, _):
+            logger.debug("Apple gave no usable answer; asked again later", metadata: metadata.adding(error: detail))
+        }
+    }
+
+    func appPaused(_ app: String, client: String, error: String, pause: Duration) {
+        gauge(Metric.appPaused, 1, ["app": app])
+        logger.error(
+            "Apple blames our configuration: check key, team, client and clock. The app's checks are paused, no state changes",
+            metadata: ["app": "\(app)", "client_id": "\(client)", "error": "\(error)", "duration_ms": "\(pause.milliseconds)"]
+        )
+    }
+
+    func appResumed(_ app: String) {
+        gauge(Metric.appPaused, 0, ["app": app])
+        logger.notice("Apple accepts our configuration again; the app's checks go on", metadata: ["app": "\(app)"])
+    }
+
+    package func appleAnswered(endpoint: String, status: String) {
+        count(Metric.appleResponses, ["endpoint": endpoint, "status": status])
+    }
+
+    package func signingKeysRefreshed(count: Int, at time: Timestamp?) {
+        gauge(Metric.signingKeys, Double(count))
+        if let time { gauge(Metric.signingKeysLastRefresh, time.inSeconds) }
+    }
+
+    package func signingKeysFailed(_ error: any Error) {
+        logger.warning("Apple's signing keys could not be fetched; the last good ones stay", metadata: ["error": "\(error)"])
+    }
+
+    // MARK: Commits
+
+    func settled(_ judged: [Judged], _ batch: SettledBatch, in duration: Duration, at now: Timestamp) {
+        gauge(Metric.storeFull, 0)
+        record(Metric.storeTransactionDuration, duration.inSeconds)
+        record(Metric.settlementBatchSize, Double(judged.count))
+        count(Metric.settlements, by: judged.count)
+        if batch.evicted > 0 { count(Metric.notificationsEvicted, by: batch.evicted) }
+        var tally: [Count: Int] = [:]
+        for (judged, result) in zip(judged, batch.results) {
+            if let counted = settled(judged, result, at: now) { tally[counted, default: 0] += 1 }
+        }
+        for transition in batch.transitions {
+            tally[Count(transition), default: 0] += 1
+            changed(transition)
+        }
+        for (counted, number) in tally { count(counted.metric, counted.labels, by: number) }
+    }
+
+    /// A counter and its labels, to count a batch before touching it.
+    private struct Count: Hashable {
+        var metric: String
+        var labels: [String: String]
+
+        init(_ metric: Metric, _ labels: [String: String]) {
+            self.metric = metric.name
+            self.labels = labels
+        }
+
+        init(_ transition: StateTransition) {
+            self.init(
+                Metric.stateTransitions,
+                [
+                    "app": transition.app, "from": transition.from?.rawValue ?? "none", "to": transition.to.rawValue,
+                    "reason": transition.reason.rawValue,
+                ]
+            )
+        }
+    }
+
+    private func settled(_ judged: Judged, _ result: Settled, at now: Timestamp) -> Count? {
+        switch (judged.settlement, result) {
+        case (.notification(let work, .verified(let notification)), .notification(let outcome)):
+            record(Metric.notificationLag, max(notification.event.occurredAt.duration(to: now).inSeconds, 0))
+            gauge(Metric.notificationLastReceived, work.receivedAt.inSeconds)
+            return Count(Metric.notifications, ["type": notification.event.kind.label, "outcome": outcome.rawValue])
+        case (.notification, .quarantined(let reason)):
+            return Count(Metric.notificationsRejected, ["reason": reason.rawValue])
+        case (.grant, .grant(let outcome, _)):
+            return Count(Metric.grants, ["outcome": outcome.rawValue])
+        case (.refresh, .refreshed):
+            return judged.refresh.map { Count(Metric.refreshes, ["app": $0.app, "outcome": $0.label.rawValue]) }
+        case (_, .postponed), (_, .superseded):
+            return nil
+        case (.notification, _), (.grant, _), (.refresh, _):
+            return nil
+        }
+    }
+
+    private func changed(_ transition: StateTransition) {
+        let level: Logger.Level = transition.to == .authorized ? .debug : .info
+        logger.log(
+            level: level,
+            "A credential changed its state",
+            metadata: [
+                "app": "\(transition.app)",
+                "client_id": "\(transition.credential.clientID)",
+                "user": "\(pseudonym(transition.credential.userID))",
+                "state_from": "\(transition.from?.rawValue ?? "none")",
+                "state_to": "\(transition.to.rawValue)",
+                "reason": "\(transition.reason.rawValue)",
+                "source": "\(transition.source.rawValue)",
+            ]
+        )
+    }
+
+    // MARK: Gauges that are read when somebody asks
+
+    package func observe(queues: [QueueStatus], credentials: [CredentialCount]) {
+        for queue in queues {
+            gauge(Metric.queueDepth, Double(queue.depth), ["queue": queue.queue])
+            gauge(Metric.queueOldest, Double(queue.oldest ?? 0) / 1000, ["queue": queue.queue])
+        }
+        for credential in credentials {
+            gauge(Metric.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
+        }
+    }
+
+    package func observe(overdue: [String: Int]) {
+        for (app, count) in overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
+    }
+
+    package func describeBuild(version: String, sqlite: String) {
+        gauge(Metric.buildInfo, 1, ["version": version, "sqlite": sqlite])
+    }
+
+    // MARK: -
+
+    private func count(_ metric: Metric, _ labels: [String: String] = [:], by number: Int = 1) {
+        count(metric.name, labels, by: number)
+    }
+
+    private func count(_ name: String, _ labels: [String: String], by number: Int) {
+        Counter(label: name, dimensions: labels.map { ($0.key, $0.value) }, factory: factory).increment(by: number)
+    }
+
+    private func gauge(_ metric: Metric, _ value: Double, _ labels: [String: String] = [:]) {
+        Meter(label: metric.name, dimensions: labels.map { ($0.key, $0.value) }, factory: factory).set(value)
+    }
+
+    private func record(_ metric: Metric, _ value: Double) {
+        Recorder(label: metric.name, dimensions: [], aggregate: true, factory: factory).record(value)
+    }
+}
+
+extension Logger.Metadata {
+    fileprivate func adding(error: String) -> Self {
+        merging(["error": "\(error)"]) { _, new in new }
+    }
+}
+
+extension Timestamp {
+    fileprivate var inSeconds: Double { Double(milliseconds) / 1000 }
+}
+
+extension Event.Kind {
+    /// The name by which metrics count it; both spellings of the deletion are one.
+    fileprivate var label: String {
+        switch self {
+        case .consentRevoked: "consent-revoked"
+        case .accountDeleted: "account-deleted"
+        case .emailEnabled: "email-enabled"
+        case .emailDisabled: "email-disabled"
+        case .unknown: "other"
+        }
+    }
+}
