@@ -49,11 +49,12 @@ package enum RejectionReason: String, Sendable, CaseIterable {
     case issuedInFuture = "issued_in_future"
     case poison
 
-    /// Whether anybody could have sent it: nothing proves that Apple did, so an open endpoint may be flooded with it.
+    /// Whether anybody could have sent it: no notification that Apple signed, so an open endpoint may be flooded with it. An id_token,
+    /// signed though it is, is in the hands of every user.
     package var isUnsigned: Bool {
         switch self {
-        case .malformed, .wrongAlgorithm, .forbiddenHeader, .unknownKey, .badSignature: true
-        case .notAnEvent, .malformedClaim, .missingClaim, .wrongIssuer, .wrongAudience, .expired, .issuedInFuture, .poison: false
+        case .malformed, .notAnEvent, .wrongAlgorithm, .forbiddenHeader, .unknownKey, .badSignature: true
+        case .malformedClaim, .missingClaim, .wrongIssuer, .wrongAudience, .expired, .issuedInFuture, .poison: false
         }
     }
 }

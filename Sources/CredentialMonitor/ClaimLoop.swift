@@ -63,8 +63,6 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 
     package func run() async throws {
-        progress.enter(handler.lane)
-        defer { progress.leave(handler.lane) }
         let hands = Hands(handler.width)
         await withDiscardingTaskGroup { group in
             for await _ in wakeups.untilShutdown() {

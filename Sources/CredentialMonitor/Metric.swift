@@ -50,6 +50,8 @@ extension Metric {
     static let credentials = Metric("credentials", .gauge, by: ["app", "state"], "Credentials by state.")
     static let credentialsOverdue = Metric(
         "credentials_overdue", .gauge, by: ["app"], "Credentials whose check is late; counted up to 100,000.")
+    static let credentialsUnverified = Metric(
+        "credentials_unverified", .gauge, by: ["app"], "Credentials with a token that Apple has not confirmed for three intervals.")
     static let credentialsPending = Metric("credentials_pending", .gauge, by: ["app"], "Rejections that wait to be believed.")
     static let stateTransitions = Metric(
         "state_transitions_total", .counter, by: ["app", "from", "to", "reason"], "Changes of a credential's state.")
@@ -65,15 +67,24 @@ extension Metric {
         "store_transaction_duration_seconds", .histogram(buckets: seconds), "Time that one settling transaction took.")
     static let storeErrors = Metric("store_errors_total", .counter, "Transactions that the database refused or failed.")
     static let storeFull = Metric("store_full", .gauge, "1 while the disk has no space for a commit.")
+    static let foreignCheckpoints = Metric(
+        "foreign_checkpoints_total", .counter, "Checkpoints of the database's log that another program made.")
     static let appPaused = Metric(
         "app_paused", .gauge, by: ["app"], "1 while an app's checks are paused because Apple blames its configuration.")
     static let breakerOpen = Metric("breaker_open", .gauge, by: ["app"], "1 while no rejection of this app is believed.")
+    static let configLastReloadSuccessful = Metric(
+        "config_last_reload_successful", .gauge, "1 if the last reload of the configuration was taken over.")
+    static let configLastReloadSuccess = Metric(
+        "config_last_reload_success_timestamp_seconds", .gauge, "When a reload of the configuration was last taken over.")
+    static let appleClockSkew = Metric(
+        "apple_clock_skew_seconds", .gauge, "Apple's clock less ours, from its answers.")
     static let seals = Metric("seals_total", .counter, "Tokens sealed.")
 
     package static let all = [
         buildInfo, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
         notificationsMissed, queueDepth, queueOldest, grants, refreshes, refreshDuration, refreshesInFlight, credentials,
-        credentialsOverdue, credentialsPending, stateTransitions, appleResponses, signingKeys, signingKeysLastRefresh, settlements,
-        settlementBatchSize, storeTransactionDuration, storeErrors, storeFull, appPaused, breakerOpen, seals,
+        credentialsOverdue, credentialsUnverified, credentialsPending, stateTransitions, appleResponses, signingKeys,
+        signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull, foreignCheckpoints,
+        appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, seals,
     ]
 }

@@ -120,8 +120,8 @@ package struct Telemetry: Sendable {
         if let time { gauge(Metric.signingKeysLastRefresh, time.inSeconds) }
     }
 
-    package func signingKeysFailed(_ error: any Error) {
-        logger.warning("Apple's signing keys could not be fetched; the last good ones stay", metadata: ["error": "\(error)"])
+    package func signingKeysFailed(_ reason: String) {
+        logger.warning("Apple's signing keys could not be fetched; the last good ones stay", metadata: ["error": "\(reason)"])
     }
 
     // MARK: Commits
@@ -214,6 +214,33 @@ package struct Telemetry: Sendable {
 
     package func observe(overdue: [String: Int]) {
         for (app, count) in overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
+    }
+
+    /// Makes the series whose labels are known stand at 0 from the start, so that a rate over them misses nothing.
+    package func createSeries(apps: [String]) {
+        func create(_ metric: Metric, _ labels: [(String, String)]) {
+            switch metric.kind {
+            case .counter: _ = Counter(label: metric.name, dimensions: labels, factory: factory)
+            case .gauge: Meter(label: metric.name, dimensions: labels, factory: factory).set(0)
+            case .histogram: _ = Recorder(label: metric.name, dimensions: labels, aggregate: true, factory: factory)
+            }
+        }
+        for app in apps {
+            for label in RefreshLabel.allCases { create(Metric.refreshes, [("app", app), ("outcome", label.rawValue)]) }
+            for state in CredentialState.allCases { create(Metric.credentials, [("app", app), ("state", state.rawValue)]) }
+            for metric in [
+                Metric.appPaused, .breakerOpen, .credentialsOverdue, .credentialsUnverified, .credentialsPending, .notificationsMissed,
+            ] {
+                create(metric, [("app", app)])
+            }
+        }
+        for reason in RejectionReason.allCases { create(Metric.notificationsRejected, [("reason", reason.rawValue)]) }
+        for outcome in GrantLogOutcome.allCases { create(Metric.grants, [("outcome", outcome.rawValue)]) }
+        for type in ["consent-revoked", "account-deleted", "email-enabled", "email-disabled", "other"] {
+            for outcome in NotificationLogOutcome.allCases {
+                create(Metric.notifications, [("type", type), ("outcome", outcome.rawValue)])
+            }
+        }
     }
 
     package func describeBuild(version: String, sqlite: String) {

@@ -59,10 +59,7 @@ package struct DatabaseFile: Sendable {
 
     private func readSchema() throws(Unusable) {
         do {
-            var configuration = GRDB.Configuration()
-            configuration.readonly = true
-            configuration.busyMode = .timeout(5)
-            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            let queue = try DatabaseQueue(path: path, configuration: .readOnly)
             let missing = try queue.read { db in
                 try ["notification_queue", "grant_queue", "credential", "user_event"].filter { try !db.tableExists($0) }
             }
@@ -83,7 +80,8 @@ package struct DatabaseFile: Sendable {
     /// Creates the file so that its group may write it: SQLite itself would leave the group out, and the log beside it inherits the mode.
     func createIfMissing() throws {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o660)
-        guard descriptor >= 0 else {
+        // The mode is meant, whatever the umask of the shell in which an operator runs `migrate`.
+        guard descriptor >= 0, fchmod(descriptor, 0o660) == 0 else {
             throw StoreOpenError("\(path) cannot be created: \(String(cString: strerror(errno)))")
         }
         close(descriptor)

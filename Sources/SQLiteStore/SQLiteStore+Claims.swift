@@ -123,8 +123,8 @@ extension SQLiteStore {
         }
     }
 
-    /// The longest that a queue row is ever put off; a due time beyond it came from a clock that has since been set back.
-    private static let longestQueueDelay = Duration.seconds(600)
+    /// Longer than a queue row is ever put off (11 minutes, for a key that nobody publishes); a due time beyond it came from a clock that has since been set back.
+    private static let longestQueueDelay = Duration.seconds(900)
 
     private func claim<Work: Sendable>(
         from queue: Queue,

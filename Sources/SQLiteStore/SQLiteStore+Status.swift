@@ -3,6 +3,7 @@
 
 package import CredentialCore
 internal import GRDB
+internal import GRDBSQLite
 internal import Synchronization
 
 extension SQLiteStore: CredentialReader {
@@ -53,6 +54,31 @@ extension SQLiteStore: CredentialReader {
                 )
             }
             return overdue
+        }
+    }
+}
+
+extension SQLiteStore {
+    /// What is in quarantine, by reason. It reads the whole quarantine, so it is for people and not for scrapes.
+    package func quarantineCounts() async throws -> [String: Int] {
+        try await read { db in
+            let rows = try Row.fetchAll(db, sql: "SELECT reason, COUNT(*) FROM notification_quarantine GROUP BY reason")
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0] as String, $0[1] as Int) })
+        }
+    }
+}
+
+/// The SQLite that this program is linked with.
+package enum SQLiteLibrary {
+    package static var version: String { String(cString: sqlite3_libversion()) }
+
+    /// Fixed in 3.51.3, 3.50.7 and 3.44.6: a commit that restarts the log between two checkpoints can lose committed pages.
+    package static var hasWALResetBug: Bool {
+        switch Int(sqlite3_libversion_number()) {
+        case 3_051_003...: false
+        case 3_050_007..<3_051_000: false
+        case 3_044_006..<3_045_000: false
+        default: true
         }
     }
 }

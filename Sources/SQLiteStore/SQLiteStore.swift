@@ -41,16 +41,21 @@ package final class SQLiteStore: Sendable {
                 throw StoreOpenError("\(file.path): SQLite does not keep PRAGMA synchronous = FULL")
             }
         }
-        var readOnly = GRDB.Configuration()
-        readOnly.readonly = true
-        readOnly.busyMode = .timeout(5)
         let store = SQLiteStore(
             writer: pool,
             checkpointer: try Checkpointer(path: file.path, pool: pool),
-            watch: try DatabaseQueue(path: file.path, configuration: readOnly),
+            watch: try DatabaseQueue(path: file.path, configuration: .readOnly),
             retention: retention
         )
         try store.migrate()
+        return store
+    }
+
+    /// Opens a file to look at it, beside a daemon that may be at work. Nothing is written, and nothing but reading works.
+    package static func openForReading(_ file: DatabaseFile) throws -> SQLiteStore {
+        let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
+        let store = SQLiteStore(writer: queue, checkpointer: nil, watch: nil, retention: Retention())
+        try store.directory.withLock { $0 = try queue.read { db in try ClientDirectory(db) } }
         return store
     }
 
@@ -129,9 +134,11 @@ package final class SQLiteStore: Sendable {
         }
     }
 
-    /// Whether anything in the file is sealed, so that a lost key file must not be replaced by a new one.
-    package func hasSealedRows() throws -> Bool {
-        try writer.read { db in try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM secret)") ?? false }
+    /// Whether anything in a file is sealed, so that a lost key file must not be replaced by a new one.
+    package static func hasSealedRows(in file: DatabaseFile) throws -> Bool {
+        let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
+        defer { try? queue.close() }
+        return try queue.read { db in try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM secret)") ?? false }
     }
 
     /// Writes the log back into the file and closes every connection.
@@ -151,4 +158,13 @@ enum Queue: String, CaseIterable {
 
     var label: String { String(rawValue.dropLast("_queue".count)) }
     var removedCounter: String { "\(rawValue)_removed" }
+}
+
+extension GRDB.Configuration {
+    static var readOnly: GRDB.Configuration {
+        var configuration = GRDB.Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(5)
+        return configuration
+    }
 }

@@ -146,7 +146,9 @@ enum Schema {
         """
 
     /// Which reasons leave it open whether Apple sent anything.
-    static let unsigned = "reason IN ('malformed', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature')"
+    static let unsigned = """
+        reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature')
+        """
 
     /// What is true: the registers of `CredentialCore`, and the state they come to.
     private static let registers = """

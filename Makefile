@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The siwatch authors
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+
+# SwiftPM and the tests leave files in the temporary folder: give them one of ours.
+export TMPDIR := $(CURDIR)/.build/tmp
+
+# Flags change what is built, so these builds have folders of their own: neither undoes the other.
+CHECK_FOLDER := .build-check
+TSAN_FOLDER := .build-tsan
+
+SOURCES := Package.swift $(wildcard Sources Tests Benchmarks)
+
+# With Swift's libraries inside, the program runs where no Swift is installed. Linux only.
+RELEASE_FLAGS := $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: setup ## Build everything for development
+	swift build
+
+.PHONY: release
+release: setup ## Build siwatch for installation: .build/release/siwatch
+	swift build -c release $(RELEASE_FLAGS) --product siwatch
+
+.PHONY: demo
+demo: build ## Watch siwatch at work against a simulated Apple on this machine
+	@.build/debug/siwatch-demo $(ARGS)
+
+.PHONY: test
+test: setup setup-test ## Run all tests
+	swift build --build-tests
+	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --skip-build --parallel $(ARGS)
+
+.PHONY: test-tsan
+test-tsan: setup setup-test ## Run all tests under the thread sanitizer (slow)
+	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread $(ARGS)
+
+.PHONY: check
+check: setup ## Check format and imports, and build with warnings as errors
+	swift format lint --strict --recursive --parallel $(SOURCES)
+	swift build --scratch-path $(CHECK_FOLDER) --build-system native --build-tests \
+		-Xswiftc -warnings-as-errors --explicit-target-dependency-import-check error
+
+.PHONY: bench
+bench: setup ## Measure on this machine, with a release build
+	swift build -c release --product siwatch-bench
+	@.build/release/siwatch-bench $(ARGS)
+
+.PHONY: format
+format: ## Format all Swift code in place
+	swift format --in-place --recursive --parallel $(SOURCES)
+
+.PHONY: clean
+clean: ## Remove everything that was built
+	rm -rf .build $(CHECK_FOLDER) $(TSAN_FOLDER)
+
+.PHONY: setup
+setup:
+	@scripts/setup.sh swift headers
+
+.PHONY: setup-test
+setup-test:
+	@scripts/setup.sh promtool

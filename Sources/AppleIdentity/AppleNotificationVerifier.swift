@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// Believes a notification only if Apple signed it, for one of our clients, in time.
+///
+/// It does no I/O and awaits nothing: an unknown key is noted with `SigningKeys`, which fetches on its own schedule, so a flood of
+/// forged key names cannot hold up the tokens beside them. Call it from as many tasks as there are cores.
+package struct AppleNotificationVerifier: NotificationVerifier {
+    private let keys: SigningKeys
+    private let policy: NotificationPolicy
+    private let clock: WallClock
+
+    package init(keys: SigningKeys, policy: NotificationPolicy, clock: WallClock) {
+        self.keys = keys
+        self.policy = policy
+        self.clock = clock
+    }
+
+    package func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification {
+        let token = try CompactJWS(NotificationBody.token(in: payload))
+        guard let key = keys.key(token.keyID) else {
+            throw keys.absence(of: token.keyID, receivedAt: receivedAt, skew: policy.clockSkew)
+        }
+        guard key.isValid(token.signature, over: token.signedBytes) else {
+            throw .rejected(.badSignature, detail: token.keyID)
+        }
+        return try NotificationClaims(token.claims).notification(receivedAt: receivedAt, now: clock.now, under: policy)
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// One exchange with Apple over HTTP.
+package protocol AppleTransport: Sendable {
+    /// - Throws: where no complete answer came. Any answer, whatever its status, is returned.
+    func send(_ request: AppleRequest) async throws(TransportFailure) -> AppleResponse
+}
+
+/// Which of Apple's endpoints is spoken to, as the label of a metric.
+package enum AppleEndpoint: String, Sendable, CaseIterable {
+    case token, keys
+}
+
+package struct AppleRequest: Sendable {
+    package var endpoint: AppleEndpoint
+    package var url: String
+    /// Posted as a form; absent for a plain GET.
+    package var form: FormBody?
+
+    package init(_ endpoint: AppleEndpoint, url: String, form: FormBody? = nil) {
+        self.endpoint = endpoint
+        self.url = url
+        self.form = form
+    }
+}
+
+package struct AppleResponse: Sendable, Equatable {
+    package var status: Int
+    /// Nil where it was larger than `largestBody`.
+    package var body: [UInt8]?
+    package var retryAfter: String?
+
+    package init(status: Int, body: [UInt8]?, retryAfter: String? = nil) {
+        self.status = status
+        self.body = body
+        self.retryAfter = retryAfter
+    }
+
+    /// In bytes. Apple's longest answer is its key set, of about 2 KiB.
+    package static let largestBody = 65_536
+}
+
+/// Why no answer came, as the label of a metric.
+package enum TransportFailure: String, Error, Sendable, CaseIterable {
+    /// The deadline passed, wherever the exchange was by then.
+    case timeout
+    case tls
+    case dns
+    /// Refused, reset, or closed before the answer was complete.
+    case reset
+    case other
+}
+
+/// Is told how each exchange ended: an HTTP status or the word of a `TransportFailure`, and how long it took.
+package typealias AppleObserver = @Sendable (_ endpoint: AppleEndpoint, _ status: String, _ duration: Duration) -> Void

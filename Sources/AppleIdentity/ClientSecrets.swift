@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import JWTKit
+import Synchronization
+
+/// Makes the `client_secret` of each client of one team, and keeps it for a while.
+///
+/// It is an ES256 JWT. `sub` must equal the `client_id` of the request, so an App ID and a Services ID need one each.
+package final class ClientSecrets: Sendable {
+    private let teamID: String
+    private let key: ClientSecretKey
+    private let clock: WallClock
+    private let minted = Mutex<[String: Minted]>([:])
+
+    /// Apple allows six months; a secret that leaks is worth an hour.
+    package static let lifetime = Duration.seconds(3600)
+    /// How far `iat` lies in the past: Apple answers `invalid_client` to a token from the future.
+    package static let backdating = Duration.seconds(60)
+    /// Whatever endpoint is asked.
+    package static let audience = "https://appleid.apple.com"
+
+    package init(teamID: String, key: ClientSecretKey, clock: WallClock) {
+        self.teamID = teamID
+        self.key = key
+        self.clock = clock
+    }
+
+    /// The id of the key that signs.
+    package var keyID: String { key.id }
+
+    /// A secret with at least half of its life ahead. Two callers at once may both make one; either is good.
+    package func secret(for clientID: String) async throws -> Secret {
+        let now = clock.now
+        if let kept = minted.withLock({ $0[clientID] }), kept.isFresh(at: now) { return kept.secret }
+        let new = Minted(secret: try await mint(for: clientID, at: now), at: now)
+        minted.withLock { $0[clientID] = new }
+        return new.secret
+    }
+
+    private func mint(for clientID: String, at now: Timestamp) async throws -> Secret {
+        let keys = await JWTKeyCollection().add(ecdsa: key.privateKey)
+        let claims = ClientSecretClaims(
+            iss: teamID,
+            iat: now.advanced(by: .zero - Self.backdating).milliseconds / 1000,
+            exp: now.advanced(by: Self.lifetime).milliseconds / 1000,
+            aud: Self.audience,
+            sub: clientID
+        )
+        return Secret(try await keys.sign(claims, header: ["kid": .string(key.id)]))
+    }
+
+    private struct Minted {
+        let secret: Secret
+        let at: Timestamp
+
+        /// In the first half of its life; one from the future was made before the clock was set back.
+        func isFresh(at now: Timestamp) -> Bool {
+            at <= now && now < at.advanced(by: ClientSecrets.lifetime / 2)
+        }
+    }
+}
+
+private struct ClientSecretClaims: JWTPayload {
+    var iss: String
+    /// In seconds.
+    var iat: Int64
+    /// In seconds.
+    var exp: Int64
+    var aud: String
+    var sub: String
+
+    /// Only ever signed here.
+    func verify(using algorithm: some JWTAlgorithm) {}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// A signed token, taken apart and checked as far as that goes without a key.
+///
+/// All of this happens before any cryptography sees the token, because libraries are generous here: jwt-kit 5.7 verifies a token of
+/// an unknown `kid` with its first key, and takes the algorithm from the token where the key names none.
+struct CompactJWS: Sendable {
+    /// Picks the key: a name to look up and nothing else.
+    let keyID: String
+    /// What the signature covers: header and claims as they stand, with the dot between them.
+    let signedBytes: ArraySlice<UInt8>
+    /// The claims, decoded and not yet believed.
+    let claims: [UInt8]
+    let signature: [UInt8]
+
+    /// The only algorithm, whatever the token says (RFC 8725, section 3.1).
+    static let algorithm = "RS256"
+    static let longestKeyID = 64
+
+    /// Takes the compact form apart: three parts, strictly encoded.
+    ///
+    /// - Throws: `malformed`, `forbidden_header`, `wrong_algorithm`.
+    init(_ token: ArraySlice<UInt8>) throws(VerificationError) {
+        let dot = UInt8(ascii: ".")
+        let parts = token.split(separator: dot, maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 3 else { throw .rejected(.malformed, detail: "not three parts") }
+        guard let header = Base64URL.decode(parts[0]),
+            let claims = Base64URL.decode(parts[1]),
+            let signature = Base64URL.decode(parts[2])
+        else { throw .rejected(.malformed, detail: "not base64url") }
+        self.keyID = try Self.keyID(inHeader: header)
+        self.signedBytes = token[parts[0].startIndex..<parts[1].endIndex]
+        self.claims = claims
+        self.signature = signature
+    }
+
+    /// Checks the header and returns its `kid`.
+    ///
+    /// `crit` and `b64` change what the signature means, so they are refused. `jku`, `jwk`, `x5u` and `x5c` only offer a key; they
+    /// are not looked at, since a key comes from Apple's published set or from nowhere.
+    private static func keyID(inHeader bytes: [UInt8]) throws(VerificationError) -> String {
+        guard let header = (try? JSON(bytes))?.object else {
+            throw .rejected(.malformed, detail: "header is not a JSON object")
+        }
+        for name in ["crit", "b64"] where header[name] != nil {
+            throw .rejected(.forbiddenHeader, detail: name)
+        }
+        guard let named = header["alg"]?.string, named.isIdentical(to: algorithm) else {
+            throw .rejected(.wrongAlgorithm, detail: header["alg"]?.string?.excerpt(limit: 40) ?? "none")
+        }
+        guard let keyID = header["kid"]?.string, isKeyID(keyID) else {
+            throw .rejected(.malformed, detail: header["kid"] == nil ? "no kid" : "kid")
+        }
+        return keyID
+    }
+
+    /// 1 to 64 of `[A-Za-z0-9_-]`. Apple's have seven or ten.
+    static func isKeyID(_ text: String) -> Bool {
+        (1...longestKeyID).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+    }
+}
+
+extension String {
+    /// Equality byte for byte. `==` also holds for canonically equivalent text: the Kelvin sign equals the letter K.
+    func isIdentical(to other: String) -> Bool {
+        utf8.elementsEqual(other.utf8)
+    }
+}

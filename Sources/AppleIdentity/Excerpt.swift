@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+extension String {
+    /// A piece of somebody else's text that may stand in a log line or in the quarantine.
+    ///
+    /// Control and format characters become spaces, and a word of 40 characters or more becomes "…": a refresh token has about 64,
+    /// a `sub` 44, a signed token hundreds.
+    func excerpt(limit: Int = 160) -> String {
+        let printable = String(String.UnicodeScalarView(unicodeScalars.map { $0.isPrintable ? $0 : " " }))
+        let words = printable.split(separator: " ").map { $0.unicodeScalars.count < 40 ? $0 : "…" }
+        return String(words.joined(separator: " ").prefix(limit))
+    }
+}
+
+extension Unicode.Scalar {
+    fileprivate var isPrintable: Bool {
+        switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: false
+        default: true
+        }
+    }
+}

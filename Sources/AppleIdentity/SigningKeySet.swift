@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// The keys of one answer from Apple's keys endpoint.
+struct SigningKeySet: Sendable {
+    let keys: [SigningKey]
+    /// Keys that are not for us: of another kind, for another use, too short. A new kind among them must not cost us the rest.
+    let ignored: Int
+
+    /// Apple publishes about three.
+    static let mostKeys = 32
+
+    /// - Throws: a sentence. Two keys of one name make the whole set ambiguous, and a set without any usable key is none.
+    init(_ body: [UInt8]) throws(UnusableKeySet) {
+        guard let published = (try? JSON(body))?.object?["keys"]?.array else { throw UnusableKeySet("not a JSON Web Key Set") }
+        guard published.count <= Self.mostKeys else { throw UnusableKeySet("more than \(Self.mostKeys) keys") }
+        let names = published.compactMap { $0.object?["kid"]?.string }
+        guard Set(names).count == names.count else { throw UnusableKeySet("two keys with one kid") }
+        keys = published.compactMap(SigningKey.init)
+        ignored = published.count - keys.count
+        guard !keys.isEmpty else { throw UnusableKeySet("no usable key") }
+    }
+}
+
+struct UnusableKeySet: Error, Equatable, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import Synchronization
+
+/// Apple's signing keys: fetched, remembered, never forgotten.
+///
+/// A retired key stays usable, since notifications signed with it may still wait; a failed fetch leaves the last good keys in place.
+/// Whoever drives it calls `refreshIfDue` whenever `nextRefresh` has come, and looks again after each poll interval: an unknown key
+/// brings the next fetch forward.
+package final class SigningKeys: Sendable {
+    private let url: String
+    private let transport: any AppleTransport
+    private let store: any SigningKeyStore
+    private let clock: WallClock
+    private let state = Mutex(State())
+
+    fileprivate struct State {
+        var keys: [String: (key: SigningKey, firstSeenAt: Timestamp)] = [:]
+        var schedule = KeySchedule()
+    }
+
+    package init(url: String, transport: any AppleTransport, store: any SigningKeyStore, clock: WallClock) {
+        self.url = url
+        self.transport = transport
+        self.store = store
+        self.clock = clock
+    }
+
+    /// Takes the keys of an earlier process from the store, so that a restart during an outage costs nothing.
+    package func load() async throws {
+        let records = try await store.signingKeys()
+        let known = records.compactMap { record in
+            (try? JSON(Array(record.jwk.utf8))).flatMap(SigningKey.init).map { (key: $0, record: record) }
+        }
+        state.withLock { state in
+            for (key, record) in known where state.keys[key.id] == nil {
+                state.keys[key.id] = (key, record.firstSeenAt)
+            }
+            if let last = known.map(\.record.lastSeenAt).max() { state.schedule.resume(fetchedAt: last) }
+        }
+    }
+}
+
+// MARK: Asking for a key
+
+extension SigningKeys {
+    /// Exactly the key of this name.
+    func key(_ id: String) -> SigningKey? {
+        state.withLock { $0.keys[id]?.key }
+    }
+
+    /// What to say of a token whose key is not known: not yet, or never.
+    func absence(of id: String, receivedAt: Timestamp, skew: Duration) -> VerificationError {
+        let now = clock.now
+        return switch state.withLock({ $0.schedule.absence(receivedAt: receivedAt, skew: skew, now: now) }) {
+        case .waits(let until): .keyNotYetKnown(retryAt: until)
+        case .givenUp: .rejected(.unknownKey, detail: id)
+        }
+    }
+
+    /// How many keys are known, retired ones included.
+    package var count: Int {
+        state.withLock { $0.keys.count }
+    }
+
+    /// When the last successful fetch began.
+    package var lastRefresh: Timestamp? {
+        state.withLock { $0.schedule.successes.last }
+    }
+}
+
+// MARK: Fetching
+
+/// What became of a due fetch.
+package enum KeyRefresh: Sendable, Equatable {
+    case notDue
+    /// The ids of keys never seen before; how many published keys were of no use; why the store did not keep them, if it did not.
+    case fetched(new: [String], ignored: Int, unsaved: String?)
+    /// Nothing has changed; the same again in a minute.
+    case failed(String)
+}
+
+extension SigningKeys {
+    /// When the next fetch may begin: hourly, a minute after a failure, once a minute while a token waits for its key.
+    package func nextRefresh() -> Timestamp {
+        let now = clock.now
+        return state.withLock { $0.schedule.nextFetch(at: now) }
+    }
+
+    /// Fetches if it is time and nobody else is at it.
+    package func refreshIfDue() async -> KeyRefresh {
+        let start = clock.now
+        guard state.withLock({ $0.schedule.begin(at: start) }) else { return .notDue }
+        do {
+            let set = try await fetch()
+            let (new, records) = state.withLock { $0.take(set, fetchedAt: start) }
+            return .fetched(new: new, ignored: set.ignored, unsaved: await save(records, fetchedAt: start))
+        } catch {
+            state.withLock { $0.schedule.end(succeeded: false) }
+            return .failed("\(error)")
+        }
+    }
+
+    private func fetch() async throws -> SigningKeySet {
+        let response = try await transport.send(AppleRequest(.keys, url: url))
+        guard response.status == 200 else { throw UnusableKeySet("status \(response.status)") }
+        guard let body = response.body else { throw UnusableKeySet("larger than 64 KiB") }
+        return try SigningKeySet(body)
+    }
+
+    /// Tells the store only once the keys are in use here, since it wakes the notifications that waited for them.
+    private func save(_ records: [SigningKeyRecord], fetchedAt: Timestamp) async -> String? {
+        do {
+            try await store.remember(records, fetchedAt: fetchedAt)
+            return nil
+        } catch {
+            return "\(error)"
+        }
+    }
+}
+
+extension SigningKeys.State {
+    /// Merges a fetched set: Apple's latest word on a key id holds, and what is not in the set stays.
+    mutating func take(_ set: SigningKeySet, fetchedAt: Timestamp) -> (new: [String], records: [SigningKeyRecord]) {
+        schedule.end(succeeded: true)
+        var new: [String] = []
+        let records = set.keys.map { key in
+            if keys[key.id] == nil { new.append(key.id) }
+            let firstSeenAt = keys[key.id]?.firstSeenAt ?? fetchedAt
+            keys[key.id] = (key, firstSeenAt)
+            return SigningKeyRecord(keyID: key.id, jwk: key.jwk, firstSeenAt: firstSeenAt, lastSeenAt: fetchedAt)
+        }
+        return (new, records)
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+extension TransportFailure {
+    /// The word for whatever the network stack threw.
+    init(_ error: any Error) {
+        self =
+            switch error {
+            case let error as HTTPClientError: Self(error)
+            case let error as NIOConnectionError: Self(error)
+            case let error as IOError: Self(errnoCode: error.errnoCode)
+            case let error as ChannelError: Self(error)
+            case NIOSSLError.uncleanShutdown, HTTPParserError.invalidEOFState: .reset
+            case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: .tls
+            case is SocketAddressError, is SocketAddressError.UnknownHost: .dns
+            default: .other
+            }
+    }
+
+    private init(_ error: HTTPClientError) {
+        self =
+            switch error {
+            case .connectTimeout, .readTimeout, .writeTimeout, .tlsHandshakeTimeout, .deadlineExceeded, .getConnectionFromPoolTimeout:
+                .timeout
+            case .remoteConnectionClosed, .uncleanShutdown, .bodyLengthMismatch, .requestStreamCancelled: .reset
+            default: .other
+            }
+    }
+
+    /// No address at all is a matter of names; with addresses, the last attempt tells.
+    private init(_ error: NIOConnectionError) {
+        guard let attempt = error.connectionErrors.last else {
+            self = error.dnsAError != nil || error.dnsAAAAError != nil ? .dns : .other
+            return
+        }
+        self.init(attempt.error)
+    }
+
+    private init(_ error: ChannelError) {
+        self =
+            switch error {
+            case .connectTimeout: .timeout
+            case .eof, .ioOnClosedChannel, .inputClosed, .outputClosed, .alreadyClosed: .reset
+            default: .other
+            }
+    }
+
+    private init(errnoCode: CInt) {
+        self =
+            switch errnoCode {
+            case ECONNRESET, ECONNREFUSED, ECONNABORTED, EPIPE: .reset
+            case ETIMEDOUT: .timeout
+            default: .other
+            }
+    }
+}

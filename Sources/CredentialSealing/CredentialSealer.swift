@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import Crypto
+
+/// Seals refresh tokens under a key ring, and tells them apart by a key of the database's own.
+///
+/// The fingerprint's key is random, made once and kept sealed in the database, so changing the sealing keys changes no fingerprint
+/// and a fingerprint says nothing to those who hold the database alone.
+package struct CredentialSealer: TokenSealer {
+    private let ring: KeyRing
+    private let fingerprintKey: SymmetricKey
+
+    /// The name under which the database keeps the fingerprint's key.
+    package static let fingerprintKeyName = "token-fingerprint"
+
+    /// A new fingerprint key, sealed: for a database that has none yet.
+    package static func newFingerprintKey(sealedBy ring: KeyRing) throws -> [UInt8] {
+        let key = SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
+        return try ring.seal(key, named: fingerprintKeyName)
+    }
+
+    /// - Throws: `SealingError` where the key file does not open this database.
+    package init(ring: KeyRing, sealedFingerprintKey: [UInt8]) throws(SealingError) {
+        let key = try ring.open(sealedFingerprintKey, named: Self.fingerprintKeyName)
+        guard key.count == 32 else { throw .damaged }
+        self.ring = ring
+        self.fingerprintKey = SymmetricKey(data: key)
+    }
+
+    package func fingerprint(of token: Secret) -> [UInt8] {
+        Array(HMAC<SHA256>.authenticationCode(for: Array(token.reveal.utf8), using: fingerprintKey))
+    }
+
+    package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) throws -> SealedToken {
+        let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt)
+        return SealedToken(bytes: try ring.seal(Array(token.reveal.utf8), for: context))
+    }
+
+    package func open(
+        _ sealed: SealedToken,
+        for credential: CredentialID,
+        grantedAt: Timestamp
+    ) throws(SealingError) -> Secret {
+        let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt)
+        return Secret(String(decoding: try ring.open(sealed.bytes, for: context), as: UTF8.self))
+    }
+}
+
+extension CredentialSealer: CustomStringConvertible, CustomReflectable {
+    package var description: String { "[sealer with \(ring)]" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}

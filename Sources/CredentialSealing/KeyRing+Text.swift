@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// The text of a key file: one key a line, the first seals; empty lines and lines that begin with `#` are skipped.
+extension KeyRing {
+    package init(parsing text: String) throws(KeyTextError) {
+        var keys: [SealingKey] = []
+        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+            if line.isEmpty || line.hasPrefix("#") { continue }
+            guard let key = SealingKey(line: line) else { throw .malformed(line: index + 1) }
+            guard !keys.contains(where: { $0.id == key.id }) else { throw .repeated(line: index + 1) }
+            keys.append(key)
+        }
+        guard !keys.isEmpty else { throw .empty }
+        self.init(keys)
+    }
+
+    /// What a new key file says.
+    var text: String {
+        """
+        # The keys that seal the refresh tokens of siwatch. Whoever holds this file and the database can read them;
+        # whoever loses it has lost them. The first key seals, all of them open. Never keep it with the database's backups.
+        \(current.line)
+
+        """
+    }
+}
+
+/// What is wrong with the text of a key file. It never holds any of the text.
+package enum KeyTextError: Error, Equatable, Sendable {
+    /// Lines count from 1.
+    case malformed(line: Int)
+    case repeated(line: Int)
+    case empty
+}
+
+extension KeyTextError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .malformed(let line): "line \(line) is not a sealing key: siwatch-sealing-key-1:<base64 of 32 bytes>, and nothing else"
+        case .repeated(let line): "line \(line) repeats a key from above"
+        case .empty: "it holds no key"
+        }
+    }
+}

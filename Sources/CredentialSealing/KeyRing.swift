@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Crypto
+import Foundation
+import Synchronization
+
+/// The sealing keys: the first seals, all of them open.
+///
+/// A key is changed by writing a new line above the old ones. AES-GCM with random nonces allows 2³² seals under one key
+/// (NIST SP 800-38D, 8.3); `sealCount` tells how many this process has made.
+package struct KeyRing: Sendable {
+    private let keys: [SealingKey]
+    private let seals = SealCount()
+
+    init(_ keys: [SealingKey]) {
+        precondition(!keys.isEmpty, "A key ring without a key")
+        self.keys = keys
+    }
+
+    /// A ring of one new random key.
+    package static func generate() -> KeyRing {
+        KeyRing([.random()])
+    }
+
+    /// The names of the keys, the sealing one first. They are derived from the keys and reveal nothing of them.
+    package var keyIDs: [String] {
+        keys.map(\.id.hexadecimal)
+    }
+
+    /// Seals made by this ring and its copies, the metric `seals_total`.
+    package var sealCount: Int {
+        seals.value.load(ordering: .relaxed)
+    }
+
+    /// The key that seals.
+    var current: SealingKey { keys[0] }
+}
+
+extension KeyRing {
+    /// Encrypts a secret that the database keeps under a name, such as the key of the fingerprints.
+    package func seal(_ secret: [UInt8], named name: String) throws -> [UInt8] {
+        try seal(secret, for: .secret(named: name))
+    }
+
+    /// - Throws: `SealingError`, also where the bytes were sealed under another name.
+    package func open(_ sealed: [UInt8], named name: String) throws(SealingError) -> [UInt8] {
+        try open(sealed, for: .secret(named: name))
+    }
+
+    func seal(_ bytes: [UInt8], for context: SealingContext) throws -> [UInt8] {
+        seals.value.add(1, ordering: .relaxed)
+        let box = try AES.GCM.seal(bytes, using: current.material, authenticating: context.associatedData)
+        return SealedBytes(keyID: current.id, box: box).bytes
+    }
+
+    func open(_ bytes: [UInt8], for context: SealingContext) throws(SealingError) -> [UInt8] {
+        let sealed = try SealedBytes(parsing: bytes)
+        guard let key = keys.first(where: { $0.id == sealed.keyID }) else {
+            throw .unknownKey(id: sealed.keyID.hexadecimal)
+        }
+        guard let opened = try? AES.GCM.open(sealed.box, using: key.material, authenticating: context.associatedData) else {
+            throw .damaged
+        }
+        return Array(opened)
+    }
+}
+
+extension KeyRing: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "[key ring \(keyIDs.joined(separator: " "))]" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Copies of a ring share one count.
+private final class SealCount: Sendable {
+    let value = Atomic(0)
+}
+
+extension UInt32 {
+    fileprivate var hexadecimal: String {
+        let digits = String(self, radix: 16)
+        return String(repeating: "0", count: 8 - digits.count) + digits
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Crypto
+
+/// The names by which logs call users.
+///
+/// A pseudonym is the first 12 hex digits of an HMAC-SHA-256 of the `sub`, under a key derived by HKDF from the key that seals. So the
+/// lines about one user can be found, by those who hold the key file alone; with a new sealing key the pseudonyms are new too.
+package struct UserPseudonyms: Sendable {
+    private let key: SymmetricKey
+
+    package init(_ ring: KeyRing) {
+        key = HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: ring.current.material,
+            info: Array("siwatch/user-pseudonym/1".utf8),
+            outputByteCount: 32
+        )
+    }
+
+    package func pseudonym(of userID: String) -> String {
+        let code = HMAC<SHA256>.authenticationCode(for: Array(userID.utf8), using: key)
+        return code.prefix(6).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}

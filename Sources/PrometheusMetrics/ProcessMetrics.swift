@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import Foundation
+
+/// The `process_*` metrics that every Prometheus client exposes, read from Linux's `/proc` as proc(5) describes it.
+///
+/// What cannot be read is absent, so on a system without `/proc` all of them are.
+package struct ProcessMetrics: Sendable {
+    private let root: String
+
+    package init(root: String = "/proc") {
+        self.root = root
+    }
+
+    /// Reads them anew, by name.
+    func families() -> [String: Family] {
+        let status = read("self/stat").flatMap(ProcessStatus.init)
+        let boot = number(after: "btime", in: "stat")
+        let metrics: [(name: String, kind: MetricDescription.Kind, help: String, value: Double?)] = [
+            ("process_cpu_seconds_total", .counter, "Total user and system CPU time spent in seconds.", status?.cpuTime),
+            ("process_max_fds", .gauge, "Maximum number of open file descriptors.", number(after: "Max open files", in: "self/limits")),
+            ("process_open_fds", .gauge, "Number of open file descriptors.", openFiles),
+            ("process_resident_memory_bytes", .gauge, "Resident memory size in bytes.", status?.residentMemory),
+            (
+                "process_start_time_seconds", .gauge, "Start time of the process since unix epoch in seconds.",
+                status.flatMap { status in boot.map { $0 + status.startTime } }
+            ),
+            ("process_virtual_memory_bytes", .gauge, "Virtual memory size in bytes.", status?.virtualMemory),
+        ]
+        return Dictionary(
+            uniqueKeysWithValues: metrics.compactMap { name, kind, help, value in
+                value.map { (name, Family(kind: kind, help: help, labels: [], series: ["": GaugeSeries($0)])) }
+            }
+        )
+    }
+
+    /// Does not count the descriptor that is open while it counts.
+    private var openFiles: Double? {
+        (try? FileManager.default.contentsOfDirectory(atPath: "\(root)/self/fd")).map { Double($0.count - 1) }
+    }
+
+    /// The first number in the line that begins with these words.
+    private func number(after words: String, in path: String) -> Double? {
+        read(path)?.split(separator: "\n").first { $0.hasPrefix(words) }?.dropFirst(words.count).split(separator: " ").first.flatMap { Double($0) }
+    }
+
+    /// Repairs what is not UTF-8: a process may be called anything.
+    private func read(_ path: String) -> String? {
+        FileManager.default.contents(atPath: "\(root)/\(path)").map { String(decoding: $0, as: UTF8.self) }
+    }
+}
+
+/// What `/proc/self/stat` says, in seconds and bytes.
+private struct ProcessStatus {
+    var cpuTime: Double
+    /// Since the machine started.
+    var startTime: Double
+    var virtualMemory: Double
+    var residentMemory: Double
+
+    init?(_ text: String) {
+        // The second field, the command in parentheses, may itself hold blanks and parentheses. proc(5) counts from 1.
+        guard let command = text.lastIndex(of: ")") else { return nil }
+        let fields = text[command...].split(separator: " ").map { Double($0) ?? 0 }
+        guard fields.count > 24 - 2 else { return nil }
+        func field(_ number: Int) -> Double { fields[number - 2] }
+
+        let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
+        cpuTime = (field(14) + field(15)) / ticksPerSecond
+        startTime = field(22) / ticksPerSecond
+        virtualMemory = field(23)
+        residentMemory = field(24) * Double(sysconf(Int32(_SC_PAGESIZE)))
+    }
+}

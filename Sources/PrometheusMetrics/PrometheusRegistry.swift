@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import Synchronization
+
+/// Every metric of the process, and the page on which Prometheus reads them.
+///
+/// Metrics are declared with their help text; what a library registers through swift-metrics without being declared here appears
+/// too. The first to use a name decides its kind. Whatever clashes with that, or has labels that were not declared or cannot be
+/// legal, is counted in ``clashes`` and otherwise ignored.
+package final class PrometheusRegistry: Sendable {
+    private struct State {
+        var families: [String: Family] = [:]
+        /// All names that stand before a value: a histogram `x` also writes `x_count`.
+        var sampleNames: Set<String> = []
+        var clashes = 0
+
+        /// - Returns: false if one of its sample names is taken.
+        mutating func add(_ family: Family, as name: String) -> Bool {
+            let names =
+                switch family.kind {
+                case .counter, .gauge: [name]
+                case .histogram: [name, "\(name)_bucket", "\(name)_sum", "\(name)_count"]
+                }
+            guard sampleNames.isDisjoint(with: names) else { return false }
+            sampleNames.formUnion(names)
+            families[name] = family
+            return true
+        }
+
+        /// - Returns: nil if there is no such family, or it is of another kind or has other labels.
+        mutating func series<S>(_ name: String, _ labels: Labels?, as type: S.Type) -> S? {
+            guard let labels, let family = families[name], family.labels ?? labels.names == labels.names else { return nil }
+            if let series = family.series[labels.text] { return series as? S }
+            let series = family.kind.makeSeries()
+            guard let made = series as? S else { return nil }
+            families[name]?.series[labels.text] = series
+            return made
+        }
+    }
+
+    private let state: Mutex<State>
+    private let process: ProcessMetrics?
+
+    /// - Parameter process: where `process_*` is read at each exposition; nil for none.
+    package init(_ metrics: [MetricDescription] = [], process: ProcessMetrics? = ProcessMetrics()) {
+        var state = State()
+        for metric in metrics {
+            let labels = metric.labels.map(\.legalName).sorted()
+            var family = Family(kind: metric.kind, help: metric.help, labels: labels)
+            if labels.isEmpty { family.series[""] = metric.kind.makeSeries() }
+            if !state.add(family, as: metric.name.legalName) { state.clashes += 1 }
+        }
+        self.state = Mutex(state)
+        self.process = process
+    }
+
+    /// How many times something was registered that could not be, since the start. It is 0 in a program without mistakes.
+    package var clashes: Int { state.withLock(\.clashes) }
+
+    /// Lets a series of a declared metric stand at 0 from now on, so that `rate()` sees its very first increment.
+    package func create(_ name: String, labels: [(String, String)]) {
+        state.withLock {
+            if $0.series(name.legalName, Labels(labels), as: (any Series).self) == nil { $0.clashes += 1 }
+        }
+    }
+
+    /// Everything as Prometheus text, version 0.0.4, by metric name and then by labels.
+    ///
+    /// Each series is read at one moment, so a histogram agrees with itself; two series may be a moment apart.
+    package func exposition() -> String {
+        let registered = state.withLock(\.families)
+        let families = registered.merging(process?.families() ?? [:]) { registered, _ in registered }
+        var text = TextExposition()
+        for (name, family) in families.sorted(by: { $0.key < $1.key }) {
+            text.begin(name, family.kind, help: family.help)
+            for (labels, series) in family.series.sorted(by: { $0.key < $1.key }) {
+                series.write(name, labels, to: &text)
+            }
+        }
+        return text.text
+    }
+
+    /// Finds the series, or makes it.
+    ///
+    /// - Returns: nil if it clashes.
+    func series<S: Series>(_ name: String, _ dimensions: [(String, String)], as type: S.Type) -> S? {
+        let name = name.legalName
+        let labels = Labels(dimensions)
+        return state.withLock { state in
+            if labels != nil, state.families[name] == nil {
+                _ = state.add(Family(kind: S.undeclaredKind, help: "Registered without a description.", labels: nil), as: name)
+            }
+            let series = state.series(name, labels, as: type)
+            if series == nil { state.clashes += 1 }
+            return series
+        }
+    }
+
+    /// Takes a series off the page, since its owner promises swift-metrics never to write it again.
+    ///
+    /// Should it be asked for later it starts at 0. A series without labels stays, because its metric has no other.
+    func remove(_ handler: AnyObject) {
+        state.withLock { state in
+            for (name, family) in state.families {
+                for (labels, series) in family.series where series === handler && !labels.isEmpty {
+                    state.families[name]?.series[labels] = nil
+                }
+            }
+        }
+    }
+}
+
+/// All series of one name.
+struct Family: Sendable {
+    var kind: MetricDescription.Kind
+    var help: String
+    /// The sorted names that the labels must have; nil if they were not declared.
+    var labels: [String]?
+    /// By the text of their labels.
+    var series: [String: any Series] = [:]
+}

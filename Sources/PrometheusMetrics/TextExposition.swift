@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Prometheus text, version 0.0.4, as it is written.
+struct TextExposition {
+    private(set) var text = ""
+
+    mutating func begin(_ name: String, _ kind: MetricDescription.Kind, help: String) {
+        let type =
+            switch kind {
+            case .counter: "counter"
+            case .gauge: "gauge"
+            case .histogram: "histogram"
+            }
+        text += "# HELP \(name) \(help.escaped(quotes: false))\n# TYPE \(name) \(type)\n"
+    }
+
+    /// - Parameter labels: the text of a ``Labels``.
+    mutating func sample(_ name: String, _ labels: String, _ value: Double) {
+        text += labels.isEmpty ? "\(name) \(value.exposed)\n" : "\(name){\(labels)} \(value.exposed)\n"
+    }
+}
+
+/// Label names and values as they stand between the braces. Equal sets have equal text, whatever their order.
+struct Labels {
+    let names: [String]
+    let text: String
+
+    /// - Returns: nil if two names are the same once they are legal, or one is reserved: `le` belongs to histograms, and what begins
+    ///   with `__` to Prometheus.
+    init?(_ dimensions: [(String, String)]) {
+        let labels = dimensions.map { (name: $0.0.legalName, value: $0.1) }.sorted { $0.name < $1.name }
+        names = labels.map(\.name)
+        guard Set(names).count == names.count, !names.contains(where: { $0 == "le" || $0.hasPrefix("__") }) else { return nil }
+        // To Prometheus an empty label is an absent one: written out, it could make two series of one.
+        text = labels.filter { !$0.value.isEmpty }.map { "\($0.name)=\"\($0.value.escaped(quotes: true))\"" }.joined(separator: ",")
+    }
+}
+
+extension String {
+    /// The name with an underscore for everything that may not stand in one. A colon may, but is kept for recording rules.
+    var legalName: String {
+        var name = UnicodeScalarView()
+        for scalar in unicodeScalars {
+            switch scalar {
+            case "a"..."z", "A"..."Z", "_": name.append(scalar)
+            case "0"..."9": name.append(contentsOf: name.isEmpty ? ["_", scalar] : [scalar])
+            default: name.append("_")
+            }
+        }
+        return name.isEmpty ? "_" : String(name)
+    }
+
+    /// Scalar by scalar, because `"\r\n"` is one `Character`, and so is a quote with an accent on it.
+    fileprivate func escaped(quotes: Bool) -> String {
+        var escaped = UnicodeScalarView()
+        for scalar in unicodeScalars {
+            switch scalar {
+            case "\\": escaped.append(contentsOf: #"\\"#.unicodeScalars)
+            case "\n": escaped.append(contentsOf: #"\n"#.unicodeScalars)
+            case "\"" where quotes: escaped.append(contentsOf: #"\""#.unicodeScalars)
+            default: escaped.append(scalar)
+            }
+        }
+        return String(escaped)
+    }
+}
+
+extension Double {
+    /// As Go's `ParseFloat` reads it; a whole number without a fraction.
+    var exposed: String {
+        if isNaN { return "NaN" }
+        if isInfinite { return self < 0 ? "-Inf" : "+Inf" }
+        return description.hasSuffix(".0") ? String(description.dropLast(2)) : description
+    }
+}

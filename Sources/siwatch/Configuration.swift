@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Logging
+
+/// What `siwatch.toml` says. The values here are the defaults; etc/siwatch.toml explains each.
+struct Configuration: Sendable, Equatable {
+    /// The file it was read from.
+    var source = "siwatch.toml"
+
+    var database = Database()
+    /// At least one, once read.
+    var apps: [App] = []
+    var encryption = Encryption()
+    var refresh = Refresh()
+    var queues = Queues()
+    var retention = Retention()
+    var operations = Operations()
+    var log = Log()
+    var apple = Apple()
+
+    struct Database: Sendable, Equatable {
+        var path = "/var/lib/siwatch/siwatch.sqlite"
+    }
+
+    /// One Apple app group: the primary App ID and its Services IDs. Users grant and withdraw consent for the group.
+    struct App: Sendable, Equatable {
+        var name = ""
+        var teamID = ""
+        var clientIDs: [String] = []
+        /// The first signs. More than one while a key is being changed.
+        var keys: [Key] = []
+
+        struct Key: Sendable, Equatable {
+            var id = ""
+            /// A PEM file, as downloaded from Apple.
+            var file = ""
+        }
+    }
+
+    struct Encryption: Sendable, Equatable {
+        var keyFile = "siwatch.key"
+    }
+
+    /// The limits are per app.
+    struct Refresh: Sendable, Equatable {
+        var interval = Duration.hours(24)
+        var maxRequestsPerSecond = 50
+        var maxConcurrentRequests = 64
+        var timeout = Duration.seconds(15)
+    }
+
+    struct Queues: Sendable, Equatable {
+        var pollInterval = Duration.seconds(1)
+        var clockSkew = Duration.minutes(5)
+    }
+
+    struct Retention: Sendable, Equatable {
+        var notificationLog = Duration.days(90)
+        var quarantine = Duration.days(365)
+        var changes = Duration.days(365)
+        var grantLog = Duration.days(90)
+        var revocationLog = Duration.days(365)
+        var rejectedToken = Duration.days(7)
+    }
+
+    struct Operations: Sendable, Equatable {
+        /// Nil where nothing is to be served.
+        var listen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9464)
+    }
+
+    struct Log: Sendable, Equatable {
+        var level = Logger.Level.info
+        var format = Format.auto
+
+        enum Format: String, Sendable, CaseIterable {
+            /// `text` on a terminal, `json` elsewhere.
+            case auto
+            case text
+            case json
+        }
+    }
+
+    /// Only tests and the simulator change these.
+    struct Apple: Sendable, Equatable {
+        var tokenEndpoint = URL(string: "https://appleid.apple.com/auth/token")!
+        var revocationEndpoint = URL(string: "https://appleid.apple.com/auth/revoke")!
+        var keysEndpoint = URL(string: "https://appleid.apple.com/auth/keys")!
+        var issuers = ["https://appleid.apple.com"]
+    }
+}
+
+extension Configuration {
+    /// What is legal and yet hardly meant.
+    var warnings: [ConfigurationMistake] {
+        guard refresh.interval < .hours(24), apple.tokenEndpoint == Apple().tokenEndpoint else { return [] }
+        return [.at("refresh.interval", "is below 24h, and Apple throttles those who validate a token more often than once a day")]
+    }
+}
+
+extension Duration {
+    static func minutes(_ count: Int64) -> Duration { .seconds(count * 60) }
+    static func hours(_ count: Int64) -> Duration { .minutes(count * 60) }
+    static func days(_ count: Int64) -> Duration { .hours(count * 24) }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Logging
+import TOMLKit
+
+/// From TOML to a configuration, or to all of its mistakes at once.
+extension Configuration {
+    /// Reads a file.
+    ///
+    /// - Parameter credentials: The folder of systemd's credentials, where a key file may be found by its bare name.
+    init(
+        contentsOf path: String,
+        credentials: String? = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"]
+    ) throws(InvalidConfiguration) {
+        let text: String
+        do {
+            text = try TextFile.read(path, limit: Self.longestFile)
+        } catch {
+            throw InvalidConfiguration(source: path, mistakes: [ConfigurationMistake(place: .file, problem: error.description)])
+        }
+        try self.init(parsing: text, from: path, credentials: credentials)
+    }
+
+    /// Reads a text as if it stood in the file at `path`.
+    init(parsing text: String, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
+        var root: TableReader
+        do {
+            root = TableReader(try TOMLTable.parsing(text))
+        } catch {
+            throw InvalidConfiguration(source: path, mistakes: [error])
+        }
+
+        self.init()
+        read(&root)
+        let mistakes = root.finish()
+        guard mistakes.isEmpty else { throw InvalidConfiguration(source: path, mistakes: mistakes) }
+
+        source = path
+        resolve(FileNames(relativeTo: path, credentials: credentials))
+    }
+
+    /// In bytes: thousands of apps.
+    private static let longestFile = 1 << 20
+
+    private mutating func read(_ root: inout TableReader) {
+        root.table("database") { $0.read("path", .fileName, into: &database.path) }
+        root.tables("app") { table in
+            var app = App()
+            app.read(&table)
+            apps.append(app)
+        }
+        root.table("encryption") { $0.read("key_file", .fileName, into: &encryption.keyFile) }
+        root.table("refresh") { table in
+            table.read("interval", .duration, into: &refresh.interval)
+            table.read("max_requests_per_second", .count, into: &refresh.maxRequestsPerSecond)
+            table.read("max_concurrent_requests", .count, into: &refresh.maxConcurrentRequests)
+            table.read("timeout", .duration, into: &refresh.timeout)
+        }
+        root.table("queues") { table in
+            table.read("poll_interval", .duration, into: &queues.pollInterval)
+            table.read("clock_skew", .duration, into: &queues.clockSkew)
+        }
+        root.table("retention") { table in
+            table.read("notification_log", .duration, into: &retention.notificationLog)
+            table.read("quarantine", .duration, into: &retention.quarantine)
+            table.read("changes", .duration, into: &retention.changes)
+            table.read("grant_log", .duration, into: &retention.grantLog)
+            table.read("revocation_log", .duration, into: &retention.revocationLog)
+            table.read("rejected_token", .duration, into: &retention.rejectedToken)
+        }
+        root.table("operations") { $0.read("listen", .listenAddress, into: &operations.listen) }
+        root.table("log") { table in
+            table.read("level", .choice(), into: &log.level)
+            table.read("format", .choice(), into: &log.format)
+        }
+        root.table("apple") { table in
+            table.read("token_endpoint", .endpoint, into: &apple.tokenEndpoint)
+            table.read("revocation_endpoint", .endpoint, into: &apple.revocationEndpoint)
+            table.read("keys_endpoint", .endpoint, into: &apple.keysEndpoint)
+            table.read("issuers", .texts(.text), into: &apple.issuers)
+        }
+        noteRepetitions(in: &root)
+    }
+
+    private mutating func resolve(_ names: FileNames) {
+        database.path = names.path(of: database.path)
+        encryption.keyFile = names.keyPath(of: encryption.keyFile)
+        for app in apps.indices {
+            for key in apps[app].keys.indices {
+                apps[app].keys[key].file = names.keyPath(of: apps[app].keys[key].file)
+            }
+        }
+    }
+
+    /// Names that may stand once only. Empty ones are mistakes already.
+    private func noteRepetitions(in root: inout TableReader) {
+        var names = FirstPlaces()
+        var clients = FirstPlaces()
+        for (index, app) in apps.enumerated() {
+            names.enter(app.name, at: "app[\(index)].name", in: &root)
+            for (position, client) in app.clientIDs.enumerated() {
+                clients.enter(client, at: "app[\(index)].client_ids[\(position)]", in: &root)
+            }
+            var keys = FirstPlaces()
+            for (position, key) in app.keys.enumerated() {
+                keys.enter(key.id, at: "app[\(index)].key[\(position)].id", in: &root)
+            }
+        }
+    }
+}
+
+extension Configuration.App {
+    fileprivate mutating func read(_ table: inout TableReader) {
+        table.require("name", .name, into: &name)
+        table.require("team_id", .appleID, into: &teamID)
+        table.require("client_ids", .texts(.clientID), into: &clientIDs)
+        table.tables("key") { table in
+            var key = Key()
+            table.require("id", .appleID, into: &key.id)
+            table.require("file", .fileName, into: &key.file)
+            keys.append(key)
+        }
+    }
+}
+
+/// Where each name stood first.
+private struct FirstPlaces {
+    private var places: [String: String] = [:]
+
+    mutating func enter(_ name: String, at place: String, in root: inout TableReader) {
+        guard !name.isEmpty else { return }
+        if let first = places[name] {
+            root.note(.at(place, "is the same as \(first)"))
+        } else {
+            places[name] = place
+        }
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import AsyncHTTPClient
+import CredentialCore
+import CredentialMonitor
+import CredentialSealing
+import Foundation
+import Logging
+import PrometheusMetrics
+import SQLiteStore
+import ServiceLifecycle
+import UnixSignals
+
+/// Every part of the daemon, put together from a configuration.
+struct Daemon {
+    private let configuration: Configuration
+    private let logger: Logger
+    private let store: SQLiteStore
+    private let registry: PrometheusRegistry
+    private let telemetry: Telemetry
+    private let client: HTTPClient
+    private let signingKeys: SigningKeys
+    private let writer: SettlementWriter
+    private let notifications: NotificationHandler
+    private let grants: GrantHandler
+    private let refreshes: [RefreshHandler]
+    private let clock = WallClock.system
+
+    init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, logger: Logger) async throws {
+        self.configuration = configuration
+        self.logger = logger
+        let clock = self.clock
+        let store = database.store
+        self.store = store
+        try store.recover()
+
+        registry = PrometheusRegistry(Metric.all.map(MetricDescription.init))
+        let telemetry = Telemetry(
+            logger: logger,
+            factory: PrometheusMetricsFactory(registry: registry),
+            pseudonym: database.pseudonyms.pseudonym
+        )
+        telemetry.describeBuild(version: Version.current, sqlite: SQLiteLibrary.version)
+        telemetry.createSeries(apps: configuration.apps.map(\.name))
+        self.telemetry = telemetry
+
+        let policy = RefreshPolicy(interval: configuration.refresh.interval, timeout: configuration.refresh.timeout)
+        client = HTTPClient(
+            eventLoopGroupProvider: .singleton,
+            configuration: .apple(maxConcurrentRequests: configuration.refresh.maxConcurrentRequests * configuration.apps.count)
+        )
+        let transport = HTTPTransport(
+            client: client,
+            version: Version.current,
+            timeout: configuration.refresh.timeout
+        ) { endpoint, status, _ in
+            telemetry.appleAnswered(endpoint: endpoint.rawValue, status: status)
+        }
+        let signingKeys = SigningKeys(
+            url: configuration.apple.keysEndpoint.absoluteString,
+            transport: transport,
+            store: store,
+            clock: clock
+        )
+        try await signingKeys.load()
+        self.signingKeys = signingKeys
+
+        let clients = Set(configuration.apps.flatMap(\.clientIDs))
+        writer = SettlementWriter(
+            store: store,
+            rules: SettlementRules(policy: policy, pollInterval: configuration.queues.pollInterval, startedAt: clock.now),
+            clock: clock,
+            telemetry: telemetry
+        )
+        notifications = NotificationHandler(
+            store: store,
+            verifier: AppleNotificationVerifier(
+                keys: signingKeys,
+                policy: NotificationPolicy(
+                    issuers: Set(configuration.apple.issuers),
+                    clientIDs: clients,
+                    clockSkew: configuration.queues.clockSkew
+                ),
+                clock: clock
+            ),
+            clock: clock,
+            cores: ProcessInfo.processInfo.activeProcessorCount
+        )
+        grants = GrantHandler(
+            store: store,
+            sealer: database.sealer,
+            clients: clients,
+            clockSkew: configuration.queues.clockSkew,
+            clock: clock,
+            telemetry: telemetry
+        )
+        refreshes = configuration.apps.map { app in
+            RefreshHandler(
+                app: app.name,
+                store: store,
+                endpoint: AppleTokenEndpoint(
+                    url: configuration.apple.tokenEndpoint.absoluteString,
+                    secrets: ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock),
+                    transport: transport,
+                    clock: clock
+                ),
+                sealer: database.sealer,
+                policy: policy,
+                budget: RequestBudget(maxRequestsPerSecond: Double(configuration.refresh.maxRequestsPerSecond)),
+                maxConcurrentRequests: configuration.refresh.maxConcurrentRequests,
+                clock: clock,
+                telemetry: telemetry
+            )
+        }
+    }
+
+    /// Runs until a signal asks for a stop, and then drains.
+    func run() async throws {
+        let lanes = Set([notifications.lane, grants.lane] + refreshes.map(\.lane))
+        let progress = LoopProgress(lanes: lanes, pollInterval: configuration.queues.pollInterval)
+        let readiness = Readiness(progress: progress, notifier: SystemdNotifier(), logger: logger)
+        var wakeups: [Wakeups] = []
+
+        func loop<Handler: WorkHandler>(_ handler: Handler) -> ClaimLoop<Handler> {
+            let wakeup = Wakeups(every: configuration.queues.pollInterval)
+            wakeups.append(wakeup)
+            return ClaimLoop(handler, writer: writer, wakeups: wakeup, progress: progress, telemetry: telemetry)
+        }
+
+        // Stopped in reverse: first readiness ends, then the loops, then the writer, while metrics are served throughout.
+        var services: [any Service] = []
+        if let address = configuration.operations.listen {
+            services.append(operationsServer(address, progress, readiness))
+        }
+        services += [keyRefresh, maintenance, overdueCount]
+        services.append(writer)
+        services += [loop(grants), loop(notifications)] as [any Service]
+        services += refreshes.map { loop($0) }
+        services.append(CommitHints(counter: store, wakeups: wakeups, telemetry: telemetry))
+        services.append(readiness)
+
+        var group = ServiceGroupConfiguration(
+            services: services.map { .init(service: $0) },
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger
+        )
+        // Less than TimeoutStopSec in the unit: what is left then comes back by its lease.
+        group.maximumGracefulShutdownDuration = .seconds(45)
+        logger.notice("siwatch starts", metadata: ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
+        try await ServiceGroup(configuration: group).run()
+        logger.notice("siwatch has stopped; everything in flight is settled")
+    }
+
+    /// Settles what is due now.
+    func runOnce() async throws {
+        await refreshKeys()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await writer.run() }
+            defer { group.cancelAll() }
+            try await settleAll(grants)
+            try await settleAll(notifications)
+            for handler in refreshes { try await settleAll(handler) }
+        }
+    }
+
+    func shutdown() async throws {
+        try await client.shutdown()
+    }
+
+    private func settleAll(_ handler: some WorkHandler) async throws {
+        let loop = ClaimLoop(
+            handler,
+            writer: writer,
+            wakeups: Wakeups(every: configuration.queues.pollInterval),
+            progress: LoopProgress(lanes: [], pollInterval: configuration.queues.pollInterval),
+            telemetry: telemetry
+        )
+        while true {
+            if try await loop.round() > 0 { continue }
+            guard let delay = handler.retryDelay() else { return }
+            try await Task.sleep(for: delay)
+        }
+    }
+
+    // MARK: What happens now and then
+
+    private func refreshKeys() async {
+        switch await signingKeys.refreshIfDue() {
+        case .notDue: return
+        case .fetched(_, _, let unsaved):
+            if let unsaved { telemetry.signingKeysFailed(unsaved) }
+        case .failed(let reason): telemetry.signingKeysFailed(reason)
+        }
+        telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
+    }
+
+    private var keyRefresh: Recurring {
+        Recurring(every: .milliseconds(250), onFailure: { _ in }) { await refreshKeys() }
+    }
+
+    private var maintenance: Recurring {
+        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, clock] in
+            try await store.maintain(at: clock.now)
+        }
+    }
+
+    private var overdueCount: Recurring {
+        Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry] in
+            telemetry.observe(overdue: try await store.overdueCredentials(before: clock.now.advanced(by: .seconds(-60)), upTo: 100_000))
+        }
+    }
+
+    private func operationsServer(_ address: ListenAddress, _ progress: LoopProgress, _ readiness: Readiness) -> OperationsServer {
+        var quiet = logger
+        quiet.logLevel = max(logger.logLevel, .warning)
+        return OperationsServer(
+            address: address,
+            logger: quiet,
+            metrics: { [store, telemetry, registry] in
+                if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
+                    telemetry.observe(queues: queues, credentials: credentials)
+                }
+                return registry.exposition()
+            },
+            health: {
+                let stalled = progress.stalled
+                return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
+            },
+            readiness: { readiness.condition }
+        )
+    }
+}
+
+extension MetricDescription {
+    init(_ metric: Metric) {
+        let kind: Kind =
+            switch metric.kind {
+            case .counter: .counter
+            case .gauge: .gauge
+            case .histogram(let buckets): .histogram(buckets: buckets)
+            }
+        self.init(metric.name, kind, help: metric.help, labels: metric.labels)
+    }
+}

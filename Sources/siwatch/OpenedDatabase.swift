@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialSealing
+import Foundation
+import SQLiteStore
+
+/// The database of a configuration, locked, migrated and unsealed.
+struct OpenedDatabase {
+    var store: SQLiteStore
+    var sealer: CredentialSealer
+    var pseudonyms: UserPseudonyms
+
+    private let lock: DatabaseLock
+
+    /// Takes the lock, then looks at the file before anything is written to it.
+    init(_ configuration: Configuration, _ keys: Keys) throws(CommandFailure) {
+        let path = configuration.database.path
+        guard FileManager.default.fileExists(atPath: URL(filePath: path).deletingLastPathComponent().path) else {
+            throw .unusable(["database.path: the folder of \(path) does not exist"])
+        }
+        do {
+            lock = try DatabaseLock(database: path)
+        } catch {
+            switch error {
+            case .held: throw .unavailable("\(error)")
+            case .unavailable: throw .unusable(["\(error)"])
+            }
+        }
+        do {
+            let file = DatabaseFile(path: path)
+            if keys.ring == nil, try file.inspect() != .none, try SQLiteStore.hasSealedRows(in: file) {
+                throw CommandFailure.unusable([
+                    """
+                    encryption.key_file: \(configuration.encryption.keyFile) is missing, and the database holds tokens that were sealed \
+                    with it; restore it from its backup
+                    """
+                ])
+            }
+            store = try SQLiteStore.open(file, retention: Retention(configuration.retention))
+            let ring = try keys.ring ?? KeyRing.create(at: configuration.encryption.keyFile)
+            let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {
+                try CredentialSealer.newFingerprintKey(sealedBy: ring)
+            }
+            sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
+            pseudonyms = UserPseudonyms(ring)
+            try store.register(configuration.apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) })
+        } catch let failure as CommandFailure {
+            throw failure
+        } catch let error as SealingError {
+            throw .unusable(["encryption.key_file: \(configuration.encryption.keyFile) does not open this database: \(error)"])
+        } catch {
+            throw .unusable(["\(error)"])
+        }
+    }
+
+    func close() {
+        try? store.close()
+        lock.release()
+    }
+}
+
+extension Retention {
+    init(_ configuration: Configuration.Retention) {
+        self.init()
+        notificationLog = configuration.notificationLog
+        quarantine = configuration.quarantine
+        changes = configuration.changes
+        grantLog = configuration.grantLog
+        revocationLog = configuration.revocationLog
+        rejectedToken = configuration.rejectedToken
+    }
+}

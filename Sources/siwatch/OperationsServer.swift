@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Hummingbird
+import Logging
+import ServiceLifecycle
+
+/// Serves `/metrics`, `/healthz` and `/readyz` to those who watch the service.
+///
+/// It stops after everything that works, so that readiness can be asked for throughout a stop.
+struct OperationsServer: Service {
+    /// How a probe turns out.
+    enum Condition: Sendable, Equatable {
+        case good
+        /// With a reason for people.
+        case bad(String)
+    }
+
+    var address: ListenAddress
+    var logger: Logger
+    /// All metrics in the Prometheus text format, version 0.0.4.
+    var metrics: @Sendable () async -> String
+    /// Good while every loop makes progress.
+    var health: @Sendable () async -> Condition
+    /// Good from the moment the loops run to the first moment of a stop.
+    var readiness: @Sendable () async -> Condition
+    /// Called with the port once it listens.
+    var onListening: @Sendable (Int) async -> Void = { _ in }
+
+    /// - Throws: where the address is taken or is none of this machine's.
+    func run() async throws {
+        let application = Application(
+            responder: CallbackResponder<BasicRequestContext> { request, _ in await respond(to: request) },
+            // A scraper sends a few short headers. It may keep its connection between two scrapes, commonly a minute apart.
+            server: .http1(
+                configuration: .init(
+                    idleTimeout: .minutes(2),
+                    httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100)
+                )
+            ),
+            configuration: ApplicationConfiguration(
+                address: .hostname(address.host, port: address.port),
+                availableConnectionsDelegate: .maximum(64, logger: logger)
+            ),
+            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
+            logger: logger
+        )
+        try await application.run()
+    }
+}
+
+extension OperationsServer {
+    private func respond(to request: Request) async -> Response {
+        let response =
+            switch request.uri.path {
+            case "/metrics": Response(.ok, await metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
+            case "/healthz": Response(await health())
+            case "/readyz": Response(await readiness())
+            default: Response(.notFound, "not found\n")
+            }
+        switch request.method {
+        case .get: return response
+        case .head: return response.createHeadResponse()
+        default: return Response(.methodNotAllowed, "only GET and HEAD\n", allow: "GET, HEAD")
+        }
+    }
+}
+
+extension Response {
+    fileprivate init(_ status: HTTPResponse.Status, _ text: String, type: String = "text/plain; charset=utf-8", allow: String? = nil) {
+        self.init(
+            status: status,
+            headers: [.contentType: type, .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: text))
+        )
+        headers[.allow] = allow
+    }
+
+    fileprivate init(_ condition: OperationsServer.Condition) {
+        switch condition {
+        case .good: self.init(.ok, "ok\n")
+        case .bad(let reason): self.init(.serviceUnavailable, reason + "\n")
+        }
+    }
+}

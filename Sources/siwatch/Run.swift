@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import Logging
+import ServiceLifecycle
+
+struct Run: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Runs the daemon until SIGTERM or SIGINT.",
+        discussion: "A stop drains: what is in flight is finished and written first."
+    )
+
+    @OptionGroup var options: CommonOptions
+    @Flag(help: "Settle all that is due now, then exit.") var once = false
+
+    func run() async throws {
+        let configuration = try options.readConfiguration()
+        let keys = try Keys(configuration)
+        LoggingSystem.bootstrap { label in
+            LogLines(label: label, level: configuration.log.level, format: configuration.log.format)
+        }
+        let logger = Logger(label: "siwatch")
+        for warning in configuration.warnings { logger.warning("\(warning)") }
+
+        let database = try OpenedDatabase(configuration, keys)
+        defer { database.close() }
+        let daemon = try await Daemon(configuration, keys, database, logger: logger)
+        do {
+            if once { try await daemon.runOnce() } else { try await daemon.run() }
+        } catch {
+            try? await daemon.shutdown()
+            throw CommandFailure.failed("\(error)")
+        }
+        try await daemon.shutdown()
+    }
+}

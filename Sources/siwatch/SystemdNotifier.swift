@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// Tells systemd how the service is doing: one datagram to `$NOTIFY_SOCKET`, as in sd_notify(3).
+///
+/// Where nobody listens, as on a terminal, it says nothing. It keeps nothing open, so any service may hold a copy.
+struct SystemdNotifier: Sendable {
+    enum Message: Sendable, Equatable {
+        /// Start-up is complete; `systemctl start` returns.
+        case ready
+        /// The stop has begun.
+        case stopping
+        /// One line for `systemctl status`.
+        case status(String)
+    }
+
+    /// A path, or an abstract name behind an `@`.
+    private let address: String?
+
+    init(address: String? = ProcessInfo.processInfo.environment["NOTIFY_SOCKET"]) {
+        self.address = address.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// Sends messages together, in one datagram.
+    ///
+    /// - Throws: `SystemdNotifierError`. A READY that is not delivered will end the service by its start-up time-out, so it is worth a log line.
+    func notify(_ messages: Message...) throws(SystemdNotifierError) {
+        guard let address else { return }
+        try Self.send(messages.map(\.assignment).joined(separator: "\n"), to: address)
+    }
+
+    private static func send(_ text: String, to address: String) throws(SystemdNotifierError) {
+        guard var target = sockaddr_un(notifyAddress: address) else { throw SystemdNotifierError(code: EAFNOSUPPORT) }
+        // An abstract name ends with the address, not with a NUL.
+        let length = socklen_t(MemoryLayout.offset(of: \sockaddr_un.sun_path)! + address.utf8.count)
+
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw SystemdNotifierError(code: errno) }
+        defer { close(descriptor) }
+
+        let sent = withUnsafePointer(to: &target) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                sendto(descriptor, text, text.utf8.count, Int32(MSG_NOSIGNAL), pointer, length)
+            }
+        }
+        guard sent == text.utf8.count else { throw SystemdNotifierError(code: errno) }
+    }
+}
+
+/// A datagram did not reach systemd, by its `errno`.
+struct SystemdNotifierError: Error, Equatable, CustomStringConvertible {
+    var code: Int32
+
+    var description: String { "systemd cannot be told: \(String(cString: strerror(code)))" }
+}
+
+extension SystemdNotifier.Message {
+    fileprivate var assignment: String {
+        switch self {
+        case .ready: "READY=1"
+        case .stopping: "STOPPING=1"
+        // A line break would begin another assignment.
+        case .status(let text): "STATUS=" + text.split(whereSeparator: \.isNewline).joined(separator: " ")
+        }
+    }
+}
+
+extension sockaddr_un {
+    /// - Returns: nil for what is neither a path nor an abstract name, or is too long for one.
+    fileprivate init?(notifyAddress address: String) {
+        guard address.hasPrefix("/") || address.hasPrefix("@") else { return nil }
+        self.init()
+        sun_family = sa_family_t(AF_UNIX)
+        let fits = withUnsafeMutableBytes(of: &sun_path) { path in
+            guard address.utf8.count < path.count else { return false }
+            path.copyBytes(from: address.utf8)
+            if path[0] == UInt8(ascii: "@") { path[0] = 0 }
+            return true
+        }
+        guard fits else { return nil }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import TOMLKit
+
+/// One TOML table while it is being read.
+///
+/// Asking for a key makes it a known one. A wrong value is noted and its default stays, so that one pass finds every mistake.
+/// TOMLKit's own decoder stops at the first, reports a wrong type as a missing key, and names unknown keys only when nothing else is wrong.
+struct TableReader {
+    private let table: TOMLTable
+    /// Where it stands, as in `app[0].key[1]`; empty for the file itself.
+    private let path: String
+    /// How it is written, as in `app.key`.
+    private let name: String
+    private var known: Set<String> = []
+    private var mistakes: [ConfigurationMistake] = []
+
+    init(_ file: TOMLTable) {
+        self.init(file, at: "", name: "")
+    }
+
+    private init(_ table: TOMLTable, at path: String, name: String) {
+        self.table = table
+        self.path = path
+        self.name = name
+    }
+
+    /// Reads a key that may be absent.
+    mutating func read<Value>(_ key: String, _ rule: ValueRule<Value>, into target: inout Value) {
+        guard let value = value(of: key) else { return }
+        if let value = rule.read(value, place(of: key), &mistakes) { target = value }
+    }
+
+    /// Reads a key that must be there.
+    mutating func require<Value>(_ key: String, _ rule: ValueRule<Value>, into target: inout Value) {
+        read(key, rule, into: &target)
+        if !table.contains(key: key) { note(.at(place(of: key), "is missing")) }
+    }
+
+    /// Reads a table that may be absent: `[key]`.
+    mutating func table(_ key: String, _ body: (inout TableReader) -> Void) {
+        guard let value = value(of: key) else { return }
+        read(value, at: place(of: key), name: name(of: key), body)
+    }
+
+    /// Reads tables of which there must be one at least: `[[key]]`.
+    mutating func tables(_ key: String, _ body: (inout TableReader) -> Void) {
+        let (place, name) = (place(of: key), name(of: key))
+        guard let value = value(of: key) else {
+            return note(.at(place, "is missing: at least one [[\(name)]] is needed"))
+        }
+        guard let elements = value.array else {
+            return note(.at(place, "must be a list of tables, each under a header [[\(name)]]"))
+        }
+        if elements.isEmpty { note(.at(place, "is empty: at least one [[\(name)]] is needed")) }
+        for (index, element) in elements.enumerated() {
+            read(element, at: "\(place)[\(index)]", name: name, body)
+        }
+    }
+
+    mutating func note(_ mistake: ConfigurationMistake) {
+        mistakes.append(mistake)
+    }
+
+    /// All mistakes, the keys that nobody asked for among them.
+    consuming func finish() -> [ConfigurationMistake] {
+        // By `keys`, as TOMLKit's iterator traps on a key that its C strings cut short.
+        mistakes + table.keys.filter { !known.contains($0) }.map { .at(place(of: $0), "is not a key that siwatch knows") }
+    }
+
+    private mutating func value(of key: String) -> (any TOMLValueConvertible)? {
+        known.insert(key)
+        return table[key]
+    }
+
+    private mutating func read(
+        _ value: any TOMLValueConvertible,
+        at path: String,
+        name: String,
+        _ body: (inout TableReader) -> Void
+    ) {
+        guard let table = value.table else { return note(.at(path, "must be a table, not \(value.type.withArticle)")) }
+        var reader = TableReader(table, at: path, name: name)
+        body(&reader)
+        mistakes += reader.finish()
+    }
+
+    private func name(of key: String) -> String {
+        name.isEmpty ? key : "\(name).\(key)"
+    }
+
+    private func place(of key: String) -> String {
+        let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") }
+        // The quoted form also keeps control characters off the terminal.
+        return (path.isEmpty ? "" : path + ".") + (isBare ? key : key.debugDescription)
+    }
+}

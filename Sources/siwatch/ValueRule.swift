@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import TOMLKit
+
+/// How a value is read: the TOML type it must have, and what makes it possible.
+struct ValueRule<Value> {
+    /// Returns nil after noting why.
+    let read: (_ value: any TOMLValueConvertible, _ path: String, _ mistakes: inout [ConfigurationMistake]) -> Value?
+
+    /// Reads a string.
+    /// - Parameter parse: Returns nil where the problem is as named.
+    static func string(_ problem: String, _ parse: @escaping (String) -> Value?) -> ValueRule {
+        ValueRule { value, path, mistakes in
+            guard let string = value.string else {
+                mistakes.append(.at(path, "must be a string, not \(value.type.withArticle)"))
+                return nil
+            }
+            guard let parsed = parse(string) else {
+                mistakes.append(.at(path, problem))
+                return nil
+            }
+            return parsed
+        }
+    }
+}
+
+extension ValueRule<Duration> {
+    static var duration: ValueRule {
+        .string("must be a positive duration such as \"24h\", \"1h30m\" or \"20ms\", with the units d h m s ms") {
+            Duration(configured: $0)
+        }
+    }
+}
+
+extension ValueRule<Int> {
+    /// A whole number from 1 to a billion.
+    static var count: ValueRule {
+        ValueRule { value, path, mistakes in
+            guard let number = value.int else {
+                mistakes.append(.at(path, "must be a whole number, not \(value.type.withArticle)"))
+                return nil
+            }
+            guard (1...1_000_000_000).contains(number) else {
+                mistakes.append(.at(path, "must be between 1 and 1000000000"))
+                return nil
+            }
+            return number
+        }
+    }
+}
+
+extension ValueRule<String> {
+    static var text: ValueRule {
+        .string("must not be empty") { $0.isEmpty ? nil : $0 }
+    }
+
+    /// The name of an app, which is a label of metrics and a column of tables.
+    static var name: ValueRule {
+        .string("must be 1 to 64 characters without control characters") {
+            (1...64).contains($0.count) && !$0.hasControlCharacters ? $0 : nil
+        }
+    }
+
+    /// The identifier of a team or of a key, as Apple hands them out.
+    static var appleID: ValueRule {
+        .string("must be the 10 capital letters and digits that Apple shows") {
+            $0.utf8.count == 10 && $0.utf8.allSatisfy { $0.isDigit || $0.isCapital } ? $0 : nil
+        }
+    }
+
+    /// An App ID or a Services ID.
+    static var clientID: ValueRule {
+        .string("must be an App ID or Services ID: printable ASCII without spaces") {
+            !$0.isEmpty && $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } ? $0 : nil
+        }
+    }
+
+    static var fileName: ValueRule {
+        .string("must name a file; a key itself never stands here") {
+            $0.isEmpty || $0.hasControlCharacters || $0.hasPrefix("-----") ? nil : $0
+        }
+    }
+}
+
+extension ValueRule<[String]> {
+    /// A list that is not empty. Where an element is wrong, an empty string holds its place.
+    static func texts(_ rule: ValueRule<String>) -> ValueRule {
+        ValueRule { value, path, mistakes in
+            guard let elements = value.array else {
+                mistakes.append(.at(path, "must be a list of strings, not \(value.type.withArticle)"))
+                return nil
+            }
+            if elements.isEmpty { mistakes.append(.at(path, "must not be empty")) }
+            return elements.enumerated().map { index, element in
+                rule.read(element, "\(path)[\(index)]", &mistakes) ?? ""
+            }
+        }
+    }
+}
+
+extension ValueRule where Value: RawRepresentable<String> & CaseIterable {
+    static func choice() -> ValueRule {
+        .string("must be one of " + Value.allCases.map(\.rawValue).joined(separator: ", ")) { Value(rawValue: $0) }
+    }
+}
+
+extension ValueRule<ListenAddress?> {
+    static var listenAddress: ValueRule {
+        .string("must be host:port, such as \"127.0.0.1:9464\", or \"\" for none") { text in
+            text.isEmpty ? .some(nil) : ListenAddress(text).map { .some($0) }
+        }
+    }
+}
+
+extension ValueRule<URL> {
+    static var endpoint: ValueRule {
+        .string("must be an https:// URL; http:// is for loopback addresses only") { text in
+            guard
+                let url = URL(string: text, encodingInvalidCharacters: false), let host = url.host, !host.isEmpty,
+                url.user == nil, url.password == nil, url.query == nil, url.fragment == nil,
+                url.scheme == "https" || url.scheme == "http" && Host.isLoopback(host)
+            else { return nil }
+            return url
+        }
+    }
+}
+
+extension TOMLType {
+    var withArticle: String {
+        switch self {
+        case .array: "a list"
+        case .int: "an integer"
+        case .bool: "a boolean"
+        case .table, .string, .double, .date, .time, .dateTime: "a \(self)"
+        }
+    }
+}
+
+extension String {
+    fileprivate var hasControlCharacters: Bool {
+        unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+}

@@ -1,0 +1,148 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The siwatch authors
+#
+# Makes sure of what a target of the Makefile needs, and does nothing where it is there already.
+#
+#   scripts/setup.sh NEED...
+#
+#   make      make itself
+#   swift     Swift 6.2 or newer: looked for, never installed
+#   headers   the headers of SQLite and zlib: installed by the system's package manager where they are missing
+#   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+tools="$root/.build/tools"
+scratch="$root/.build/tmp"
+mkdir -p "$tools" "$scratch"
+
+say() {
+    printf 'setup: %s\n' "$*" >&2
+}
+
+die() {
+    say "$@"
+    exit 1
+}
+
+has() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+can_be_root() {
+    [ "$(id -u)" -eq 0 ] || has sudo
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# install_package WHAT APT DNF APK
+install_package() {
+    if has apt-get; then
+        ask_for "$1" "$2" "apt-get install"
+        as_root apt-get update -qq >&2 || say "apt-get update failed; going on with the lists that are there."
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2" >&2 || could_not "$2"
+    elif has dnf; then
+        ask_for "$1" "$3" "dnf install"
+        as_root dnf install -y -q "$3" >&2 || could_not "$3"
+    elif has apk; then
+        ask_for "$1" "$4" "apk add"
+        as_root apk add --quiet "$4" >&2 || could_not "$4"
+    else
+        die "$1 missing and this system has no apt-get, dnf or apk; install what it calls $2."
+    fi
+}
+
+# ask_for WHAT PACKAGE COMMAND
+ask_for() {
+    can_be_root || die "$1 missing; install $2 as root with: $3 $2"
+    say "$1 missing; running: $3 $2"
+}
+
+could_not() {
+    die "$1 could not be installed; the lines above say why."
+}
+
+need_make() {
+    has make || install_package "make is" make make make
+}
+
+need_swift() {
+    has swift || die "Swift 6.2 or newer is needed and there is no swift on the PATH; get it from https://www.swift.org/install."
+    version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9][0-9]*\.[0-9][0-9]*\).*/\1/p' | head -n 1)
+    [ -n "$version" ] ||
+        die "Swift 6.2 or newer is needed and $(command -v swift) does not answer like Swift; get it from https://www.swift.org/install."
+    major=${version%%.*}
+    minor=${version#*.}
+    if [ "$major" -lt 6 ] || { [ "$major" -eq 6 ] && [ "$minor" -lt 2 ]; }; then
+        die "Swift 6.2 or newer is needed and $(command -v swift) is $version; get a newer one from https://www.swift.org/install."
+    fi
+}
+
+# What a macro of a header expands to; nothing where the header is missing.
+macro() {
+    for compiler in clang cc gcc; do
+        has "$compiler" || continue
+        printf '#include <%s>\n%s\n' "$1" "$2" | "$compiler" -E -P -x c - 2>/dev/null | tail -n 1
+        return
+    done
+}
+
+need_headers() {
+    # Xcode brings both.
+    [ "$(uname -s)" != Darwin ] || return 0
+    has clang || has cc || has gcc || die "A C compiler is needed to look for headers and none is on the PATH; Swift comes with clang."
+    case $(macro zlib.h ZLIB_VERNUM) in
+        0x*) ;;
+        *) install_package "zlib's headers are" zlib1g-dev zlib-devel zlib-dev ;;
+    esac
+    case $(macro sqlite3.h SQLITE_VERSION_NUMBER) in
+        [0-9]*) ;;
+        *) install_package "SQLite's headers are" libsqlite3-dev sqlite-devel sqlite-dev ;;
+    esac
+    sqlite=$(macro sqlite3.h SQLITE_VERSION_NUMBER)
+    case $sqlite in
+        [0-9]*) ;;
+        *) die "SQLite's headers are installed and the C compiler on the PATH does not find them." ;;
+    esac
+    [ "$sqlite" -ge 3037000 ] || die "SQLite 3.37 or newer is needed and sqlite3.h has SQLITE_VERSION_NUMBER $sqlite."
+}
+
+need_promtool() {
+    PATH="$tools:$PATH"
+    if has promtool; then return 0; fi
+    if ! has apt-get || ! has dpkg-deb; then
+        say "promtool is missing and only Debian's packages are known to bring it; the tests that need it will say so."
+        return 0
+    fi
+    say "promtool is missing; unpacking it from Debian's package prometheus into .build/tools, without installing the package."
+    work=$(mktemp -d "$scratch/promtool.XXXXXX")
+    if (cd "$work" && fetch_prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xf - ./usr/bin/promtool); then
+        mv "$work/usr/bin/promtool" "$tools/promtool"
+    else
+        say "promtool could not be fetched; the tests that need it will say so."
+    fi
+    rm -rf "$work"
+}
+
+fetch_prometheus() {
+    download_prometheus 2>/dev/null && return
+    can_be_root && as_root apt-get update -qq >&2 && download_prometheus >&2
+}
+
+# The folder is ours, so apt's own unprivileged user could not write to it.
+download_prometheus() {
+    apt-get -qq -o APT::Sandbox::User="$(id -un)" download prometheus
+}
+
+for need in "$@"; do
+    case $need in
+        make) need_make ;;
+        swift) need_swift ;;
+        headers) need_headers ;;
+        promtool) need_promtool ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers and promtool." ;;
+    esac
+done
