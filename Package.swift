@@ -26,6 +26,7 @@ let jwtKit = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let metrics = Target.Dependency.product(name: "Metrics", package: "swift-metrics")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
+let nioFoundationCompat = Target.Dependency.product(name: "NIOFoundationCompat", package: "swift-nio")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
@@ -95,5 +96,7 @@ let package = Package(
             dependencies: ["AppleSimulation", argumentParser, logging],
             swiftSettings: strict
         ),
+        // The programs as processes of their own, for the demo, the benchmarks and the tests from end to end.
+        .target(name: "DaemonHarness", dependencies: [ahc, grdb, nioCore, nioFoundationCompat, nioHTTP1], swiftSettings: strict),
     ]
 )

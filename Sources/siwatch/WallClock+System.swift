@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import Foundation
+import Glibc
 
 extension WallClock {
     /// The machine's clock.
