@@ -22,6 +22,7 @@ let cryptoExtras = Target.Dependency.product(name: "CryptoExtras", package: "swi
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 let grdbSQLite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
 let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird")
+let hummingbirdCore = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
 let jwtKit = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let metrics = Target.Dependency.product(name: "Metrics", package: "swift-metrics")
@@ -31,7 +32,9 @@ let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
 let serviceLifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let serviceLifecycleTestKit = Target.Dependency.product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle")
 let tomlKit = Target.Dependency.product(name: "TOMLKit", package: "TOMLKit")
+let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
 
 let package = Package(
     name: "siwatch",
@@ -63,7 +66,7 @@ let package = Package(
         // How Apple speaks.
         .target(
             name: "AppleIdentity",
-            dependencies: ["CredentialCore", ahc, jwtKit, crypto, cryptoExtras, nioCore, nioHTTP1, nioSSL],
+            dependencies: ["CredentialCore", ahc, crypto, cryptoExtras, jwtKit, nioCore, nioHTTP1, nioPosix, nioSSL],
             swiftSettings: strict
         ),
         // One file on disk.
@@ -71,7 +74,7 @@ let package = Package(
         // When things happen.
         .target(
             name: "CredentialMonitor",
-            dependencies: ["CredentialCore", asyncAlgorithms, serviceLifecycle, logging, coreMetrics, metrics],
+            dependencies: ["CredentialCore", asyncAlgorithms, coreMetrics, logging, metrics, serviceLifecycle],
             swiftSettings: strict
         ),
         // A swift-metrics backend that speaks Prometheus.
@@ -80,23 +83,76 @@ let package = Package(
         .executableTarget(
             name: "siwatch",
             dependencies: [
-                "CredentialCore", "CredentialSealing", "AppleIdentity", "SQLiteStore", "CredentialMonitor",
-                "PrometheusMetrics", ahc, argumentParser, hummingbird, logging, metrics, serviceLifecycle, tomlKit,
+                "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "PrometheusMetrics", "SQLiteStore",
+                ahc, argumentParser, hummingbird, logging, metrics, serviceLifecycle, tomlKit, unixSignals,
             ],
             swiftSettings: strict
         ),
-        // Apple on loopback.
+
+        // Apple on loopback. It shares no code with the rest, so that it cannot share a mistake.
         .target(
             name: "AppleSimulation",
-            dependencies: [crypto, cryptoExtras, hummingbird, jwtKit, logging, nioCore],
+            dependencies: [ahc, crypto, cryptoExtras, hummingbird, hummingbirdCore, logging, nioCore, nioHTTP1, nioPosix, serviceLifecycle],
             swiftSettings: strict
         ),
         .executableTarget(
             name: "apple-simulator",
-            dependencies: ["AppleSimulation", argumentParser, logging],
+            dependencies: ["AppleSimulation", argumentParser, logging, serviceLifecycle, unixSignals],
             swiftSettings: strict
         ),
+
         // The programs as processes of their own, for the demo, the benchmarks and the tests from end to end.
         .target(name: "DaemonHarness", dependencies: [ahc, grdb, nioCore, nioFoundationCompat, nioHTTP1], swiftSettings: strict),
+        .executableTarget(name: "siwatch-demo", dependencies: ["DaemonHarness", ahc, grdb], swiftSettings: strict),
+        .executableTarget(
+            name: "siwatch-bench",
+            dependencies: [
+                "AppleIdentity", "AppleSimulation", "CredentialCore", "DaemonHarness", "SQLiteStore",
+                ahc, argumentParser, crypto, cryptoExtras, grdb, nioCore,
+            ],
+            path: "Benchmarks",
+            swiftSettings: strict
+        ),
+        // What tests hold.
+        .target(name: "CredentialTesting", dependencies: ["CredentialCore"], swiftSettings: strict),
+
+        .testTarget(name: "CredentialCoreTests", dependencies: ["CredentialCore", "CredentialTesting"], swiftSettings: strict),
+        .testTarget(
+            name: "CredentialSealingTests",
+            dependencies: ["CredentialCore", "CredentialSealing", crypto],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "AppleIdentityTests",
+            dependencies: ["AppleIdentity", "CredentialCore", ahc, crypto, cryptoExtras, jwtKit, nioCore, nioHTTP1, nioPosix, nioSSL],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "StoreTests",
+            dependencies: ["CredentialCore", "CredentialTesting", "SQLiteStore", grdb, grdbSQLite],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "CredentialMonitorTests",
+            dependencies: [
+                "CredentialCore", "CredentialMonitor", "CredentialTesting", "SQLiteStore", coreMetrics, grdb, logging, metrics,
+                serviceLifecycle, serviceLifecycleTestKit,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", coreMetrics, metrics], swiftSettings: strict),
+        .testTarget(
+            name: "AppleSimulationTests",
+            dependencies: ["AppleSimulation", ahc, crypto, hummingbird, jwtKit, nioCore, nioFoundationCompat, nioHTTP1],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SiwatchTests",
+            dependencies: [
+                "CredentialCore", "CredentialSealing", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
+                ahc, grdb, hummingbird, logging, nioCore, nioHTTP1, serviceLifecycle, tomlKit,
+            ],
+            swiftSettings: strict
+        ),
     ]
 )

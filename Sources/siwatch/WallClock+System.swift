@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import Glibc
+import Foundation
 
 extension WallClock {
     /// The machine's clock.
@@ -16,8 +16,6 @@ extension WallClock {
 
 extension Timestamp {
     fileprivate static var current: Timestamp {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return Timestamp(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
+        Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
     }
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import Logging
+import ServiceLifecycle
+import Synchronization
+
+/// Apple on loopback: the endpoints of Sign in with Apple over real HTTP, and a world of people behind them.
+///
+/// It imports nothing of the program it is there to test, so that it cannot share a mistake with it. What it knows about Apple stands in
+/// the protocol notes of this project: documents, captures, and other people's code.
+///
+/// The Swift interface, the control routes and Apple's endpoints all work on the same ``AppleWorld``, behind one lock.
+package final class AppleSimulator: Service {
+    let configuration: SimulatorConfiguration
+    let logger: Logger
+    let world: Mutex<AppleWorld>
+    let delivery: NotificationDelivery?
+    private let onListening: @Sendable (String) -> Void
+
+    /// - Parameter onListening: called once with the base URL, `http://127.0.0.1:<port>`, when requests are answered.
+    /// - Throws: an error of swift-crypto if no key could be made.
+    package init(
+        _ configuration: SimulatorConfiguration,
+        logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
+        onListening: @escaping @Sendable (_ baseURL: String) -> Void = { _ in }
+    ) throws {
+        self.configuration = configuration
+        self.logger = logger
+        self.world = Mutex(try AppleWorld(configuration))
+        self.delivery = configuration.delivery.map { NotificationDelivery(target: $0, logger: logger) }
+        self.onListening = onListening
+    }
+
+    /// Serves until it is cancelled or told to shut down gracefully.
+    ///
+    /// - Throws: an error of NIO if the port cannot be bound.
+    package func run() async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await SimulatorServer(simulator: self, onListening: self.onListening).run() }
+            if let delivery {
+                group.addTask { await delivery.run(reportingTo: self) }
+            }
+            // The server ends first: on a shutdown, or because it could not start. Nothing is delivered after that.
+            try await group.next()
+            group.cancelAll()
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// The body of a control request: a JSON object that may be absent where nothing in it is required.
+///
+/// A member that does not belong there is an error, because a misspelt `event_time` would quietly test something else.
+protocol ControlMessage: Decodable {
+    static var members: [String] { get }
+}
+
+extension ControlMessage {
+    /// - Throws: `ControlError.malformed` with a sentence that names the member.
+    static func read(_ body: Data) throws -> Self {
+        let body = body.isEmpty ? Data("{}".utf8) : body
+        do {
+            let present = try JSONText.decode([String: Anything].self, from: body).keys
+            if let stranger = present.filter({ !members.contains($0) }).min() {
+                throw ControlError.malformed("Unknown member \(stranger). Known here: \(members.joined(separator: ", ")).")
+            }
+            return try JSONText.decode(Self.self, from: body)
+        } catch let error as DecodingError {
+            throw ControlError.malformed(error.sentence)
+        }
+    }
+}
+
+/// Whatever a member holds, when only its name matters.
+private struct Anything: Decodable {
+    init(from decoder: any Decoder) {}
+}
+
+/// Why a control request cannot be obeyed, beyond what the world itself has to say.
+enum ControlError: Error {
+    case malformed(String)
+}
+
+extension CaseIterable where Self: CodingKey {
+    /// The names of all members, for ``ControlMessage/members``.
+    static var names: [String] { allCases.map(\.stringValue) }
+}
+
+extension DecodingError {
+    fileprivate var sentence: String {
+        switch self {
+        case .keyNotFound(let key, _): "The member \(key.stringValue) is missing."
+        case .typeMismatch(_, let context), .valueNotFound(_, let context), .dataCorrupted(let context):
+            "\(context.codingPath.map(\.stringValue).joined(separator: ".")): \(context.debugDescription)"
+        @unknown default: "The body cannot be read."
+        }
+    }
+}

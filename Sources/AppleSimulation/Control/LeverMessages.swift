@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// `POST /simulator/keys/rotation`
+struct RotationMessage: ControlMessage {
+    static let members = CodingKeys.names
+
+    let keepsFormer: Bool
+
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case keepsFormer = "keep_former"
+    }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        keepsFormer = try container.decodeIfPresent(Bool.self, forKey: .keepsFormer) ?? true
+    }
+}
+
+/// What a rotation answers.
+struct KeyIDsMessage: Encodable {
+    let keyIDs: [String]
+
+    enum CodingKeys: String, CodingKey {
+        case keyIDs = "key_ids"
+    }
+}
+
+/// `PUT /simulator/clock`, and what it and `GET` answer.
+struct ClockMessage: ControlMessage {
+    static let members = CodingKeys.names
+
+    /// How far Apple's clock is ahead of the machine's, in milliseconds.
+    let offset: Int64
+
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case offset = "offset_ms"
+    }
+}
+
+struct TimeMessage: Encodable {
+    let now: Moment
+    let offset: Int64
+
+    enum CodingKeys: String, CodingKey {
+        case now
+        case offset = "offset_ms"
+    }
+}
+
+/// `POST /simulator/client-keys`
+struct ClientKeyMessage: ControlMessage {
+    static let members = CodingKeys.names
+
+    let clientID: String
+    let keyID: String
+    /// The public key as PEM.
+    let publicKey: String
+
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case clientID = "client_id"
+        case keyID = "key_id"
+        case publicKey = "public_key"
+    }
+}
+
+/// What `GET /simulator/counters` answers.
+struct CountersMessage: Encodable {
+    let counters: Counters
+    let shortestRefreshGap: Int64?
+
+    enum CodingKeys: String, CodingKey {
+        case shortestRefreshGap = "shortest_refresh_gap_ms"
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        try counters.encode(to: encoder)
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encodeIfPresent(shortestRefreshGap, forKey: .shortestRefreshGap)
+    }
+}
+
+/// The answer of a route that has nothing to say.
+struct DoneMessage: Encodable {}

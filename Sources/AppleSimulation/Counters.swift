@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What happened since the start or the last reset.
+package struct Counters: Sendable, Codable, Equatable {
+    /// Requests by endpoint and outcome: a status, or `reset`, `hang` or `cut`.
+    package internal(set) var requests: [Endpoint: [String: Int]] = [:]
+    /// Genuine 400s of the token endpoint by their `error`.
+    package internal(set) var errors: [String: Int] = [:]
+    /// What was wrong with client secrets, which Apple would never tell. At `/auth/revoke` too, where the answer is 200 all the same.
+    package internal(set) var clientSecretFlaws: [ClientSecretFlaw: Int] = [:]
+    /// Requests that a fault met.
+    package internal(set) var faults = 0
+    /// Requests without the `User-Agent` that Apple is said to insist on.
+    package internal(set) var anonymousRequests = 0
+    package internal(set) var inFlight = 0
+    /// The most requests that were in flight at one time.
+    package internal(set) var peakInFlight = 0
+    package internal(set) var notifications = NotificationCounters()
+
+    package init() {}
+
+    enum CodingKeys: String, CodingKey {
+        case requests
+        case errors
+        case clientSecretFlaws = "client_secret_flaws"
+        case faults
+        case anonymousRequests = "anonymous_requests"
+        case inFlight = "in_flight"
+        case peakInFlight = "peak_in_flight"
+        case notifications
+    }
+}
+
+package struct NotificationCounters: Sendable, Codable, Equatable {
+    package internal(set) var emitted = 0
+    /// Posted and answered with 200.
+    package internal(set) var delivered = 0
+    /// Given up.
+    package internal(set) var undelivered = 0
+}
+
+extension Counters {
+    mutating func begin() {
+        inFlight += 1
+        peakInFlight = max(peakInFlight, inFlight)
+    }
+
+    mutating func end(_ endpoint: Endpoint, _ outcome: ExchangeOutcome) {
+        inFlight -= 1
+        requests[endpoint, default: [:]][outcome.label, default: 0] += 1
+    }
+
+    mutating func count(_ error: TokenError) {
+        errors[error.code, default: 0] += 1
+        if case .invalidClient(let flaw) = error { count(flaw) }
+    }
+
+    mutating func count(_ flaw: ClientSecretFlaw) {
+        clientSecretFlaws[flaw, default: 0] += 1
+    }
+
+    /// Starts again from nothing, save for what is in flight.
+    mutating func reset() {
+        let inFlight = inFlight
+        self = Counters()
+        self.inFlight = inFlight
+        self.peakInFlight = inFlight
+    }
+}

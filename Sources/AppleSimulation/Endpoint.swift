@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// One of Apple's endpoints that is simulated.
+package enum Endpoint: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
+    /// `POST /auth/token`
+    case token
+    /// `GET /auth/keys`
+    case keys
+    /// `POST /auth/revoke`
+    case revoke
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Trouble on purpose: whom it meets, and what becomes of their requests.
+package struct Fault: Sendable, Equatable {
+    /// The endpoint it is about; all of them, if absent.
+    package var endpoint: Endpoint?
+    /// Only requests to the token endpoint with this `grant_type`.
+    package var grantType: String?
+    /// Only requests with a token or code of these users.
+    package var userIDs: Set<String>?
+    /// Only requests with a token or code of this share of all users, 0…1: the same ones each time.
+    package var userShare: Double?
+    /// Only requests that name this client.
+    package var clientID: String?
+    /// How many requests it meets before it is over; without end, if absent.
+    package var count: Int?
+    /// How long the request waits before anything happens.
+    package var delay: Duration = .zero
+    /// Whether the request never reaches Apple's logic, or is obeyed and only its answer gets lost.
+    package var loss = Loss.request
+    package var effect = Effect.none
+
+    package init() {}
+
+    package enum Loss: String, Sendable, Codable {
+        case request, answer
+    }
+
+    package enum Effect: Sendable, Equatable {
+        /// Nothing but the delay.
+        case none
+        case answer(ScriptedAnswer)
+        /// The head and the first half of the answer's body, then a reset of the connection.
+        case cut(ScriptedAnswer)
+        /// A reset of the connection (TCP RST) with no byte of an answer.
+        case reset
+        /// No answer until the client goes away or the simulator stops.
+        case hang
+    }
+}
+
+/// An answer in place of Apple's.
+package struct ScriptedAnswer: Sendable, Equatable {
+    package var status: Int
+    package var headers: [String: String]
+    package var body: String
+    /// How many spaces follow the body: a huge answer without a huge script. JSON does not mind them.
+    package var padding: Int
+
+    package init(status: Int, headers: [String: String] = [:], body: String = "", padding: Int = 0) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.padding = padding
+    }
+}
+
+// MARK: The common ones
+
+extension Fault {
+    package static func answer(_ status: Int, headers: [String: String] = [:], body: String = "", count: Int? = nil) -> Fault {
+        var fault = Fault()
+        fault.count = count
+        fault.effect = .answer(ScriptedAnswer(status: status, headers: headers, body: body))
+        return fault
+    }
+
+    /// A 400 of the token endpoint with one of the codes of RFC 6749 section 5.2.
+    package static func error(_ code: String, count: Int? = nil) -> Fault {
+        var fault = answer(400, headers: ["Content-Type": "application/json"], body: #"{"error":"\#(code)"}"#, count: count)
+        fault.endpoint = .token
+        return fault
+    }
+
+    package static func delay(_ delay: Duration, count: Int? = nil) -> Fault {
+        var fault = Fault()
+        fault.count = count
+        fault.delay = delay
+        return fault
+    }
+
+    package static func reset(count: Int? = nil) -> Fault {
+        var fault = Fault()
+        fault.count = count
+        fault.effect = .reset
+        return fault
+    }
+
+    package static func hang(count: Int? = nil) -> Fault {
+        var fault = Fault()
+        fault.count = count
+        fault.effect = .hang
+        return fault
+    }
+
+    /// The same trouble, for these users only.
+    package func of(_ userIDs: String...) -> Fault {
+        var fault = self
+        fault.userIDs = Set(userIDs)
+        return fault
+    }
+
+    /// The same trouble, at this endpoint only.
+    package func at(_ endpoint: Endpoint) -> Fault {
+        var fault = self
+        fault.endpoint = endpoint
+        return fault
+    }
+
+    /// The same trouble, after the request has been obeyed.
+    package func afterObeying() -> Fault {
+        var fault = self
+        fault.loss = .answer
+        return fault
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import Crypto
+
+/// A private key as the developer portal hands it out once, in a file `AuthKey_<id>.p8`: it signs client secrets.
+package struct ClientKey: Sendable {
+    /// The ten characters that the `kid` of a client secret names.
+    package let id: String
+    package let privateKey: P256.Signing.PrivateKey
+
+    package init(id: String, privateKey: P256.Signing.PrivateKey) {
+        self.id = id
+        self.privateKey = privateKey
+    }
+
+    /// Reads the text of a `.p8` file, which is PKCS #8 in PEM.
+    ///
+    /// - Throws: `CryptoKitASN1Error` or `CryptoKitError` if the text is no P-256 private key.
+    package init(id: String, pem: String) throws {
+        try self.init(id: id, privateKey: P256.Signing.PrivateKey(pemRepresentation: pem))
+    }
+
+    package static func generate(id: String = "ABC123DEFG") -> ClientKey {
+        ClientKey(id: id, privateKey: P256.Signing.PrivateKey())
+    }
+
+    /// The text of the `.p8` file: `-----BEGIN PRIVATE KEY-----`, as Apple's.
+    package var pem: String { privateKey.pemRepresentation }
+
+    /// What Apple keeps of it.
+    package var registered: RegisteredKey { RegisteredKey(id: id, publicKey: privateKey.publicKey) }
+}
+
+/// The half of a client key that stays with Apple: it verifies client secrets.
+package struct RegisteredKey: Sendable {
+    package let id: String
+    package let publicKey: P256.Signing.PublicKey
+
+    package init(id: String, publicKey: P256.Signing.PublicKey) {
+        self.id = id
+        self.publicKey = publicKey
+    }
+}

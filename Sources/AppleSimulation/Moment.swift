@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// A moment by Apple's clock, as whole milliseconds since 1970-01-01T00:00:00Z.
+package struct Moment: Hashable, Sendable {
+    package var milliseconds: Int64
+
+    package init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+
+    /// Whole seconds, rounded down: the unit of `iat` and `exp`.
+    package var seconds: Int64 {
+        Int64((Double(milliseconds) / 1000).rounded(.down))
+    }
+
+    /// The machine's time, moved by how far Apple's clock is ahead of it.
+    package static func now(aheadBy offset: Duration = .zero) -> Moment {
+        Moment(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) + offset
+    }
+
+    package static func + (moment: Moment, duration: Duration) -> Moment {
+        Moment(milliseconds: moment.milliseconds + duration.wholeMilliseconds)
+    }
+
+    package static func - (later: Moment, earlier: Moment) -> Duration {
+        .milliseconds(later.milliseconds - earlier.milliseconds)
+    }
+}
+
+extension Moment: Comparable {
+    package static func < (left: Moment, right: Moment) -> Bool {
+        left.milliseconds < right.milliseconds
+    }
+}
+
+/// On the control routes a moment is its bare number of milliseconds.
+extension Moment: Codable {
+    package init(from decoder: any Decoder) throws {
+        try self.init(milliseconds: decoder.singleValueContainer().decode(Int64.self))
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(milliseconds)
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds, rounded towards zero.
+    var wholeMilliseconds: Int64 {
+        components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+    }
+}

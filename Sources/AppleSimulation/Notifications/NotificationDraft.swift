@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// A notification before it is signed: decided under the lock, signed outside of it, because RS256 is slow.
+struct NotificationDraft: Sendable {
+    let id: String
+    let type: NotificationType
+    let userID: String
+    let audience: String
+    let address: EmailAddress?
+    let eventTime: Moment
+    let issuedAt: Moment
+    let style: NotificationStyle
+    let isDelivered: Bool
+    let key: SigningKey
+
+    func signed() throws -> SignedNotification {
+        let jws = try signer.sign(JSONText.encode(claims))
+        return SignedNotification(
+            id: id,
+            type: typeText,
+            userID: userID,
+            audience: audience,
+            eventTime: eventTime,
+            body: #"{"payload":"\#(jws)"}"#
+        )
+    }
+
+    private var typeText: String { type.text(style.deletionSpelling) }
+
+    private var signer: SigningKey {
+        get throws {
+            switch style.signature {
+            case .genuine: key
+            case .forged: try SigningKey(id: key.id)
+            case .unknownKey: try SigningKey()
+            }
+        }
+    }
+
+    private var claims: NotificationClaims {
+        NotificationClaims(
+            audience: audience,
+            issuedAt: issuedAt.seconds,
+            expiresAt: issuedAt.seconds + 86_400,
+            id: id,
+            events: style.eventsAsObject ? .object(event) : .text(String(decoding: JSONText.encode(event), as: UTF8.self))
+        )
+    }
+
+    private var event: NotificationEvent {
+        let mail = type.isAboutMail ? address : nil
+        return NotificationEvent(
+            type: typeText,
+            userID: userID,
+            time: style.eventTimeInSeconds ? eventTime.seconds : eventTime.milliseconds,
+            email: mail?.text,
+            isPrivateEmail: mail.flatMap { mail in
+                switch style.privateEmail {
+                case .string: .string(mail.isPrivate)
+                case .bool: .bool(mail.isPrivate)
+                case .absent: nil
+                }
+            }
+        )
+    }
+}

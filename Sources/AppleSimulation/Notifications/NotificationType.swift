@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What a notification tells.
+package enum NotificationType: Sendable, Hashable {
+    case emailDisabled
+    case emailEnabled
+    case consentRevoked
+    case accountDeleted
+    /// A type that Apple has not invented yet.
+    case other(String)
+
+    init(_ text: String) {
+        self =
+            switch text {
+            case "email-disabled": .emailDisabled
+            case "email-enabled": .emailEnabled
+            case "consent-revoked": .consentRevoked
+            case "account-delete", "account-deleted": .accountDeleted
+            default: .other(text)
+            }
+    }
+
+    func text(_ spelling: NotificationStyle.DeletionSpelling) -> String {
+        switch self {
+        case .emailDisabled: "email-disabled"
+        case .emailEnabled: "email-enabled"
+        case .consentRevoked: "consent-revoked"
+        case .accountDeleted: spelling.rawValue
+        case .other(let text): text
+        }
+    }
+
+    /// Whether `email` and `is_private_email` belong to it.
+    var isAboutMail: Bool {
+        switch self {
+        case .emailDisabled, .emailEnabled: true
+        case .consentRevoked, .accountDeleted, .other: false
+        }
+    }
+}

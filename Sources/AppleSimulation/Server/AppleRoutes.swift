@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Hummingbird
+import NIOCore
+import Synchronization
+
+/// Apple's own endpoints.
+struct AppleRoutes: Sendable {
+    let simulator: AppleSimulator
+
+    func add(to router: Router<SimulatorContext>) {
+        router.post("auth/token") { request, context in
+            try await Exchange(.token, simulator, request, context).run { form in try token(form) }
+        }
+        router.get("auth/keys") { request, context in
+            try await Exchange(.keys, simulator, request, context).run { _ in keys() }
+        }
+        router.post("auth/revoke") { request, context in
+            try await Exchange(.revoke, simulator, request, context).run { form in try await revoke(form) }
+        }
+    }
+
+    private func token(_ form: Result<FormBody, TokenError>) throws -> AppleAnswer {
+        do {
+            return .token(200, try tokens(TokenRequest(form.get())))
+        } catch let error as TokenError {
+            simulator.world.withLock { $0.counters.count(error) }
+            return .token(400, ByteBuffer(bytes: error.body))
+        }
+    }
+
+    /// - Throws: a `TokenError`, or an error of swift-crypto if the id_token cannot be signed.
+    private func tokens(_ request: TokenRequest) throws -> ByteBuffer {
+        let reply = try simulator.world.withLock { world throws(TokenError) in try world.answer(request, now: world.now) }
+        switch reply {
+        case .ready(let body):
+            return body
+        case .draft(let draft):
+            let body = try draft.signed()
+            simulator.world.withLock { $0.keep(body, of: draft) }
+            return body
+        }
+    }
+
+    private func keys() -> AppleAnswer {
+        .keys(ByteBuffer(bytes: simulator.world.withLock { $0.signingKeys.document }))
+    }
+
+    /// Nearly everything gets 200 and an empty body, whether or not anything was revoked. The proof is a later refresh.
+    private func revoke(_ form: Result<FormBody, TokenError>) async throws -> AppleAnswer {
+        guard let form = try? form.get(), let clientID = form["client_id"], let secret = form["client_secret"] else {
+            let error = TokenError.invalidClient(.malformed)
+            simulator.world.withLock { $0.counters.count(error) }
+            return .token(400, ByteBuffer(bytes: error.body))
+        }
+        guard let token = form["token"] else { return .token(400, ByteBuffer(bytes: TokenError.invalidRequest.body)) }
+        let drafts = simulator.world.withLock { world in
+            let now = world.now
+            guard let grant = world.revoke(token, clientID: clientID, secret: secret, now: now), simulator.configuration.revocationNotifies
+            else { return [NotificationDraft]() }
+            return [world.draft(.consentRevoked, world.grants[grant].user, world.grants[grant].group, Emission(), now: now)]
+        }
+        _ = try await simulator.emit(drafts)
+        return .empty
+    }
+}
+
+/// What an endpoint of Apple says when nothing is in its way.
+struct AppleAnswer: Sendable {
+    let status: HTTPResponse.Status
+    let headers: HTTPFields
+    let body: ByteBuffer
+
+    /// The charset is what a capture of 2022 has. It is not the one that Apple's documents promise, and JSON has none of it.
+    static func token(_ status: HTTPResponse.Status, _ body: ByteBuffer) -> AppleAnswer {
+        AppleAnswer(
+            status: status,
+            headers: [.contentType: "application/json;charset=ISO-8859-1", .cacheControl: "no-store"],
+            body: body
+        )
+    }
+
+    static func keys(_ body: ByteBuffer) -> AppleAnswer {
+        AppleAnswer(status: .ok, headers: [.contentType: "application/json;charset=UTF-8"], body: body)
+    }
+
+    static let empty = AppleAnswer(status: .ok, headers: [.cacheControl: "no-store"], body: ByteBuffer())
+
+    var response: Response {
+        Response(status: status, headers: headers, body: ResponseBody(byteBuffer: body))
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import Foundation
+
+/// Base64 with the alphabet of URLs and without padding: RFC 4648 section 5, as RFC 7515 uses it.
+package enum Base64URL {
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        let text = Data(bytes).base64EncodedString()
+        return String(
+            decoding: text.utf8.lazy.filter { $0 != UInt8(ascii: "=") }.map { byte -> UInt8 in
+                switch byte {
+                case UInt8(ascii: "+"): UInt8(ascii: "-")
+                case UInt8(ascii: "/"): UInt8(ascii: "_")
+                default: byte
+                }
+            },
+            as: UTF8.self
+        )
+    }
+
+    /// The bytes, or `nil` where a character does not belong to the alphabet. Padding does not belong to it.
+    package static func decode(_ text: some StringProtocol) -> Data? {
+        var base64 = [UInt8]()
+        base64.reserveCapacity(text.utf8.count + 2)
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "-"): base64.append(UInt8(ascii: "+"))
+            case UInt8(ascii: "_"): base64.append(UInt8(ascii: "/"))
+            case UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="): return nil
+            default: base64.append(byte)
+            }
+        }
+        while base64.count % 4 != 0 { base64.append(UInt8(ascii: "=")) }
+        return Data(base64Encoded: Data(base64))
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Crypto
+import Foundation
+
+/// What an id_token of the token endpoint says. Captures of refresh answers have no `nonce`, and so has this.
+struct IDTokenClaims: Sendable, Encodable {
+    let issuer = "https://appleid.apple.com"
+    let userID: String
+    let clientID: String
+    /// Seconds.
+    let issuedAt: Int64
+    /// A day later, as in captures from 2022 on; in 2020 it was ten minutes.
+    let expiresAt: Int64
+    /// Left half of the SHA-256 of the access token: OpenID Connect Core 1.0, section 3.1.3.6.
+    let accessTokenHash: String
+    let email: String?
+    /// A boolean, which it is since 2024; before, the string "true".
+    let emailVerified: Bool?
+    /// Absent when false, as often in captures.
+    let isPrivateEmail: Bool?
+
+    init(userID: String, clientID: String, address: EmailAddress?, accessToken: String, now: Moment) {
+        self.userID = userID
+        self.clientID = clientID
+        self.issuedAt = now.seconds
+        self.expiresAt = now.seconds + 86_400
+        self.accessTokenHash = Base64URL.encode(SHA256.hash(data: Data(accessToken.utf8)).prefix(16))
+        self.email = address?.text
+        self.emailVerified = address.map { _ in true }
+        self.isPrivateEmail = address.flatMap { $0.isPrivate ? true : nil }
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case issuer = "iss"
+        case userID = "sub"
+        case clientID = "aud"
+        case issuedAt = "iat"
+        case expiresAt = "exp"
+        case accessTokenHash = "at_hash"
+        case email
+        case emailVerified = "email_verified"
+        case isPrivateEmail = "is_private_email"
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// A well-formed question to the token endpoint.
+struct TokenRequest: Sendable {
+    enum Grant: Sendable {
+        case code(String, redirectURI: String?)
+        case refreshToken(String)
+    }
+
+    let clientID: String
+    let clientSecret: String
+    let grant: Grant
+
+    init(_ form: FormBody) throws(TokenError) {
+        guard let grantType = form["grant_type"], let clientID = form["client_id"], let clientSecret = form["client_secret"] else {
+            throw .invalidRequest
+        }
+        switch grantType {
+        case "authorization_code":
+            guard let code = form["code"] else { throw .invalidRequest }
+            grant = .code(code, redirectURI: form["redirect_uri"])
+        case "refresh_token":
+            guard let token = form["refresh_token"] else { throw .invalidRequest }
+            grant = .refreshToken(token)
+        default:
+            throw .unsupportedGrantType
+        }
+        self.clientID = clientID
+        self.clientSecret = clientSecret
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// A request as it comes in: what it is about, and the fault that meets it.
+struct Arrival: Sendable {
+    let endpoint: Endpoint
+    /// The sign-in whose refresh token it asks about.
+    let refreshed: Int?
+    let fault: Fault?
+}
+
+/// How an exchange ended.
+enum ExchangeOutcome: Sendable {
+    /// - Parameter isVerdict: whether it says that a token is good or dead.
+    case answered(status: Int, isVerdict: Bool)
+    case cut
+    case reset
+    case hang
+
+    var label: String {
+        switch self {
+        case .answered(let status, _): String(status)
+        case .cut: "cut"
+        case .reset: "reset"
+        case .hang: "hang"
+        }
+    }
+
+    var isVerdict: Bool {
+        switch self {
+        case .answered(_, let isVerdict): isVerdict
+        case .cut, .reset, .hang: false
+        }
+    }
+}
+
+extension AppleWorld {
+    mutating func begin(_ endpoint: Endpoint, _ form: FormBody?, hasUserAgent: Bool) -> Arrival {
+        let token = form?["refresh_token"] ?? form?["code"] ?? form?["token"]
+        let grant = token.flatMap { self.grant(ofToken: $0) }
+        let target = FaultTarget(
+            endpoint: endpoint,
+            grantType: form?["grant_type"],
+            clientID: form?["client_id"],
+            userID: grant.map { users[grants[$0].user].id }
+        )
+        let fault = faults.next(for: target)
+        counters.begin()
+        if fault != nil { counters.faults += 1 }
+        if !hasUserAgent { counters.anonymousRequests += 1 }
+        let isRefresh = endpoint == .token && target.grantType == "refresh_token"
+        return Arrival(endpoint: endpoint, refreshed: isRefresh ? grant : nil, fault: fault)
+    }
+
+    mutating func end(_ arrival: Arrival, _ outcome: ExchangeOutcome, now: Moment) {
+        counters.end(arrival.endpoint, outcome)
+        if let grant = arrival.refreshed { grants[grant].refreshes.record(isAnswer: outcome.isVerdict, at: now) }
+    }
+}

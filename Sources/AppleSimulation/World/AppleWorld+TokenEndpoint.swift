@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import NIOCore
+
+extension AppleWorld {
+    /// What the token endpoint owes a caller.
+    enum TokenReply: Sendable {
+        case ready(ByteBuffer)
+        /// An answer whose id_token is not signed yet.
+        case draft(TokenAnswerDraft)
+    }
+
+    /// Judges the grant, then the client, then gives what was asked for.
+    ///
+    /// The grant comes first. Since December 2022 Apple answers `invalid_grant` to a dead token even where the client and its secret are
+    /// made up, so a dead token never proves a good secret. Whether a bad secret costs the code that came with it is not documented;
+    /// here it does not.
+    mutating func answer(_ request: TokenRequest, now: Moment) throws(TokenError) -> TokenReply {
+        let grant = try grant(for: request, now: now)
+        do {
+            try authenticate(request.clientID, secret: request.clientSecret, now: now)
+        } catch {
+            throw .invalidClient(error)
+        }
+        switch request.grant {
+        case .code: return .draft(redeemCode(of: grant, now: now))
+        case .refreshToken: return refresh(grant, now: now)
+        }
+    }
+
+    private func grant(for request: TokenRequest, now: Moment) throws(TokenError) -> Int {
+        switch request.grant {
+        case .refreshToken(let token):
+            guard let index = grant(ofToken: token), grants[index].isAlive, grants[index].clientID == request.clientID else {
+                throw .deadToken
+            }
+            return index
+        case .code(let text, let redirectURI):
+            guard let index = grant(ofToken: text), let code = grants[index].code else { throw .deadCode }
+            guard grants[index].clientID == request.clientID else { throw .clientMismatch(request.clientID) }
+            guard !code.isUsed else { throw .usedCode }
+            guard grants[index].isAlive, now < code.expiresAt else { throw .deadCode }
+            if code.redirectURI != redirectURI {
+                throw redirectURI.map(TokenError.redirectMismatch) ?? .invalidRequest
+            }
+            return index
+        }
+    }
+
+    private mutating func redeemCode(of grant: Int, now: Moment) -> TokenAnswerDraft {
+        let refreshToken = Invented.refreshToken()
+        remember(refreshToken, of: grant)
+        grants[grant].code?.isUsed = true
+        grants[grant].hasRefreshToken = true
+        return draft(grant, refreshToken: refreshToken, carriesIDToken: true, now: now)
+    }
+
+    private mutating func refresh(_ grant: Int, now: Moment) -> TokenReply {
+        if let answer = grants[grant].answer, answer.keyID == signingKeys.current.id,
+            (.zero..<configuration.answerReuse).contains(now - answer.madeAt)
+        {
+            return .ready(answer.body)
+        }
+        return .draft(draft(grant, refreshToken: nil, carriesIDToken: configuration.refreshCarriesIDToken, now: now))
+    }
+
+    private mutating func draft(_ grant: Int, refreshToken: String?, carriesIDToken: Bool, now: Moment) -> TokenAnswerDraft {
+        let accessToken = renewAccessToken(of: grant)
+        let user = users[grants[grant].user]
+        let claims = IDTokenClaims(
+            userID: user.id,
+            clientID: grants[grant].clientID,
+            address: user.address,
+            accessToken: accessToken,
+            now: now
+        )
+        return TokenAnswerDraft(
+            grant: grant,
+            accessToken: accessToken,
+            refreshToken: refreshToken,
+            claims: carriesIDToken ? claims : nil,
+            key: signingKeys.current,
+            madeAt: now
+        )
+    }
+
+    /// Keeps the signed answer to a refresh to give it again.
+    mutating func keep(_ body: ByteBuffer, of draft: TokenAnswerDraft) {
+        guard draft.refreshToken == nil, grants[draft.grant].isAlive else { return }
+        grants[draft.grant].answer = Grant.PreparedAnswer(body: body, madeAt: draft.madeAt, keyID: draft.key.id)
+    }
+
+    /// Ends the person's consent to the app group of a token, as `/auth/revoke` does.
+    ///
+    /// Nothing happens, and the caller is none the wiser, where the token is dead, unknown or of another client, or the secret is bad.
+    ///
+    /// - Returns: the sign-in that the token belonged to, if something happened.
+    mutating func revoke(_ token: String, clientID: String, secret: String, now: Moment) -> Int? {
+        guard let index = grant(ofToken: token), grants[index].isAlive, grants[index].clientID == clientID else { return nil }
+        do {
+            try authenticate(clientID, secret: secret, now: now)
+        } catch {
+            counters.count(error)
+            return nil
+        }
+        endConsent(of: grants[index].user, in: grants[index].group, .revokedByApp, at: now)
+        return index
+    }
+}
+
+/// An answer of the token endpoint before its id_token is signed: decided under the lock, signed outside of it.
+struct TokenAnswerDraft: Sendable {
+    let grant: Int
+    let accessToken: String
+    let refreshToken: String?
+    let claims: IDTokenClaims?
+    let key: SigningKey
+    let madeAt: Moment
+
+    func signed() throws -> ByteBuffer {
+        let answer = try TokenAnswer(
+            accessToken: accessToken,
+            refreshToken: refreshToken,
+            idToken: claims.map { try key.sign(JSONText.encode($0)) }
+        )
+        return ByteBuffer(bytes: JSONText.encode(answer))
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Everything that this Apple knows: groups, people, sign-ins, keys, faults and counts.
+///
+/// A plain value without clock or I/O. One lock guards it, and whoever holds the lock passes the time in. People, sign-ins and groups
+/// refer to each other by their index, which never changes.
+struct AppleWorld: Sendable {
+    let configuration: SimulatorConfiguration
+    var groups: [AppGroup]
+    var users: [SimulatedUser] = []
+    var grants: [Grant] = []
+    var signingKeys: SigningKeys
+    var notifications = NotificationLog()
+    var faults = FaultScript()
+    var counters = Counters()
+    /// How far Apple's clock is ahead of the machine's.
+    var clockOffset: Duration
+
+    private var groupOfClient: [String: Int] = [:]
+    private var userOfID: [String: Int] = [:]
+    private var grantOfToken: [String: Int] = [:]
+    /// Client secrets whose signature is good, by their text, because ES256 is slow too. Emptied when it is full or keys change.
+    private var verifiedSecrets: [String: ClientSecret] = [:]
+
+    init(_ configuration: SimulatorConfiguration) throws {
+        self.configuration = configuration
+        groups = configuration.groups
+        clockOffset = configuration.clockOffset
+        signingKeys = try SigningKeys(count: configuration.signingKeyCount)
+        for (index, group) in groups.enumerated() {
+            for clientID in group.clientIDs {
+                precondition(groupOfClient.updateValue(index, forKey: clientID) == nil, "\(clientID) stands in two groups")
+            }
+        }
+    }
+
+    var now: Moment { .now(aheadBy: clockOffset) }
+}
+
+// MARK: Finding
+
+extension AppleWorld {
+    func group(ofClient clientID: String) throws(SimulatorError) -> Int {
+        guard let group = groupOfClient[clientID] else { throw .unknownClient(clientID) }
+        return group
+    }
+
+    func user(_ id: String) throws(SimulatorError) -> Int {
+        guard let user = userOfID[id] else { throw .unknownUser(id) }
+        return user
+    }
+
+    /// The sign-in that a code, a refresh token or an access token came from.
+    func grant(ofToken token: String) -> Int? {
+        grantOfToken[token]
+    }
+
+    /// The group that is meant where a user is named: that of `clientID` or, without it, of the user's latest sign-in.
+    func group(of user: Int, clientID: String?) throws(SimulatorError) -> Int {
+        if let clientID { return try group(ofClient: clientID) }
+        guard let latest = users[user].grants.last else { throw .notAuthorized(users[user].id) }
+        return grants[latest].group
+    }
+}
+
+// MARK: Remembering
+
+extension AppleWorld {
+    mutating func add(_ user: SimulatedUser) -> Int {
+        users.append(user)
+        userOfID[user.id] = users.count - 1
+        return users.count - 1
+    }
+
+    mutating func add(_ grant: Grant) -> Int {
+        grants.append(grant)
+        users[grant.user].grants.append(grants.count - 1)
+        return grants.count - 1
+    }
+
+    mutating func remember(_ token: String, of grant: Int) {
+        grantOfToken[token] = grant
+    }
+
+    /// Gives a sign-in its next access token. The one before is forgotten, so that a million refreshes do not fill the memory.
+    mutating func renewAccessToken(of grant: Int) -> String {
+        if let old = grants[grant].accessToken { grantOfToken[old] = nil }
+        let new = Invented.accessToken()
+        grants[grant].accessToken = new
+        grantOfToken[new] = grant
+        return new
+    }
+}
+
+// MARK: Client secrets
+
+extension AppleWorld {
+    private static let rememberedSecrets = 10_000
+
+    /// Whether `text` proves that the caller is the client `clientID`.
+    mutating func authenticate(_ clientID: String, secret text: String, now: Moment) throws(ClientSecretFlaw) {
+        guard let group = groupOfClient[clientID].map({ groups[$0] }) else { throw .unknownClient }
+        let secret: ClientSecret
+        if let known = verifiedSecrets[text] {
+            secret = known
+        } else {
+            secret = try ClientSecret(text, group: group)
+            if verifiedSecrets.count == Self.rememberedSecrets { verifiedSecrets = [:] }
+            verifiedSecrets[text] = secret
+        }
+        try secret.check(clientID: clientID, group: group, now: now)
+    }
+
+    /// Enables a key for the group of `clientID`.
+    mutating func register(_ key: RegisteredKey, for clientID: String) throws(SimulatorError) {
+        let group = try group(ofClient: clientID)
+        groups[group].keys.removeAll { $0.id == key.id }
+        groups[group].keys.append(key)
+        verifiedSecrets = [:]
+    }
+
+    /// Revokes a key, as the developer portal does: every secret that it signed is worthless from now on.
+    mutating func revokeKey(_ id: String) throws(SimulatorError) {
+        guard groups.contains(where: { $0.keys.contains { $0.id == id } }) else { throw .unknownKey(id) }
+        for index in groups.indices { groups[index].keys.removeAll { $0.id == id } }
+        verifiedSecrets = [:]
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// How a person signs in.
+package struct SignInOptions: Sendable {
+    /// At which client; at the primary App ID of the first group, if absent.
+    package var clientID: String?
+    package var credential = Credential.refreshToken
+    /// The `redirect_uri` that the exchange of the code must name, as after a sign-in on the web.
+    package var redirectURI: String?
+    /// When; now, if absent.
+    package var at: Moment?
+
+    package init(clientID: String? = nil, credential: Credential = .refreshToken, redirectURI: String? = nil, at: Moment? = nil) {
+        self.clientID = clientID
+        self.credential = credential
+        self.redirectURI = redirectURI
+        self.at = at
+    }
+
+    /// What the app's backend holds afterwards.
+    package enum Credential: String, Sendable, Codable {
+        case refreshToken = "refresh_token"
+        case code = "authorization_code"
+        /// Nothing: the backend looked at the id_token and threw the code away.
+        case none
+    }
+}
+
+/// What a new user's address is.
+package enum AddressKind: String, Sendable, Codable {
+    /// One at Apple's mail relay.
+    case relay
+    /// One of their own, shared with the app.
+    case own
+    /// None: the app did not ask for it.
+    case none
+}
+
+/// What an app's backend learns from a sign-in.
+package struct SignIn: Sendable, Codable, Equatable {
+    package let userID: String
+    package let clientID: String
+    package let refreshToken: String?
+    package let code: String?
+    package let email: String?
+    package let emailIsPrivate: Bool?
+    /// By Apple's clock. The `iat` of an id_token is this, rounded down to a second.
+    package let grantedAt: Moment
+
+    enum CodingKeys: String, CodingKey {
+        case userID = "user_id"
+        case clientID = "client_id"
+        case refreshToken = "refresh_token"
+        case code = "authorization_code"
+        case email
+        case emailIsPrivate = "email_is_private"
+        case grantedAt = "granted_at"
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Why something cannot happen in the simulated world.
+package enum SimulatorError: Error, Equatable {
+    case unknownUser(String)
+    case unknownClient(String)
+    case unknownNotification(String)
+    case unknownKey(String)
+    case unknownFault(Int)
+    /// The person has deleted the Apple Account and so can do nothing more with it.
+    case accountDeleted(String)
+    /// There is no consent to revoke.
+    case notAuthorized(String)
+    /// Mail forwarding is a matter of relay addresses only.
+    case noRelayAddress(String)
+    /// Fewer users than asked for can do it.
+    case tooFewUsers(Int)
+}
+
+extension SimulatorError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .unknownUser(let id): "There is no user \(id)."
+        case .unknownClient(let id): "No app group has the client \(id)."
+        case .unknownNotification(let id): "No kept notification has the jti \(id)."
+        case .unknownKey(let id): "No app group has the key \(id)."
+        case .unknownFault(let id): "No fault has the id \(id)."
+        case .accountDeleted(let id): "The user \(id) has deleted the Apple Account."
+        case .notAuthorized(let id): "The user \(id) has given no consent that could be revoked."
+        case .noRelayAddress(let id): "The user \(id) has no relay address."
+        case .tooFewUsers(let count): "Only \(count) users can do that."
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What `--help` says beyond the options, in lines of less than 80 characters.
+enum Manual {
+    static let text = """
+        It answers as Apple does, checks client secrets, and lets people sign in,
+        revoke, delete and switch their mail, by control routes on the same port.
+        Once it listens it prints: apple-simulator listening on http://127.0.0.1:PORT
+
+        APPLE'S ENDPOINTS
+          POST /auth/token   GET /auth/keys   POST /auth/revoke
+
+        CONTROL ROUTES, under /simulator: JSON; times in ms by Apple's clock
+          POST   users                 count, address (relay, own, none), SIGN-IN
+          GET    users                 the truth about everybody
+          GET    users/ID              the truth about one
+          POST   sign-ins              PEOPLE, SIGN-IN
+          POST   consent-revocations   PEOPLE, client_id, EMISSION
+          POST   account-deletions     PEOPLE, EMISSION
+          POST   mail-forwarding       PEOPLE, enabled, client_id, EMISSION
+          POST   password-changes      PEOPLE
+          POST   notifications         PEOPLE, type, client_id, EMISSION:
+                                       says it, changes nothing
+          GET    notifications         the latest 10,000
+          POST   notifications/JTI/redelivery
+          POST   keys/rotation         keep_former
+          POST   client-keys           client_id, key_id, public_key (PEM)
+          DELETE client-keys/ID
+          GET    clock
+          PUT    clock                 offset_ms
+          POST   faults                FAULT
+          GET    faults
+          DELETE faults, faults/ID
+          GET    counters
+          DELETE counters
+
+          PEOPLE    user_ids, or any: the first so many to whom it can happen
+          SIGN-IN   client_id, credential (refresh_token, authorization_code,
+                    none), redirect_uri, granted_at
+          EMISSION  event_time, issued_at, deliver, events_as_object,
+                    event_time_in_seconds, is_private_email (string, bool,
+                    absent), deletion_spelling (account-delete,
+                    account-deleted), audience (latest, primary, or a client),
+                    signature (genuine, forged, unknown_key)
+          FAULT     endpoint (token, keys, revoke), grant_type, user_ids,
+                    user_share, client_id, count, delay_ms, loses (request,
+                    answer), status, headers, body, padding,
+                    connection (reset, hang, cut)
+
+        EXAMPLE
+          curl -d '{"count": 3}' URL/simulator/users
+          curl -d '{"any": 1}' URL/simulator/consent-revocations
+          curl -d '{"status": 503, "count": 10}' URL/simulator/faults
+        """
+}

@@ -1,0 +1,1 @@
+@main struct Demo { static func main() async throws {} }
