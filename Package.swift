@@ -26,13 +26,13 @@ let hummingbirdCore = Target.Dependency.product(name: "HummingbirdCore", package
 let jwtKit = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let metrics = Target.Dependency.product(name: "Metrics", package: "swift-metrics")
+let metricsTestKit = Target.Dependency.product(name: "MetricsTestKit", package: "swift-metrics")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioFoundationCompat = Target.Dependency.product(name: "NIOFoundationCompat", package: "swift-nio")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
 let serviceLifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
-let serviceLifecycleTestKit = Target.Dependency.product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle")
 let tomlKit = Target.Dependency.product(name: "TOMLKit", package: "TOMLKit")
 let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
 
@@ -135,8 +135,8 @@ let package = Package(
         .testTarget(
             name: "CredentialMonitorTests",
             dependencies: [
-                "CredentialCore", "CredentialMonitor", "CredentialTesting", "SQLiteStore", coreMetrics, grdb, logging, metrics,
-                serviceLifecycle, serviceLifecycleTestKit,
+                "CredentialCore", "CredentialMonitor", "CredentialTesting", "SQLiteStore", coreMetrics, grdb, logging, metricsTestKit,
+                serviceLifecycle,
             ],
             swiftSettings: strict
         ),

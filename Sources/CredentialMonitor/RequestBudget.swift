@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+package import CredentialCore
 internal import Synchronization
 
 /// How many requests an app may send now. Permits come first, then claims.
@@ -30,7 +30,7 @@ package final class RequestBudget: Sendable {
     }
 
     /// Takes up to `count` permits, none while the app is paused, and a single one to probe after its configuration was blamed.
-    func take(upTo count: Int, at now: Timestamp) -> Int {
+    package func take(upTo count: Int, at now: Timestamp) -> Int {
         state.withLock { state in
             if let pausedUntil = state.pausedUntil {
                 // A pause further away than any is: the clock has been set back.
@@ -48,7 +48,7 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    func giveBack(_ count: Int) {
+    package func giveBack(_ count: Int) {
         state.withLock { state in
             state.permits = min(state.permits + Double(count), capacity)
             // An unused probe may be taken at once.
@@ -57,14 +57,14 @@ package final class RequestBudget: Sendable {
     }
 
     /// Whether claiming stopped for want of permits.
-    func isExhausted(at now: Timestamp) -> Bool {
+    package func isExhausted(at now: Timestamp) -> Bool {
         state.withLock { state in
             refill(&state, at: now)
             return state.permits < 1 && state.pausedUntil == nil
         }
     }
 
-    func pause(for duration: Duration, at now: Timestamp) {
+    package func pause(for duration: Duration, at now: Timestamp) {
         state.withLock { $0.pausedUntil = latest($0.pausedUntil, now.advanced(by: duration)) }
     }
 

@@ -58,6 +58,9 @@ package final class SettlementWriter: Service {
         }
     }
 
+    /// Submissions that wait for the next commit.
+    package var waiting: Int { state.withLock { $0.waiting.count } }
+
     package func run() async throws {
         var breaker = RevocationBreaker()
         do {
@@ -123,7 +126,7 @@ package final class SettlementWriter: Service {
             } catch let error as StoreError {
                 telemetry.storeFailed(error)
                 if case .full = error {} else if attempt >= Self.mostTries { throw error }
-                try await Task.sleep(for: Self.retries[min(attempt, Self.retries.count - 1)])
+                try await clock.sleep(for: Self.retries[min(attempt, Self.retries.count - 1)])
             }
         }
     }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import Synchronization
+
+/// A value under a lock, and those who wait until it meets a condition.
+///
+/// A condition is looked at on every change, under the lock: no state is too short to be seen, and nobody polls.
+final class Observed<Value: Sendable>: Sendable {
+    private struct State {
+        var value: Value
+        var waiters: [Int: Waiter] = [:]
+        var nextWaiter = 0
+    }
+
+    private struct Waiter {
+        /// Resumes the waiter if the value is what it waits for, and tells whether it was.
+        var look: @Sendable (Value) -> Bool
+        var cancel: @Sendable () -> Void
+    }
+
+    private let state: Mutex<State>
+
+    init(_ value: Value) {
+        state = Mutex(State(value: value))
+    }
+
+    var value: Value {
+        state.withLock { $0.value }
+    }
+
+    func update<Result: Sendable>(_ change: (inout Value) -> Result) -> Result {
+        state.withLock { state in
+            let result = change(&state.value)
+            let value = state.value
+            state.waiters = state.waiters.filter { !$0.value.look(value) }
+            return result
+        }
+    }
+
+    /// What `match` finds in the first value in which it finds something, the present one included.
+    ///
+    /// - Throws: `CancellationError` where the task is cancelled before that.
+    func first<Match: Sendable>(_ match: @escaping @Sendable (Value) -> Match?) async throws -> Match {
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let waiter = Waiter(
+                    look: { value in
+                        guard let found = match(value) else { return false }
+                        continuation.resume(returning: found)
+                        return true
+                    },
+                    cancel: { continuation.resume(throwing: CancellationError()) }
+                )
+                state.withLock { state in
+                    // A cancellation that came earlier found no waiter; one that comes now waits for the lock.
+                    if Task.isCancelled {
+                        waiter.cancel()
+                    } else if !waiter.look(state.value) {
+                        state.waiters[id] = waiter
+                    }
+                }
+            }
+        } onCancel: {
+            state.withLock { $0.waiters.removeValue(forKey: id) }?.cancel()
+        }
+    }
+
+    /// Waits for a value of which `condition` is true.
+    ///
+    /// - Throws: `CancellationError` where the task is cancelled before that.
+    func wait(until condition: @escaping @Sendable (Value) -> Bool) async throws {
+        try await first { condition($0) ? () : nil }
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// A sealer that hides nothing but keeps the promises of a real one: what it sealed opens for the same credential and grant alone.
+///
+/// The bytes say in words what they are. The token stands in them backwards, so that a search of a file for the token in clear finds only
+/// true leaks.
+package struct PlainSealer: TokenSealer {
+    /// The bytes were made for another credential or grant, or are damaged.
+    package struct WrongSeal: Error {}
+
+    package init() {}
+
+    /// 32 bytes, as many as an HMAC-SHA-256 has.
+    package func fingerprint(of token: Secret) -> [UInt8] {
+        let hash = token.reveal.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        var generator = SeededGenerator(seed: hash)
+        return (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    }
+
+    package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) -> SealedToken {
+        SealedToken(bytes: label(for: credential, grantedAt) + token.reveal.utf8.reversed())
+    }
+
+    package func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> Secret {
+        let label = label(for: credential, grantedAt)
+        guard sealed.bytes.starts(with: label),
+            let token = String(validating: sealed.bytes.dropFirst(label.count).reversed(), as: UTF8.self)
+        else { throw WrongSeal() }
+        return Secret(token)
+    }
+
+    /// Names cannot contain a NUL, so no two labels begin alike.
+    private func label(for credential: CredentialID, _ grantedAt: Timestamp) -> [UInt8] {
+        Array("sealed\0\(credential.clientID)\0\(credential.userID)\0\(grantedAt.milliseconds)\0".utf8)
+    }
+}

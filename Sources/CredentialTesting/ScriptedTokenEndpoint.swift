@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// A token endpoint that answers what a test has written down for it, and remembers who asked.
+package final class ScriptedTokenEndpoint: TokenEndpoint {
+    /// One request as it arrived.
+    package struct Call: Sendable, Equatable {
+        package let credential: CredentialID
+        package let token: Secret
+        package let sentAt: Timestamp
+    }
+
+    fileprivate struct State: Sendable {
+        var calls: [Call] = []
+        /// What to answer a user, in order; under nil, everybody without a script of their own.
+        var scripts: [String?: [RefreshOutcome]]
+        /// Whose answers wait; nil among them stands for everybody.
+        var held: Set<String?> = []
+    }
+
+    private let clock: WallClock
+    private let keyID: String
+    private let state: Observed<State>
+
+    /// - Parameter keyID: the key that every answer names as the one that asked.
+    package init(clock: WallClock, keyID: String = "TESTKEY001", answering outcome: RefreshOutcome = .valid) {
+        self.clock = clock
+        self.keyID = keyID
+        state = Observed(State(scripts: [nil: [outcome]]))
+    }
+
+    /// Answers the next requests for a user with `outcomes`, one after another; the last one repeats.
+    ///
+    /// Without a user it is the script of all who have none of their own, who share it in the order in which they ask.
+    package func answer(_ outcomes: RefreshOutcome..., for userID: String? = nil) {
+        precondition(!outcomes.isEmpty, "A script needs an outcome.")
+        state.update { $0.scripts[userID] = outcomes }
+    }
+
+    /// Lets requests arrive and keeps their answers back, of one user or of everybody. What is answered is settled on arrival.
+    package func holdAnswers(for userID: String? = nil) {
+        state.update { _ = $0.held.insert(userID) }
+    }
+
+    /// Ends the hold on one user, or every hold there is, and sends the answers that waited.
+    package func releaseAnswers(for userID: String? = nil) {
+        state.update { $0.held = userID == nil ? [] : $0.held.subtracting([userID]) }
+    }
+
+    /// All requests so far, in the order of their arrival, those that are still unanswered included.
+    package var calls: [Call] { state.value.calls }
+
+    /// Waits for the n-th request, counted from 1.
+    ///
+    /// - Throws: `CancellationError` where the test is cancelled before that.
+    @discardableResult
+    package func call(_ number: Int) async throws -> Call {
+        try await state.first { $0.calls.count >= number ? $0.calls[number - 1] : nil }
+    }
+
+    package func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse {
+        let call = Call(credential: credential, token: token, sentAt: clock.now)
+        let outcome = state.update { $0.outcome(of: call) }
+        let identity = ClientIdentity(clientID: credential.clientID, keyID: keyID)
+        do {
+            try await state.wait { !$0.isHeld(credential.userID) }
+            return RefreshResponse(outcome, by: identity)
+        } catch {
+            return RefreshResponse(.unavailable("cancelled"), by: identity)
+        }
+    }
+}
+
+extension ScriptedTokenEndpoint.State {
+    mutating func outcome(of call: ScriptedTokenEndpoint.Call) -> RefreshOutcome {
+        calls.append(call)
+        let script = scripts[call.credential.userID] == nil ? nil : call.credential.userID
+        let isLast = scripts[script]!.count == 1
+        return isLast ? scripts[script]![0] : scripts[script]!.removeFirst()
+    }
+
+    func isHeld(_ userID: String) -> Bool {
+        held.contains(nil) || held.contains(userID)
+    }
+}

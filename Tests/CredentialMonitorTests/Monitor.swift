@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CoreMetrics
+import CredentialCore
+import CredentialMonitor
+import CredentialTesting
+import GRDB
+import Logging
+import MetricsTestKit
+
+@testable import SQLiteStore
+
+/// A monitor of one app with two clients: real SQLite in memory, a held clock, a scripted Apple. Its rounds are driven by hand.
+struct Monitor {
+    static let app = "example"
+    static let clients = ["com.example.app", "com.example.web"]
+
+    let clock = TestClock()
+    let metrics = TestMetrics()
+    let endpoint: ScriptedTokenEndpoint
+    let store: SQLiteStore
+    let policy = RefreshPolicy(interval: .seconds(86_400))
+    let budget: RequestBudget
+    let telemetry: Telemetry
+    let writer: SettlementWriter
+    let progress: LoopProgress
+
+    private init(requestsPerSecond: Double, store wrap: (SQLiteStore) -> any WorkStore) throws {
+        store = try SQLiteStore.inMemory()
+        try store.register([AppClients(name: Self.app, clientIDs: Self.clients)])
+        endpoint = ScriptedTokenEndpoint(clock: clock.wallClock)
+        budget = RequestBudget(maxRequestsPerSecond: requestsPerSecond)
+        telemetry = Telemetry(
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            factory: metrics,
+            pseudonym: { _ in "pseudonym" }
+        )
+        let rules = SettlementRules(policy: policy, pollInterval: .seconds(1), startedAt: clock.now)
+        writer = SettlementWriter(store: wrap(store), rules: rules, clock: clock.wallClock, telemetry: telemetry)
+        progress = LoopProgress(lanes: [.notifications, .grants, .refreshes(app: Self.app)], pollInterval: .seconds(1))
+    }
+
+    /// Runs the writer around a test.
+    static func with(
+        requestsPerSecond: Double = 10_000,
+        store wrap: (SQLiteStore) -> any WorkStore = { $0 },
+        _ body: (Monitor) async throws -> Void
+    ) async throws {
+        let monitor = try Monitor(requestsPerSecond: requestsPerSecond, store: wrap)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try? await monitor.writer.run() }
+            defer { group.cancelAll() }
+            try await body(monitor)
+        }
+    }
+
+    // MARK: Lanes
+
+    var refreshHandler: RefreshHandler {
+        RefreshHandler(
+            app: Self.app, store: store, endpoint: endpoint, sealer: PlainSealer(), policy: policy, budget: budget,
+            maxConcurrentRequests: 64, clock: clock.wallClock, telemetry: telemetry
+        )
+    }
+
+    var grantHandler: GrantHandler {
+        GrantHandler(
+            store: store, sealer: PlainSealer(), clients: Set(Self.clients), clockSkew: .seconds(300), clock: clock.wallClock,
+            telemetry: telemetry
+        )
+    }
+
+    var notificationHandler: NotificationHandler {
+        NotificationHandler(store: store, verifier: ScriptedVerifier(), clock: clock.wallClock, cores: 2)
+    }
+
+    func loop<Handler: WorkHandler>(_ handler: Handler, wakeups: Wakeups = Wakeups(every: .seconds(3600))) -> ClaimLoop<Handler> {
+        ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry)
+    }
+
+    /// Rounds until nothing is due.
+    @discardableResult
+    func settle(_ handler: some WorkHandler) async throws -> Int {
+        var count = 0
+        while case let round = try await loop(handler).round(), round > 0 { count += round }
+        return count
+    }
+
+    // MARK: What a backend does
+
+    func grant(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
+        try await execute(
+            "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES (?, ?, ?, ?)",
+            [client, user, token.map { "\($0)-of-\(user)" }, (time ?? clock.now).milliseconds]
+        )
+    }
+
+    /// Signs a user in and lets the grant be settled.
+    func signIn(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
+        try await grant(user, client: client, token: token, at: time)
+        try await settle(grantHandler)
+    }
+
+    func notify(_ payload: String) async throws {
+        try await execute("INSERT INTO notification_queue (payload, received_at) VALUES (?, ?)", [payload, clock.now.milliseconds])
+    }
+
+    func execute(_ sql: String, _ arguments: StatementArguments = []) async throws {
+        try await store.writer.write { db in try db.execute(sql: sql, arguments: arguments) }
+    }
+
+    func row(_ sql: String, _ arguments: StatementArguments = []) async throws -> Row {
+        try await store.writer.read { db in try Row.fetchOne(db, sql: sql, arguments: arguments) } ?? [:]
+    }
+
+    func count(_ sql: String, _ arguments: StatementArguments = []) async throws -> Int {
+        try await row(sql, arguments)[0] ?? 0
+    }
+
+    /// State and reason as backends read them, such as `revoked consent_revoked`.
+    func state(of user: String, client: String = clients[0]) async throws -> String? {
+        try await row("SELECT state || ' ' || reason FROM credential_state WHERE user_id = ? AND client_id = ?", [user, client])[0]
+    }
+
+    /// The due time of a user's next check.
+    func due(_ user: String) async throws -> Timestamp? {
+        let due: Int64? = try await row("SELECT due_at FROM credential WHERE user_id = ?", [user])[0]
+        return due.map(Timestamp.init(milliseconds:))
+    }
+
+    func refreshes(_ outcome: String) -> Int64 {
+        let counter = try? metrics.expectCounter("siwatch_refreshes_total", [("app", Self.app), ("outcome", outcome)])
+        return counter?.totalValue ?? 0
+    }
+}
+
+/// A verifier whose payloads say in words what they are: `type user milliseconds`, or the name of a rejection, or `wait`.
+struct ScriptedVerifier: NotificationVerifier {
+    func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification {
+        let words = String(decoding: payload, as: UTF8.self).split(separator: " ").map(String.init)
+        if words == ["wait"] { throw .keyNotYetKnown(retryAt: receivedAt.advanced(by: .seconds(65))) }
+        guard words.count == 3, let time = Int64(words[2]) else {
+            throw .rejected(RejectionReason(rawValue: words.first ?? "") ?? .malformed, detail: "scripted")
+        }
+        let kind: Event.Kind =
+            switch words[0] {
+            case "consent-revoked": .consentRevoked
+            case "account-deleted": .accountDeleted
+            case "email-disabled": .emailDisabled(EmailAddress("x@privaterelay.appleid.com"))
+            default: .unknown
+            }
+        return VerifiedNotification(
+            clientID: Monitor.clients[0],
+            userID: words[1],
+            tokenID: "jti-\(words[1])-\(words[2])",
+            type: words[0],
+            event: Event(kind, at: Timestamp(milliseconds: time))
+        )
+    }
+}

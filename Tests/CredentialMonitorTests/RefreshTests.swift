@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import CredentialTesting
+import SQLiteStore
+import Testing
+
+struct RefreshTests {
+    @Test func aValidAnswerIsNotedAndTheNextCheckIsAnIntervalAway() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann")
+            let due = try #require(try await monitor.due("ann"))
+            #expect(try await monitor.settle(monitor.refreshHandler) == 0, "nothing is due before the first check")
+
+            monitor.clock.set(to: due)
+            #expect(try await monitor.settle(monitor.refreshHandler) == 1)
+
+            let next = try #require(try await monitor.due("ann"))
+            let wait = due.duration(to: next)
+            #expect(wait >= .seconds(86_400) && wait <= .seconds(86_400) * 1.05)
+            #expect(try await monitor.row("SELECT verified_at FROM credential_state")[0] == due.milliseconds)
+            #expect(monitor.refreshes("valid") == 1)
+        }
+    }
+
+    @Test func aRejectionIsHeldUntilTheSameKeyAndClientHaveHadA200() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.rejected, for: "ann")
+            try await monitor.signIn("ann")
+            try await monitor.signIn("eve", client: Monitor.clients[1])
+            try await day(of: monitor)
+            #expect(try await monitor.state(of: "ann") == "authorized granted", "eve's 200 is another client's")
+            #expect(monitor.refreshes("held") == 1)
+            let next = try #require(try await monitor.due("ann"))
+            #expect(monitor.clock.now.duration(to: next) >= .seconds(86_400), "a held answer is an answer: not before tomorrow")
+
+            try await monitor.signIn("bob")
+            try await day(of: monitor)
+            // In one round bob's 200 and ann's rejection may come in either order; the next day settles it.
+            try await day(of: monitor)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+            #expect(try await monitor.due("ann") == nil, "nobody asks about a rejected token")
+            #expect(try await monitor.count("SELECT sealed_token IS NOT NULL FROM credential WHERE user_id = 'ann'") == 1)
+        }
+    }
+
+    @Test(arguments: [
+        RefreshOutcome.ambiguous("mixed"), .misconfigured("invalid_client"), .throttled(retryAfter: .seconds(7)),
+        .throttled(retryAfter: nil), .unavailable("timeout"), .unavailable("503", retryAfter: .seconds(9)),
+    ])
+    func whatIsNotAboutTheUserChangesNoState(outcome: RefreshOutcome) async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann")
+            try await day(of: monitor)
+            monitor.endpoint.answer(outcome)
+            for _ in 1...20 {
+                try await day(of: monitor)
+                #expect(try await monitor.state(of: "ann") == "authorized granted")
+                #expect(try await monitor.due("ann") != nil, "it is asked again")
+            }
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change") == 1)
+        }
+    }
+
+    @Test func failuresBackOffAndAnAnswerEndsTheBackOff() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann")
+            monitor.endpoint.answer(.unavailable("503"))
+            var waits: [Duration] = []
+            for _ in 1...9 {
+                monitor.clock.set(to: try #require(try await monitor.due("ann")))
+                try await monitor.settle(monitor.refreshHandler)
+                waits.append(monitor.clock.now.duration(to: try #require(try await monitor.due("ann"))))
+            }
+            #expect(waits == waits.sorted(), "ever longer")
+            #expect(waits[0] < .seconds(60))
+            #expect(waits[8] < .seconds(86_400))
+            monitor.endpoint.answer(.valid)
+            try await day(of: monitor)
+            #expect(try await monitor.count("SELECT failures FROM credential") == 0)
+        }
+    }
+
+    @Test func anAnswerForATokenThatHasBeenReplacedIsDropped() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("bob")
+            try await day(of: monitor)
+            try await monitor.signIn("ann", at: monitor.clock.now)
+            monitor.endpoint.answer(.rejected, for: "ann")
+            monitor.endpoint.holdAnswers(for: "ann")
+            monitor.clock.set(to: try #require(try await monitor.due("ann")))
+
+            async let round = monitor.loop(monitor.refreshHandler).round()
+            while !monitor.endpoint.calls.contains(where: { $0.credential.userID == "ann" }) { await Task.yield() }
+            monitor.clock.advance(by: .seconds(1))
+            try await monitor.signIn("ann", token: "newer")
+            monitor.endpoint.releaseAnswers()
+            _ = try await round
+
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(try await monitor.count("SELECT rejected_at IS NULL FROM credential WHERE user_id = 'ann'") == 1)
+        }
+    }
+
+    @Test func aRefreshNeverTouchesTheStoredToken() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann")
+            let sealed = "SELECT hex(sealed_token) || hex(token_fingerprint) || token_granted_at FROM credential"
+            let before: String? = try await monitor.row(sealed)[0]
+            try await day(of: monitor)
+            #expect(try await monitor.row(sealed)[0] == before)
+            #expect(monitor.endpoint.calls.first?.token == Secret("token-of-ann"))
+        }
+    }
+
+    @Test func misconfigurationPausesTheAppAndSendsOneProbeAtATime() async throws {
+        try await Monitor.with { monitor in
+            for user in 1...40 { try await monitor.grant("user\(user)") }
+            try await monitor.settle(monitor.grantHandler)
+            monitor.endpoint.answer(.misconfigured("invalid_client"))
+            monitor.clock.advance(by: .seconds(2 * 86_400))
+            _ = try await monitor.loop(monitor.refreshHandler).round()
+            let first = monitor.endpoint.calls.count
+            #expect(try await monitor.loop(monitor.refreshHandler).round() == 0, "paused")
+
+            monitor.clock.advance(by: .seconds(86_400))
+            monitor.endpoint.answer(.valid)
+            #expect(try await monitor.loop(monitor.refreshHandler).round() == 1, "a single probe")
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(monitor.endpoint.calls.count > first + 1, "the others follow")
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE state <> 'authorized'") == 0)
+        }
+    }
+
+    @Test func nobodyIsAskedTwiceInAnInterval() async throws {
+        try await Monitor.with { monitor in
+            for user in 1...50 { try await monitor.grant("user\(user)", at: monitor.clock.now.advanced(by: .seconds(-user * 10_000))) }
+            try await monitor.settle(monitor.grantHandler)
+            for hour in 0..<96 {
+                monitor.clock.advance(by: .seconds(3600))
+                try await monitor.settle(monitor.refreshHandler)
+                // A newer sign-in starts no earlier check.
+                if hour == 30 { for user in 1...25 { try await monitor.grant("user\(user)", token: "newer") } }
+                try await monitor.settle(monitor.grantHandler)
+            }
+            for (_, calls) in Dictionary(grouping: monitor.endpoint.calls, by: \.credential) {
+                let times = calls.map(\.sentAt).sorted()
+                #expect(times.count >= 2)
+                for (one, next) in zip(times, times.dropFirst()) { #expect(one.duration(to: next) >= .seconds(86_400)) }
+            }
+        }
+    }
+
+    /// Lets more than an interval pass, and all checks with it.
+    private func day(of monitor: Monitor) async throws {
+        monitor.clock.advance(by: .seconds(91_000))
+        try await monitor.settle(monitor.refreshHandler)
+    }
+}

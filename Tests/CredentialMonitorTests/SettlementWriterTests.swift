@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import CredentialTesting
+import SQLiteStore
+import Synchronization
+import Testing
+
+struct SettlementWriterTests {
+    @Test func whoArrivesDuringACommitGoesIntoTheNextOne() async throws {
+        let gate = TroubledStore.Trouble()
+        try await Monitor.with(store: { TroubledStore($0, gate) }) { monitor in
+            for user in ["ann", "bob", "eve"] { try await monitor.grant(user) }
+            gate.hold()
+            let grants = try await monitor.store.claimGrants(upTo: 3, at: monitor.clock.now, lease: .seconds(60))
+            try await withThrowingDiscardingTaskGroup { group in
+                for grant in grants {
+                    group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grant])) }
+                    // The first commit is under way before the others come.
+                    if grant.id == grants[0].id { await gate.commitStarted() }
+                }
+                while monitor.writer.waiting < 2 { await Task.yield() }
+                gate.release()
+            }
+            #expect(gate.batches == [1, 2])
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 3)
+        }
+    }
+
+    @Test func aBusyDatabaseIsTriedAgain() async throws {
+        let trouble = TroubledStore.Trouble(failing: [.busy, .full, .outcomeUnknown("I/O error")])
+        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
+            try await monitor.grant("ann")
+            async let settled = monitor.settle(monitor.grantHandler)
+            for _ in 1...3 {
+                try await monitor.clock.sleeper()
+                monitor.clock.advance(by: .seconds(5))
+            }
+            #expect(try await settled == 1)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    @Test func aDatabaseThatStaysBrokenEndsTheWriter() async throws {
+        let trouble = TroubledStore.Trouble(failing: Array(repeating: .outcomeUnknown("I/O error"), count: 100))
+        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
+            try await monitor.grant("ann")
+            async let settled = monitor.settle(monitor.grantHandler)
+            for _ in 1...12 {
+                try await monitor.clock.sleeper()
+                monitor.clock.advance(by: .seconds(5))
+            }
+            await #expect(throws: StoreError.self) { try await settled }
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue") == 1, "nothing is lost")
+        }
+    }
+
+    @Test func aFullDiskIsWaitedFor() async throws {
+        let trouble = TroubledStore.Trouble(failing: Array(repeating: .full, count: 40))
+        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
+            try await monitor.grant("ann")
+            async let settled = monitor.settle(monitor.grantHandler)
+            for _ in 1...40 {
+                try await monitor.clock.sleeper()
+                monitor.clock.advance(by: .seconds(5))
+            }
+            #expect(try await settled == 1)
+        }
+    }
+
+    @Test func aSettlementThatIsRefusedDoesNotHoldUpTheOthers() async throws {
+        let trouble = TroubledStore.Trouble(refusing: "bob")
+        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
+            for user in ["ann", "bob", "eve"] { try await monitor.grant(user) }
+            _ = try await monitor.loop(monitor.grantHandler).round()
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 2)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue WHERE user_id = 'bob' AND attempts = 1") == 1)
+        }
+    }
+}
+
+/// A store in front of the real one that fails, or waits, as a test says.
+struct TroubledStore: WorkStore {
+    final class Trouble: Sendable {
+        private struct State {
+            var failures: [StoreError]
+            var isHeld = false
+            var batches: [Int] = []
+        }
+
+        private let state: Mutex<State>
+        let refusedUser: String?
+
+        init(failing failures: [StoreError] = [], refusing refusedUser: String? = nil) {
+            state = Mutex(State(failures: failures))
+            self.refusedUser = refusedUser
+        }
+
+        var batches: [Int] { state.withLock { $0.batches } }
+        func hold() { state.withLock { $0.isHeld = true } }
+        func release() { state.withLock { $0.isHeld = false } }
+        func commitStarted() async { while batches.isEmpty { await Task.yield() } }
+
+        fileprivate func pass(_ count: Int) async throws {
+            let failure = state.withLock { state in
+                state.batches.append(count)
+                return state.failures.isEmpty ? nil : state.failures.removeFirst()
+            }
+            if let failure { throw failure }
+            while state.withLock({ $0.isHeld }) { await Task.yield() }
+        }
+    }
+
+    private let store: SQLiteStore
+    private let trouble: Trouble
+
+    init(_ store: SQLiteStore, _ trouble: Trouble) {
+        self.store = store
+        self.trouble = trouble
+    }
+
+    func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
+        try await trouble.pass(settlements.count)
+        for case .grant(let grant, _) in settlements where grant.content?.credential.userID == trouble.refusedUser {
+            if trouble.refusedUser != nil { throw StoreError.refused("CHECK constraint failed") }
+        }
+        return try await store.settle(settlements, under: rules, at: now)
+    }
+
+    func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedNotification] {
+        try await store.claimNotifications(upTo: limit, at: now, lease: lease)
+    }
+
+    func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
+        try await store.claimGrants(upTo: limit, at: now, lease: lease)
+    }
+
+    func claimDueCredentials(of app: String, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws -> [DueCredential] {
+        try await store.claimDueCredentials(of: app, upTo: limit, at: now, policy: policy)
+    }
+}
