@@ -3,6 +3,18 @@
 
 /// Base64 as JWS writes it (RFC 7515, section 2): the alphabet of RFC 4648, section 5, with nothing added.
 enum Base64URL {
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+    /// The six bits of each byte of the alphabet, and `foreign` for all others.
+    private static let values: [UInt8] = {
+        var values = Array(repeating: foreign, count: 256)
+        for (value, character) in alphabet.enumerated() { values[Int(character)] = UInt8(value) }
+        return values
+    }()
+
+    /// A bit that no value of six bits has.
+    private static let foreign: UInt8 = 0x80
+
     /// The one value that this text stands for.
     ///
     /// - Returns: nil for padding, white space, another alphabet, an impossible length, or trailing bits that are not zero.
@@ -10,57 +22,39 @@ enum Base64URL {
     static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         let count = text.count
         guard count % 4 != 1 else { return nil }
+        let values = Self.values
         var bytes: [UInt8] = []
         bytes.reserveCapacity(count * 3 / 4)
+        var seen: UInt8 = 0
         var pending: UInt32 = 0
-        var bits = 0
+        var bits: UInt32 = 0
         for character in text {
-            guard let value = value(of: character) else { return nil }
+            let value = values[Int(character)]
+            seen |= value
             pending = pending << 6 | UInt32(value)
             bits += 6
             if bits >= 8 {
                 bits -= 8
-                bytes.append(UInt8(truncatingIfNeeded: pending >> UInt32(bits)))
+                bytes.append(UInt8(truncatingIfNeeded: pending >> bits))
             }
         }
-        return pending & (1 << UInt32(bits) - 1) == 0 ? bytes : nil
+        let trailing = pending & (1 << bits - 1)
+        return seen < foreign && trailing == 0 ? bytes : nil
     }
 
     static func encode(_ bytes: some Sequence<UInt8>) -> String {
         var text: [UInt8] = []
         var pending: UInt32 = 0
-        var bits = 0
+        var bits: UInt32 = 0
         for byte in bytes {
             pending = pending << 8 | UInt32(byte)
             bits += 8
             while bits >= 6 {
                 bits -= 6
-                text.append(character(for: pending >> UInt32(bits) & 63))
+                text.append(alphabet[Int(pending >> bits & 63)])
             }
         }
-        if bits > 0 { text.append(character(for: pending << UInt32(6 - bits) & 63)) }
+        if bits > 0 { text.append(alphabet[Int(pending << (6 - bits) & 63)]) }
         return String(decoding: text, as: UTF8.self)
-    }
-
-    private static func value(of character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
-        case UInt8(ascii: "-"): 62
-        case UInt8(ascii: "_"): 63
-        default: nil
-        }
-    }
-
-    private static func character(for value: UInt32) -> UInt8 {
-        let value = UInt8(truncatingIfNeeded: value)
-        return switch value {
-        case 0..<26: value + UInt8(ascii: "A")
-        case 26..<52: value - 26 + UInt8(ascii: "a")
-        case 52..<62: value - 52 + UInt8(ascii: "0")
-        case 62: UInt8(ascii: "-")
-        default: UInt8(ascii: "_")
-        }
     }
 }

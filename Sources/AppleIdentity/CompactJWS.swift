@@ -25,14 +25,16 @@ struct CompactJWS: Sendable {
     /// - Throws: `malformed`, `forbidden_header`, `wrong_algorithm`.
     init(_ token: ArraySlice<UInt8>) throws(VerificationError) {
         let dot = UInt8(ascii: ".")
-        let parts = token.split(separator: dot, maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3 else { throw .rejected(.malformed, detail: "not three parts") }
-        guard let header = Base64URL.decode(parts[0]),
-            let claims = Base64URL.decode(parts[1]),
-            let signature = Base64URL.decode(parts[2])
+        guard let first = token.firstIndex(of: dot), let last = token.lastIndex(of: dot), first < last else {
+            throw .rejected(.malformed, detail: "not three parts")
+        }
+        // A third dot would stand in the middle part, where it is not base64url.
+        guard let header = Base64URL.decode(token[..<first]),
+            let claims = Base64URL.decode(token[(first + 1)..<last]),
+            let signature = Base64URL.decode(token[(last + 1)...])
         else { throw .rejected(.malformed, detail: "not base64url") }
         self.keyID = try Self.keyID(inHeader: header)
-        self.signedBytes = token[parts[0].startIndex..<parts[1].endIndex]
+        self.signedBytes = token[..<last]
         self.claims = claims
         self.signature = signature
     }

@@ -79,7 +79,7 @@ package struct HTTPTransport: AppleTransport {
         if let form = request.form {
             http.method = .POST
             http.headers.add(name: "content-type", value: "application/x-www-form-urlencoded")
-            http.body = .bytes(form.encoded, length: .known(Int64(form.encoded.count)))
+            http.body = .bytes(ByteBuffer(bytes: form.encoded))
         }
         return http
     }

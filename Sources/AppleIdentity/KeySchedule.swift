@@ -19,7 +19,8 @@ struct KeySchedule: Sendable {
 
     private var startedAt: Timestamp?
     private var isFetching = false
-    private var regularAt: Timestamp?
+    /// Whether the last fetch of this process did.
+    private var hasSucceeded = false
     private var awaitedUntil: Timestamp?
     /// When fetches that succeeded were begun, ascending: those of the last `patience`, and the newest before.
     private(set) var successes: [Timestamp] = []
@@ -32,10 +33,12 @@ struct KeySchedule: Sendable {
 
     /// When the next fetch may begin: now, if none ever did.
     func nextFetch(at now: Timestamp) -> Timestamp {
+        nextFetch(after: isAwaited(at: now) || !hasSucceeded ? Self.spacing : Self.interval, at: now)
+    }
+
+    private func nextFetch(after distance: Duration, at now: Timestamp) -> Timestamp {
         guard let startedAt, startedAt <= now else { return now }
-        let earliest = startedAt.advanced(by: Self.spacing)
-        guard !isAwaited(at: now), let regularAt else { return earliest }
-        return max(earliest, min(regularAt, now.advanced(by: Self.interval)))
+        return startedAt.advanced(by: distance)
     }
 
     /// Begins a fetch if one is due and none is under way.
@@ -49,9 +52,8 @@ struct KeySchedule: Sendable {
     /// Ends the fetch that `begin` allowed. A failure is repeated after `spacing`.
     mutating func end(succeeded: Bool) {
         isFetching = false
-        guard let startedAt else { return }
-        regularAt = succeeded ? startedAt.advanced(by: Self.interval) : nil
-        if succeeded { note(startedAt) }
+        hasSucceeded = succeeded
+        if succeeded, let startedAt { note(startedAt) }
     }
 
     /// Takes in a fetch of an earlier process. The first one of this process is due `spacing` after it.
@@ -76,13 +78,13 @@ struct KeySchedule: Sendable {
         let received = receivedAt <= now.advanced(by: skew) ? min(receivedAt, now) : nil
         let fetches = successes.filter { $0 <= now && !isGreater(received, than: $0) }
         if let first = fetches.first, let last = fetches.last, first.advanced(by: Self.patience) <= last { return .givenUp }
-        awaitedUntil = now
         let judged = fetches.first?.advanced(by: Self.patience) ?? now
-        let until = max(judged, nextFetch(at: now), now).advanced(by: Self.grace)
-        awaitedUntil = until
+        let until = max(judged, nextFetch(after: Self.spacing, at: now), now).advanced(by: Self.grace)
+        awaitedUntil = isAwaited(at: now) ? latest(awaitedUntil, until) : until
         return .waits(until: until)
     }
 
+    /// Whether some token may still wait. Later than any wait can end is a moment from before the clock was set back.
     private func isAwaited(at now: Timestamp) -> Bool {
         guard let awaitedUntil, awaitedUntil >= now else { return false }
         return awaitedUntil <= now.advanced(by: Self.patience + Self.spacing + Self.grace)

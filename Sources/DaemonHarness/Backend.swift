@@ -46,7 +46,7 @@ package struct Backend: Sendable {
     }
 
     package func rows(_ sql: String, _ arguments: StatementArguments = []) async throws -> [Row] {
-        try await queue.read { db in try Row.fetchAll(db, sql: sql, arguments: arguments) }
+        try queue.read { db in try Row.fetchAll(db, sql: sql, arguments: arguments) }
     }
 
     package func int(_ sql: String, _ arguments: StatementArguments = []) async throws -> Int {

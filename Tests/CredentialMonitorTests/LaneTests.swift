@@ -5,6 +5,8 @@ import CredentialCore
 import CredentialMonitor
 import CredentialTesting
 import GRDB
+import Logging
+import MetricsTestKit
 import ServiceLifecycle
 import Testing
 
@@ -15,9 +17,10 @@ struct GrantLaneTests {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann", token: "r-very-secret")
             #expect(try await monitor.state(of: "ann") == "authorized granted")
-            let dump = try await monitor.store.writer.read { db in try db.dumpContentText() }
-            #expect(dump.contains("ann"))
-            #expect(!dump.contains("very-secret"))
+            let dump = Dump()
+            try monitor.store.writer.dumpContent(to: dump)
+            #expect(dump.text.contains("ann"))
+            #expect(!dump.text.contains("very-secret"))
         }
     }
 
@@ -45,8 +48,7 @@ struct GrantLaneTests {
             try await monitor.grant("ann")
             try await monitor.execute("UPDATE grant_queue SET attempts = 5")
             try await monitor.settle(monitor.grantHandler)
-            let row = try await monitor.row("SELECT outcome || ' ' || reason FROM grant_log")
-            #expect(row[0] == "rejected poison")
+            #expect(try await monitor.value("SELECT outcome || ' ' || reason FROM grant_log") == "rejected poison")
         }
     }
 
@@ -57,9 +59,16 @@ struct GrantLaneTests {
             )
             monitor.clock.set(to: Timestamp(milliseconds: 4_000_000_000_000))
             try await monitor.settle(monitor.grantHandler)
-            let row = try await monitor.row("SELECT outcome || ' ' || reason || ' ' || hex(user_id) FROM grant_log")
-            #expect(row[0] == "rejected malformed C328")
+            #expect(try await monitor.value("SELECT outcome || ' ' || reason || ' ' || hex(user_id) FROM grant_log") == "rejected malformed C328")
         }
+    }
+}
+
+private final class Dump: TextOutputStream {
+    private(set) var text = ""
+
+    func write(_ string: String) {
+        text += string
     }
 }
 
@@ -80,7 +89,7 @@ struct NotificationLaneTests {
             try await monitor.settle(monitor.notificationHandler)
             #expect(try await monitor.count("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'bad_signature'") == 1)
             #expect(try await monitor.count("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'") == 1)
-            let due: Int64? = try await monitor.row("SELECT due_at FROM notification_queue WHERE payload = 'wait'")[0]
+            let due: Int64? = try await monitor.value("SELECT due_at FROM notification_queue WHERE payload = 'wait'")
             #expect(due == monitor.clock.now.advanced(by: .seconds(65)).milliseconds)
         }
     }

@@ -107,25 +107,26 @@ struct Monitor {
     }
 
     func execute(_ sql: String, _ arguments: StatementArguments = []) async throws {
-        try await store.writer.write { db in try db.execute(sql: sql, arguments: arguments) }
+        _ = try await store.writer.write { db in try db.execute(sql: sql, arguments: arguments) }
     }
 
-    func row(_ sql: String, _ arguments: StatementArguments = []) async throws -> Row {
-        try await store.writer.read { db in try Row.fetchOne(db, sql: sql, arguments: arguments) } ?? [:]
+    /// The first column of the first row; nil where there is none.
+    func value<Value: DatabaseValueConvertible & Sendable>(_ sql: String, _ arguments: StatementArguments = []) async throws -> Value? {
+        try await store.writer.read { db in try Value.fetchOne(db, sql: sql, arguments: arguments) }
     }
 
     func count(_ sql: String, _ arguments: StatementArguments = []) async throws -> Int {
-        try await row(sql, arguments)[0] ?? 0
+        try await value(sql, arguments) ?? 0
     }
 
     /// State and reason as backends read them, such as `revoked consent_revoked`.
     func state(of user: String, client: String = clients[0]) async throws -> String? {
-        try await row("SELECT state || ' ' || reason FROM credential_state WHERE user_id = ? AND client_id = ?", [user, client])[0]
+        try await value("SELECT state || ' ' || reason FROM credential_state WHERE user_id = ? AND client_id = ?", [user, client])
     }
 
     /// The due time of a user's next check.
     func due(_ user: String) async throws -> Timestamp? {
-        let due: Int64? = try await row("SELECT due_at FROM credential WHERE user_id = ?", [user])[0]
+        let due: Int64? = try await value("SELECT due_at FROM credential WHERE user_id = ?", [user])
         return due.map(Timestamp.init(milliseconds:))
     }
 

@@ -4,6 +4,7 @@
 import CredentialCore
 import CredentialMonitor
 import CredentialTesting
+import GRDB
 import SQLiteStore
 import Testing
 
@@ -20,7 +21,7 @@ struct RefreshTests {
             let next = try #require(try await monitor.due("ann"))
             let wait = due.duration(to: next)
             #expect(wait >= .seconds(86_400) && wait <= .seconds(86_400) * 1.05)
-            #expect(try await monitor.row("SELECT verified_at FROM credential_state")[0] == due.milliseconds)
+            #expect(try await monitor.value("SELECT verified_at FROM credential_state") == due.milliseconds)
             #expect(monitor.refreshes("valid") == 1)
         }
     }
@@ -108,9 +109,9 @@ struct RefreshTests {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann")
             let sealed = "SELECT hex(sealed_token) || hex(token_fingerprint) || token_granted_at FROM credential"
-            let before: String? = try await monitor.row(sealed)[0]
+            let before: String? = try await monitor.value(sealed)
             try await day(of: monitor)
-            #expect(try await monitor.row(sealed)[0] == before)
+            #expect(try await monitor.value(sealed) == before)
             #expect(monitor.endpoint.calls.first?.token == Secret("token-of-ann"))
         }
     }

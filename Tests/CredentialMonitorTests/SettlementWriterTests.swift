@@ -47,12 +47,12 @@ struct SettlementWriterTests {
         let trouble = TroubledStore.Trouble(failing: Array(repeating: .outcomeUnknown("I/O error"), count: 100))
         try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
             try await monitor.grant("ann")
-            async let settled = monitor.settle(monitor.grantHandler)
+            let settled = Task { try await monitor.settle(monitor.grantHandler) }
             for _ in 1...12 {
                 try await monitor.clock.sleeper()
                 monitor.clock.advance(by: .seconds(5))
             }
-            await #expect(throws: StoreError.self) { try await settled }
+            await #expect(throws: StoreError.self) { try await settled.value }
             #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue") == 1, "nothing is lost")
         }
     }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Crypto
+import Testing
+
+@testable import AppleIdentity
+
+@Suite struct AppleTokenEndpointTests {
+    private let clock = HeldClock()
+    private let credential = CredentialID(clientID: "com.example.app", userID: AppleFixture.user)
+    private let identity = ClientIdentity(clientID: "com.example.app", keyID: "ABC123DEFG")
+
+    private func endpoint(_ transport: ScriptedTransport) throws -> AppleTokenEndpoint {
+        let key = try ClientSecretKey(id: "ABC123DEFG", pem: Secret(P256.Signing.PrivateKey().pemRepresentation))
+        let secrets = ClientSecrets(teamID: "A1B2C3D4E5", key: key, clock: clock.clock)
+        return AppleTokenEndpoint(url: "https://appleid.apple.com/auth/token", secrets: secrets, transport: transport, clock: clock.clock)
+    }
+
+    @Test func asksAsAppleDocuments() async throws {
+        let transport = ScriptedTransport(status: 200, #"{"access_token":"a"}"#)
+        let response = try await endpoint(transport).refresh(Secret("r+/= &é\0"), of: credential)
+        #expect(response == RefreshResponse(.valid, by: identity))
+
+        let request = try #require(transport.requests.first)
+        #expect(request.endpoint == .token)
+        #expect(request.url == "https://appleid.apple.com/auth/token")
+        let form = try #require(request.form)
+        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "grant_type", "refresh_token"])
+        let body = String(decoding: form.encoded, as: UTF8.self)
+        #expect(body.hasPrefix("client_id=com.example.app&client_secret=eyJ"))
+        #expect(body.hasSuffix("&grant_type=refresh_token&refresh_token=r%2B%2F%3D%20%26%C3%A9%00"))
+        #expect(!"\(request)".contains("eyJ"))
+    }
+
+    @Test(arguments: TransportFailure.allCases)
+    func turnsEveryFailureIntoAnOutcome(_ failure: TransportFailure) async throws {
+        let response = try await endpoint(ScriptedTransport { _ in .failure(failure) }).refresh(Secret("r"), of: credential)
+        #expect(response == RefreshResponse(.unavailable(failure.rawValue), by: identity))
+    }
+
+    @Test func dropsAnEchoOfWhatWasSent() async throws {
+        let transport = ScriptedTransport { request in
+            let secret = request.form?.fields.first { $0.name == "client_secret" }?.value.reveal ?? ""
+            return .success(AppleResponse(status: 400, body: Array(#"{"error":"invalid_client","error_description":"\#(secret)"}"#.utf8)))
+        }
+        let response = try await endpoint(transport).refresh(Secret("r"), of: credential)
+        #expect(response == RefreshResponse(.misconfigured("invalid_client"), by: identity))
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Crypto
+import CryptoExtras
+import JWTKit
+import Testing
+
+@testable import AppleIdentity
+
+@Suite struct ClientSecretsTests {
+    private struct Claims: JWTPayload {
+        var iss: String
+        var iat: Int64
+        var exp: Int64
+        var aud: String
+        var sub: String
+
+        func verify(using algorithm: some JWTAlgorithm) {}
+    }
+
+    private let clock = HeldClock()
+    private let privateKey = P256.Signing.PrivateKey()
+
+    private func makeSecrets() throws -> ClientSecrets {
+        let key = try ClientSecretKey(id: "ABC123DEFG", pem: Secret(privateKey.pemRepresentation))
+        return ClientSecrets(teamID: "A1B2C3D4E5", key: key, clock: clock.clock)
+    }
+
+    @Test func saysWhatAppleAsksFor() async throws {
+        let secret = try await makeSecrets().secret(for: "com.example.app").reveal
+        let parts = secret.split(separator: ".").map { Base64URL.decode($0.utf8)! }
+        let signed = secret.prefix(upTo: secret.lastIndex(of: ".")!)
+        let signature = try P256.Signing.ECDSASignature(rawRepresentation: parts[2])
+        #expect(privateKey.publicKey.isValidSignature(signature, for: Array(signed.utf8)))
+
+        let header = try #require(JSON(parts[0]).object)
+        #expect(header["alg"] == .string("ES256"))
+        #expect(header["kid"] == .string("ABC123DEFG"))
+        let now = clock.now.milliseconds / 1000
+        #expect(
+            try JSON(parts[1])
+                == .object([
+                    "iss": .string("A1B2C3D4E5"), "sub": .string("com.example.app"), "aud": .string("https://appleid.apple.com"),
+                    "iat": .integer(now - 60), "exp": .integer(now + 3600),
+                ])
+        )
+
+        let keys = await JWTKeyCollection().add(ecdsa: try ES256PublicKey(pem: privateKey.publicKey.pemRepresentation))
+        #expect(try await keys.verify(secret, as: Claims.self).sub == "com.example.app")
+    }
+
+    @Test func isKeptForHalfItsLife() async throws {
+        let secrets = try makeSecrets()
+        let first = try await secrets.secret(for: "com.example.app")
+        #expect(try await secrets.secret(for: "com.example.web") != first)
+        clock.advance(by: .seconds(1799))
+        #expect(try await secrets.secret(for: "com.example.app") == first)
+        clock.advance(by: .seconds(1))
+        #expect(try await secrets.secret(for: "com.example.app") != first)
+    }
+
+    @Test func isMadeAnewWhenTheClockIsSetBack() async throws {
+        let secrets = try makeSecrets()
+        let first = try await secrets.secret(for: "com.example.app")
+        clock.advance(by: .seconds(-3600))
+        #expect(try await secrets.secret(for: "com.example.app") != first)
+    }
+
+    @Test func takesAFileThatAnEditorHasTouched() throws {
+        let pem = privateKey.pemRepresentation
+        for edited in [pem.replacing("\n", with: "\r\n"), pem + "\n\n", "\n" + pem] {
+            _ = try ClientSecretKey(id: "K", pem: Secret(edited))
+        }
+    }
+
+    @Test func explainsAKeyThatIsNone() {
+        let wrong: [(String, UnusableClientSecretKey)] = [
+            ("", .notPEM(keyID: "K")),
+            ("MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg", .notPEM(keyID: "K")),
+            (privateKey.publicKey.pemRepresentation, .notPrivate(keyID: "K")),
+            (P384.Signing.PrivateKey().pemRepresentation, .notP256(keyID: "K")),
+            (AppleFixture.apple.privateKey.pemRepresentation, .notP256(keyID: "K")),
+            (String(privateKey.pemRepresentation.prefix(80)), .notP256(keyID: "K")),
+            (privateKey.pemRepresentation.replacing("\n", with: ""), .notP256(keyID: "K")),
+        ]
+        for (pem, error) in wrong {
+            #expect(throws: error) { try ClientSecretKey(id: "K", pem: Secret(pem)) }
+        }
+    }
+}

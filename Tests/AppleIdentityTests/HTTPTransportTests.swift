@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AsyncHTTPClient
+import CredentialCore
+import NIOCore
+import NIOSSL
+import Synchronization
+import Testing
+
+@testable import AppleIdentity
+
+/// The transport over real sockets, on loopback.
+@Suite struct HTTPTransportTests {
+    private final class Observations: Sendable {
+        let all = Mutex<[String]>([])
+    }
+
+    private struct Exchange {
+        var result: Result<AppleResponse, TransportFailure>
+        var observed: [String]
+        var requests: [String]
+    }
+
+    /// Long enough never to pass, save where it is meant to.
+    private static let patient = Duration.seconds(30)
+
+    private func exchange(
+        _ manner: LoopbackServer.Manner,
+        scheme: String = "http",
+        form: FormBody? = nil,
+        timeout: Duration = patient
+    ) async throws -> Exchange {
+        try await LoopbackServer.run(manner) { server in
+            let (result, observed) = try await send(
+                AppleRequest(.token, url: "\(scheme)://127.0.0.1:\(server.port)/auth/token", form: form),
+                timeout: timeout
+            )
+            return Exchange(result: result, observed: observed, requests: server.requests)
+        }
+    }
+
+    private func send(_ request: AppleRequest, timeout: Duration) async throws -> (Result<AppleResponse, TransportFailure>, [String]) {
+        let client = HTTPClient(configuration: .apple(maxConcurrentRequests: 4))
+        let observations = Observations()
+        let transport = HTTPTransport(client: client, version: "1.2.3", timeout: timeout) { endpoint, status, duration in
+            observations.all.withLock { $0.append("\(endpoint.rawValue) \(status)") }
+            #expect(duration > .zero)
+        }
+        let result: Result<AppleResponse, TransportFailure>
+        do throws(TransportFailure) {
+            result = .success(try await transport.send(request))
+        } catch {
+            result = .failure(error)
+        }
+        try await client.shutdown()
+        return (result, observations.all.withLock { $0 })
+    }
+
+    @Test func postsAForm() async throws {
+        let exchange = try await exchange(
+            .says("HTTP/1.1 400 Bad Request\r\nretry-after: 7\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\n{}"),
+            form: ["a": Secret("1&2"), "b": Secret("")]
+        )
+        #expect(exchange.result == .success(AppleResponse(status: 400, body: Array("{}".utf8), retryAfter: "7")))
+        #expect(exchange.observed == ["token 400"])
+        let request = try #require(exchange.requests.first)
+        #expect(request.hasPrefix("POST /auth/token HTTP/1.1\r\n"))
+        #expect(request.contains("content-type: application/x-www-form-urlencoded\r\n"))
+        #expect(request.contains("user-agent: siwatch/1.2.3\r\n"))
+        #expect(request.hasSuffix("\r\n\r\na=1%262&b="))
+    }
+
+    @Test func followsNoRedirect() async throws {
+        let exchange = try await exchange(.says("HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n"))
+        #expect(exchange.result == .success(AppleResponse(status: 302, body: [])))
+        #expect(exchange.requests.count == 1)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func readsNoBodyBeyondItsBound() async throws {
+        let exchange = try await exchange(.floods)
+        #expect(exchange.result == .success(AppleResponse(status: 200, body: nil)))
+        #expect(exchange.observed == ["token 200"])
+    }
+
+    @Test func readsABodyUpToItsBound() async throws {
+        let body = String(repeating: " ", count: AppleResponse.largestBody)
+        let exchange = try await exchange(.says("HTTP/1.1 200 OK\r\ncontent-length: \(body.utf8.count)\r\n\r\n\(body)"))
+        #expect(exchange.result == .success(AppleResponse(status: 200, body: Array(body.utf8))))
+    }
+
+    @Test(arguments: ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"])
+    func holdsTheDeadlineToTheLastByte(_ beginning: String) async throws {
+        let exchange = try await exchange(.saysAndHolds(beginning), timeout: .milliseconds(100))
+        #expect(exchange.result == .failure(.timeout))
+        #expect(exchange.observed == ["token timeout"])
+    }
+
+    @Test(
+        arguments: [
+            .hangsUp, .says("HTTP/1.1 200 OK\r\n"), .says("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"),
+            .says("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n"),
+        ] as [LoopbackServer.Manner]
+    )
+    func takesNoHalfAnAnswer(_ manner: LoopbackServer.Manner) async throws {
+        let exchange = try await exchange(manner)
+        #expect(exchange.result == .failure(.reset))
+        #expect(exchange.observed == ["token reset"])
+    }
+
+    @Test func saysOtherOfWhatIsNotHTTP() async throws {
+        #expect(try await exchange(.says("220 mail ready\r\n\r\n")).result == .failure(.other))
+    }
+
+    @Test func tellsTLSFromTheRest() async throws {
+        let exchange = try await exchange(.saysAndHolds("HTTP/1.1 400 Bad Request\r\n\r\n"), scheme: "https")
+        #expect(exchange.result == .failure(.tls))
+    }
+
+    @Test func tellsAClosedPort() async throws {
+        let port = try await LoopbackServer.run(.hangsUp) { $0.port }
+        let (result, observed) = try await send(AppleRequest(.keys, url: "http://127.0.0.1:\(port)/"), timeout: Self.patient)
+        #expect(result == .failure(.reset))
+        #expect(observed == ["keys reset"])
+    }
+
+    @Test func tellsANameThatDoesNotExist() async throws {
+        let (result, _) = try await send(AppleRequest(.keys, url: "http://siwatch.invalid/"), timeout: Self.patient)
+        #expect(result == .failure(.dns))
+    }
+
+    @Test func endsWhenItsTaskIsCancelled() async throws {
+        try await LoopbackServer.run(.saysAndHolds("")) { server in
+            let request = AppleRequest(.token, url: "http://127.0.0.1:\(server.port)/")
+            let result = try await withThrowingTaskGroup { group in
+                group.addTask { try await send(request, timeout: Self.patient).0 }
+                group.cancelAll()
+                return try await group.next()!
+            }
+            #expect(result == .failure(.other))
+        }
+    }
+
+    @Test(
+        arguments: [
+            (HTTPClientError.connectTimeout, .timeout), (HTTPClientError.tlsHandshakeTimeout, .timeout),
+            (HTTPClientError.deadlineExceeded, .timeout),
+            (HTTPClientError.remoteConnectionClosed, .reset), (HTTPClientError.invalidURL, .other), (ChannelError.eof, .reset),
+            (IOError(errnoCode: 104, reason: "read"), .reset), (IOError(errnoCode: 110, reason: "connect"), .timeout),
+            (NIOSSLError.handshakeFailed(.sslError([])), .tls), (NIOSSLError.uncleanShutdown, .reset),
+            (NIOSSLExtraError.failedToValidateHostname, .tls),
+            (SocketAddressError.unsupported, .dns), (CancellationError(), .other),
+        ] as [(any Error, TransportFailure)]
+    )
+    func namesErrors(_ error: any Error, _ failure: TransportFailure) {
+        #expect(TransportFailure(error) == failure)
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Synchronization
+
+/// A wall clock that stands still until it is told to move.
+final class HeldClock: Sendable {
+    private let time: Mutex<Timestamp>
+
+    init(_ time: Timestamp = Timestamp(milliseconds: AppleFixture.issuedAt * 1000 + 30_000)) {
+        self.time = Mutex(time)
+    }
+
+    var now: Timestamp { time.withLock { $0 } }
+
+    func advance(by duration: Duration) {
+        time.withLock { $0 = $0.advanced(by: duration) }
+    }
+
+    var clock: WallClock {
+        WallClock(now: { self.now }, sleep: { _, _ in preconditionFailure("nobody sleeps here") })
+    }
+}

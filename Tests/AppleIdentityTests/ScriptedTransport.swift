@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Synchronization
+
+@testable import AppleIdentity
+
+/// Answers each request by a closure, and keeps what was asked.
+final class ScriptedTransport: AppleTransport {
+    typealias Answer = @Sendable (AppleRequest) async -> Result<AppleResponse, TransportFailure>
+
+    private let answer: Mutex<Answer>
+    private let sent = Mutex<[AppleRequest]>([])
+
+    init(_ answer: @escaping Answer) {
+        self.answer = Mutex(answer)
+    }
+
+    convenience init(status: Int = 200, body: [UInt8], retryAfter: String? = nil) {
+        self.init { _ in .success(AppleResponse(status: status, body: body, retryAfter: retryAfter)) }
+    }
+
+    convenience init(status: Int, _ body: String) {
+        self.init(status: status, body: Array(body.utf8))
+    }
+
+    var requests: [AppleRequest] { sent.withLock { $0 } }
+
+    func now(_ answer: @escaping Answer) {
+        self.answer.withLock { $0 = answer }
+    }
+
+    func now(publishes jwks: String...) {
+        let body = Array(#"{"keys":[\#(jwks.joined(separator: ","))]}"#.utf8)
+        now { _ in .success(AppleResponse(status: 200, body: body)) }
+    }
+
+    func send(_ request: AppleRequest) async throws(TransportFailure) -> AppleResponse {
+        sent.withLock { $0.append(request) }
+        return try await answer.withLock { $0 }(request).get()
+    }
+}

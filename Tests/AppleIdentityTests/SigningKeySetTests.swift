@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Testing
+
+@testable import AppleIdentity
+
+@Suite struct SigningKeySetTests {
+    private static let apple = AppleFixture.apple
+
+    @Test(
+        arguments: [
+            [:], ["use": nil], ["alg": nil], ["x5t": #""abc""#], ["kid": #""86D88Kf""#],
+            ["n": quoted(Base64URL.encode([0] + apple.modulus))], ["e": #""AAEAAQ""#],
+        ] as [[String: String?]]
+    )
+    func takesKeysForRS256(_ changes: [String: String?]) throws {
+        let set = try SigningKeySet(AppleFixture.keySet(Self.apple.jwk(changes)))
+        #expect(set.keys.count == 1)
+        #expect(set.ignored == 0)
+    }
+
+    @Test(
+        arguments: [
+            ["kty": #""EC""#], ["kty": nil], ["use": #""enc""#], ["use": "null"], ["alg": #""RS384""#], ["alg": #""PS256""#], ["alg": "[]"],
+            ["kid": nil], ["kid": #""""#], ["kid": "7"], ["kid": #""a b""#], ["e": #""Aw""#], ["e": nil], ["e": #""AQAB=""#], ["n": nil],
+            ["n": #""""#], ["n": quoted(Base64URL.encode(apple.modulus.dropFirst()))],
+            ["n": quoted(Base64URL.encode([1] + Array(repeating: 1, count: 512)))],
+            ["n": quoted(Base64URL.encode(apple.modulus) + "=")],
+            ["d": #""AQAB""#], ["p": #""AQ""#], ["q": #""AQ""#], ["dp": "1"], ["dq": "1"], ["qi": "1"], ["oth": "[]"], ["k": #""AQ""#],
+        ] as [[String: String?]]
+    )
+    func ignoresAllOthers(_ changes: [String: String?]) throws {
+        let good = AppleFixture.rotated.jwk()
+        let set = try SigningKeySet(AppleFixture.keySet(Self.apple.jwk(changes), good))
+        #expect(set.keys.map(\.id) == [AppleFixture.rotated.keyID])
+        #expect(set.ignored == 1)
+    }
+
+    @Test(arguments: [
+        ("", "not a JSON Web Key Set"), ("<html>", "not a JSON Web Key Set"), ("[]", "not a JSON Web Key Set"),
+        ("{}", "not a JSON Web Key Set"),
+        (#"{"keys":{}}"#, "not a JSON Web Key Set"), (#"{"keys":[]}"#, "no usable key"), (#"{"keys":[1,null]}"#, "no usable key"),
+        (#"{"keys":[{"kid":"a"},{"kid":"a"}]}"#, "two keys with one kid"),
+        ("{\"keys\":[" + Array(repeating: "{}", count: 33).joined(separator: ",") + "]}", "more than 32 keys"),
+    ])
+    func refusesTheSet(_ body: String, _ sentence: String) {
+        #expect(throws: UnusableKeySet(sentence)) { try SigningKeySet(Array(body.utf8)) }
+    }
+
+    @Test func writesAKeyAsItWouldReadIt() throws {
+        let key = try #require(SigningKey(JSON(Array(Self.apple.jwk(["alg": nil, "use": nil]).utf8))))
+        #expect(key.jwk == Self.apple.jwk())
+        #expect(SigningKey(try JSON(Array(key.jwk.utf8)))?.jwk == key.jwk)
+    }
+
+    @Test func survivesMutation() {
+        var generator = SeededGenerator(seed: 5)
+        for _ in 0..<1000 {
+            _ = try? SigningKeySet(mutated(AppleFixture.keySet(Self.apple.jwk()), using: &generator))
+        }
+    }
+
+    /// A modulus that no two primes make must not trap, whatever the library thinks of it.
+    @Test func survivesAnImpossibleModulus() throws {
+        let even = Array(Self.apple.modulus.dropLast()) + [0]
+        for modulus in [even, [0x80] + Array(repeating: 0, count: 255), Array(repeating: 0xff, count: 512)] {
+            let set = try? SigningKeySet(AppleFixture.keySet(Self.apple.jwk(["n": quoted(Base64URL.encode(modulus))])))
+            let token = try CompactJWS(Self.apple.notification()[...])
+            #expect(set?.keys.first?.isValid(token.signature, over: token.signedBytes) != true)
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+@testable import AppleIdentity
+
+/// A verifier that knows Apple's key, at a moment shortly after its tokens were issued.
+struct Verification {
+    let clock = HeldClock()
+    let transport = ScriptedTransport(body: AppleFixture.keySet(AppleFixture.apple.jwk()))
+    let store = MemoryKeyStore()
+    let keys: SigningKeys
+    let verifier: AppleNotificationVerifier
+
+    static let policy = NotificationPolicy(
+        issuers: ["https://appleid.apple.com"],
+        clientIDs: [AppleFixture.client, "com.example.web"],
+        clockSkew: .seconds(300)
+    )
+
+    /// - Parameter fetches: whether it has fetched the keys already.
+    init(fetches: Bool = true) async throws {
+        keys = SigningKeys(url: "https://appleid.apple.com/auth/keys", transport: transport, store: store, clock: clock.clock)
+        verifier = AppleNotificationVerifier(keys: keys, policy: Self.policy, clock: clock.clock)
+        if fetches { _ = await keys.refreshIfDue() }
+    }
+
+    /// Verifies what was received just now, unless told otherwise.
+    func verify(_ payload: [UInt8], receivedAt: Timestamp? = nil) async throws(VerificationError) -> VerifiedNotification {
+        try await verifier.verify(payload, receivedAt: receivedAt ?? clock.now)
+    }
+
+    func verify(_ payload: String) async throws(VerificationError) -> VerifiedNotification {
+        try await verify(Array(payload.utf8))
+    }
+}
