@@ -107,8 +107,9 @@ let package = Package(
         .executableTarget(
             name: "siwatch-bench",
             dependencies: [
-                "AppleIdentity", "AppleSimulation", "CredentialCore", "DaemonHarness", "SQLiteStore",
-                ahc, argumentParser, crypto, cryptoExtras, grdb, nioCore,
+                // The programs that it runs are built with it.
+                "AppleIdentity", "CredentialCore", "DaemonHarness", "apple-simulator", "siwatch",
+                ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1, unixSignals,
             ],
             path: "Benchmarks",
             swiftSettings: strict

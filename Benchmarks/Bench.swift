@@ -1,1 +1,71 @@
-@main struct Demo { static func main() async throws {} }
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import Foundation
+
+/// Measures the programs that stand beside this one, as real processes.
+@main
+struct Bench: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "siwatch-bench",
+        abstract: "What siwatch does in a second, beside what this machine could do in the same run.",
+        discussion: """
+            Look at the ratios: the figures alone say as much about the machine, and about who else uses it, as about siwatch. Each limit \
+            is measured before siwatch and again after it, and the mean of both is printed.
+            """
+    )
+
+    @Option(name: .customLong("only"), help: "A part to measure. Repeat for several. (default: all)")
+    var parts: [Part] = []
+
+    @Option(help: "How many notifications to settle.")
+    var notifications = 20_000
+
+    @Option(help: "How many credentials to refresh.")
+    var refreshes = 10_000
+
+    @Option(help: "How many notifications to insert one by one.")
+    var inserts = 200
+
+    @Option(help: "The daemon's log.level. It logs a line for each change of state.")
+    var logLevel = "info"
+
+    @Option(help: "After how many seconds to give up.")
+    var limit = 240
+
+    func validate() throws {
+        // Two commits are the least between which there is any time.
+        guard notifications >= 2_000 else { throw ValidationError("Fewer than 2000 notifications are over too soon to be measured.") }
+        guard refreshes >= 1, inserts >= 1 else { throw ValidationError("There is nothing to measure.") }
+    }
+
+    func run() async throws {
+        let machine = Machine()
+        let sections = try await bounded(by: .seconds(limit)) {
+            var sections: [Section] = []
+            for part in parts.isEmpty ? Part.allCases : parts { sections.append(try await measure(part)) }
+            return sections
+        }
+        print("\nsiwatch-bench: \(machine)\n")
+        for section in sections { print(section) }
+    }
+
+    private func measure(_ part: Part) async throws -> Section {
+        switch part {
+        case .notifications: try await NotificationBenchmark(count: notifications, logLevel: logLevel).run()
+        case .refreshes: try await RefreshBenchmark(count: refreshes, logLevel: logLevel).run()
+        case .latency: try await LatencyBenchmark(count: inserts, logLevel: logLevel).run()
+        }
+    }
+}
+
+/// What can be measured alone.
+enum Part: String, CaseIterable, ExpressibleByArgument {
+    case notifications, refreshes, latency
+}
+
+/// Tells whoever waits what is going on.
+func say(_ line: String) {
+    FileHandle.standardError.write(Data("\(line)\n".utf8))
+}

@@ -93,28 +93,13 @@ extension AppleSimulator {
 
     /// Signs drafts on as many cores as there are, keeps the results for ``redeliver(_:)`` and posts them where that is configured.
     func emit(_ drafts: [NotificationDraft]) async throws -> [SignedNotification] {
-        let notifications = try await signed(drafts)
+        let notifications = try await drafts.concurrentMap { try $0.signed() }
         world.withLock { world in
             world.counters.notifications.emitted += notifications.count
             for notification in notifications { world.notifications.append(notification) }
         }
         delivery?.enqueue(zip(drafts, notifications).filter(\.0.isDelivered).map(\.1))
         return notifications
-    }
-
-    private func signed(_ drafts: [NotificationDraft]) async throws -> [SignedNotification] {
-        let chunk = 64
-        guard drafts.count > chunk else { return try drafts.map { try $0.signed() } }
-        return try await withThrowingTaskGroup(of: (Int, [SignedNotification]).self) { group in
-            for start in stride(from: 0, to: drafts.count, by: chunk) {
-                group.addTask {
-                    (start, try drafts[start..<min(start + chunk, drafts.count)].map { try $0.signed() })
-                }
-            }
-            var chunks: [(start: Int, notifications: [SignedNotification])] = []
-            for try await chunk in group { chunks.append(chunk) }
-            return chunks.sorted { $0.start < $1.start }.flatMap(\.notifications)
-        }
     }
 
     private func change<Result: Sendable>(

@@ -7,8 +7,8 @@ import Synchronization
 
 /// Apple on loopback: the endpoints of Sign in with Apple over real HTTP, and a world of people behind them.
 ///
-/// It imports nothing of the program it is there to test, so that it cannot share a mistake with it. What it knows about Apple stands in
-/// the protocol notes of this project: documents, captures, and other people's code.
+/// It imports nothing of the program it is there to test, so that it cannot share a mistake with it. What it knows about Apple comes from
+/// Apple's documents, from captures and from other people's code. Where these disagree it follows the captures, and says so at the place.
 ///
 /// The Swift interface, the control routes and Apple's endpoints all work on the same ``AppleWorld``, behind one lock.
 package final class AppleSimulator: Service {

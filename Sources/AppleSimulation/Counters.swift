@@ -3,9 +3,9 @@
 
 /// What happened since the start or the last reset.
 package struct Counters: Sendable, Codable, Equatable {
-    /// Requests by endpoint and outcome: a status, or `reset`, `hang` or `cut`.
+    /// Requests by endpoint and outcome: a status, or `cut`, `reset`, `hang` or `failed`.
     package internal(set) var requests: [Endpoint: [String: Int]] = [:]
-    /// Genuine 400s of the token endpoint by their `error`.
+    /// Genuine 400s by their `error`.
     package internal(set) var errors: [String: Int] = [:]
     /// What was wrong with client secrets, which Apple would never tell. At `/auth/revoke` too, where the answer is 200 all the same.
     package internal(set) var clientSecretFlaws: [ClientSecretFlaw: Int] = [:]

@@ -21,12 +21,14 @@ package struct Moment: Hashable, Sendable {
         Moment(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) + offset
     }
 
+    /// Later by a duration, or the end of time where that is too late: a test may script any moment it likes.
     package static func + (moment: Moment, duration: Duration) -> Moment {
-        Moment(milliseconds: moment.milliseconds + duration.wholeMilliseconds)
+        let (sum, overflow) = moment.milliseconds.addingReportingOverflow(duration.wholeMilliseconds)
+        return Moment(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
     }
 
     package static func - (later: Moment, earlier: Moment) -> Duration {
-        .milliseconds(later.milliseconds - earlier.milliseconds)
+        .milliseconds(later.milliseconds.subtractingReportingOverflow(earlier.milliseconds).partialValue)
     }
 }
 

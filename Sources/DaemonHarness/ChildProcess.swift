@@ -48,6 +48,9 @@ package final class ChildProcess: Sendable {
     /// What the process wrote so far, both streams together.
     package var output: [String] { state.withLock { $0.lines } }
 
+    /// How the process ended, as `exit()` returns it; nil while it runs.
+    package var exitStatus: Int32? { state.withLock { $0.status } }
+
     /// The first line that contains a text; nil if the process ends without it.
     package func line(containing text: String) async -> String? {
         await withCheckedContinuation { found in

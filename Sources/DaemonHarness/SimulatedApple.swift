@@ -33,6 +33,8 @@ package struct SimulatedApple: Sendable {
     package static let teamID = "A1B2C3D4E5"
     package static let keyFile = "AuthKey_ABC123DEFG.p8"
 
+    // The members are named as the simulator writes them.
+    // swift-format-ignore: AlwaysUseLowerCamelCase
     package struct SignIn: Codable, Sendable {
         package var client_id: String
         package var user_id: String
@@ -47,11 +49,13 @@ package struct SimulatedApple: Sendable {
         package var body: String
     }
 
+    // swift-format-ignore: AlwaysUseLowerCamelCase
     private struct SignIns: Decodable { var sign_ins: [SignIn] }
     private struct Notifications: Decodable { var notifications: [Notification] }
 
     /// Lets new users sign in.
     package func signIn(_ count: Int, clientID: String? = nil) async throws -> [SignIn] {
+        // swift-format-ignore: AlwaysUseLowerCamelCase
         struct Body: Encodable {
             var count: Int
             var client_id: String?

@@ -29,6 +29,7 @@ enum Manual {
           DELETE client-keys/ID
           GET    clock
           PUT    clock                 offset_ms
+          POST   preparations          signs the next answers ahead
           POST   faults                FAULT
           GET    faults
           DELETE faults, faults/ID

@@ -23,9 +23,9 @@ extension ControlRoutes {
     }
 
     /// The same for a request without a message.
-    func answer(_ obey: () throws -> some Encodable) throws -> Response {
+    func answer(_ obey: () async throws -> some Encodable) async throws -> Response {
         do {
-            return json(.ok, try obey())
+            return json(.ok, try await obey())
         } catch {
             return try refusal(error)
         }

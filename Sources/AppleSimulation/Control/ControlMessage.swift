@@ -41,6 +41,18 @@ extension CaseIterable where Self: CodingKey {
     static var names: [String] { allCases.map(\.stringValue) }
 }
 
+extension KeyedDecodingContainer {
+    /// A number that may be absent, but not out of its range.
+    func decodeIfPresent<Number: BinaryInteger & Decodable>(in range: ClosedRange<Number>, forKey key: Key) throws -> Number? {
+        guard let number = try decodeIfPresent(Number.self, forKey: key) else { return nil }
+        guard range.contains(number) else {
+            let sentence = "It lies outside \(range.lowerBound)...\(range.upperBound)."
+            throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: sentence)
+        }
+        return number
+    }
+}
+
 extension DecodingError {
     fileprivate var sentence: String {
         switch self {

@@ -31,6 +31,7 @@ import NIOCore
 /// | `POST /simulator/client-keys` | `client_id`, `key_id`, `public_key` (PEM) | |
 /// | `DELETE /simulator/client-keys/{key_id}` | | |
 /// | `GET`, `PUT /simulator/clock` | `offset_ms` | `now`, `offset_ms` |
+/// | `POST /simulator/preparations` | | `prepared`: answers to refreshes signed ahead, good for `--answer-reuse` seconds |
 /// | `POST /simulator/faults` | `endpoint` (`token`, `keys`, `revoke`), `grant_type`, `user_ids`, `user_share`, `client_id`, `count`, `delay_ms`, `loses` (`request`, `answer`), `status`, `headers`, `body`, `padding`, `connection` (`reset`, `hang`, `cut`) | `id` |
 /// | `GET /simulator/faults` | | `faults` |
 /// | `DELETE /simulator/faults`, `DELETE /simulator/faults/{id}` | | |
@@ -56,10 +57,10 @@ struct ControlRoutes: Sendable {
             }
         }
         group.get("users") { _, _ in
-            try answer { UsersMessage(users: simulator.truth) }
+            try await answer { UsersMessage(users: simulator.truth) }
         }
         group.get("users/:id") { _, context in
-            try answer { try simulator.truth(of: context.parameters.require("id")) }
+            try await answer { try simulator.truth(of: context.parameters.require("id")) }
         }
         group.post("sign-ins") { request, _ in
             try await answer(request) { (message: SignInMessage) in
@@ -112,10 +113,10 @@ struct ControlRoutes: Sendable {
             }
         }
         group.get("notifications") { _, _ in
-            try answer { NotificationsMessage(notifications: simulator.notifications) }
+            try await answer { NotificationsMessage(notifications: simulator.notifications) }
         }
         group.post("notifications/:jti/redelivery") { _, context in
-            try answer { NotificationsMessage(notifications: [try simulator.redeliver(context.parameters.require("jti"))]) }
+            try await answer { NotificationsMessage(notifications: [try simulator.redeliver(context.parameters.require("jti"))]) }
         }
     }
 
@@ -135,13 +136,13 @@ struct ControlRoutes: Sendable {
             }
         }
         group.delete("client-keys/:id") { _, context in
-            try answer {
+            try await answer {
                 try simulator.revokeKey(context.parameters.require("id"))
                 return DoneMessage()
             }
         }
         group.get("clock") { _, _ in
-            try answer { TimeMessage(now: simulator.now, offset: simulator.clockOffset.wholeMilliseconds) }
+            try await answer { TimeMessage(now: simulator.now, offset: simulator.clockOffset.wholeMilliseconds) }
         }
         group.put("clock") { request, _ in
             try await answer(request) { (message: ClockMessage) in
@@ -149,13 +150,16 @@ struct ControlRoutes: Sendable {
                 return TimeMessage(now: simulator.now, offset: message.offset)
             }
         }
+        group.post("preparations") { _, _ in
+            try await answer { PreparationMessage(prepared: try await simulator.prepareAnswers()) }
+        }
         group.get("counters") { _, _ in
-            try answer {
+            try await answer {
                 CountersMessage(counters: simulator.counters, shortestRefreshGap: simulator.shortestRefreshGap?.wholeMilliseconds)
             }
         }
         group.delete("counters") { _, _ in
-            try answer {
+            try await answer {
                 simulator.resetCounters()
                 return DoneMessage()
             }
@@ -167,16 +171,16 @@ struct ControlRoutes: Sendable {
             try await answer(request) { (fault: Fault) in FaultIDMessage(id: simulator.script(fault)) }
         }
         group.get("faults") { _, _ in
-            try answer { FaultsMessage(faults: simulator.faults) }
+            try await answer { FaultsMessage(faults: simulator.faults) }
         }
         group.delete("faults") { _, _ in
-            try answer {
+            try await answer {
                 simulator.clearFaults()
                 return DoneMessage()
             }
         }
         group.delete("faults/:id") { _, context in
-            try answer {
+            try await answer {
                 try simulator.clearFault(context.parameters.require("id", as: Int.self))
                 return DoneMessage()
             }

@@ -30,15 +30,15 @@ extension Fault: ControlMessage {
         userIDs = try container.decodeIfPresent(Set<String>.self, forKey: .userIDs)
         userShare = try container.decodeIfPresent(Double.self, forKey: .userShare)
         clientID = try container.decodeIfPresent(String.self, forKey: .clientID)
-        count = try container.decodeIfPresent(Int.self, forKey: .count)
-        delay = .milliseconds(try container.decodeIfPresent(Int64.self, forKey: .delay) ?? 0)
+        count = try container.decodeIfPresent(in: 1...Int.max, forKey: .count)
+        delay = .milliseconds(try container.decodeIfPresent(in: 0...86_400_000, forKey: .delay) ?? 0)
         loss = try container.decodeIfPresent(Loss.self, forKey: .loss) ?? .request
-        let answer = try container.decodeIfPresent(Int.self, forKey: .status).map { status in
+        let answer = try container.decodeIfPresent(in: 200...599, forKey: .status).map { status in
             ScriptedAnswer(
                 status: status,
                 headers: try container.decodeIfPresent([String: String].self, forKey: .headers) ?? [:],
                 body: try container.decodeIfPresent(String.self, forKey: .body) ?? "",
-                padding: try container.decodeIfPresent(Int.self, forKey: .padding) ?? 0
+                padding: try container.decodeIfPresent(in: 0...1_000_000_000, forKey: .padding) ?? 0
             )
         }
         effect =

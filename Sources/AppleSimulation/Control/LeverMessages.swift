@@ -26,7 +26,7 @@ struct KeyIDsMessage: Encodable {
     }
 }
 
-/// `PUT /simulator/clock`, and what it and `GET` answer.
+/// `PUT /simulator/clock`
 struct ClockMessage: ControlMessage {
     static let members = CodingKeys.names
 
@@ -36,8 +36,15 @@ struct ClockMessage: ControlMessage {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case offset = "offset_ms"
     }
+
+    init(from decoder: any Decoder) throws {
+        let century: Int64 = 3_155_760_000_000
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        offset = try container.decodeIfPresent(in: -century...century, forKey: .offset) ?? 0
+    }
 }
 
+/// Apple's time, and how far it is ahead of the machine's.
 struct TimeMessage: Encodable {
     let now: Moment
     let offset: Int64
@@ -62,6 +69,11 @@ struct ClientKeyMessage: ControlMessage {
         case keyID = "key_id"
         case publicKey = "public_key"
     }
+}
+
+/// What `POST /simulator/preparations` answers.
+struct PreparationMessage: Encodable {
+    let prepared: Int
 }
 
 /// What `GET /simulator/counters` answers.

@@ -10,7 +10,7 @@ extension People: Decodable {
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        if let count = try container.decodeIfPresent(Int.self, forKey: .any) {
+        if let count = try container.decodeIfPresent(in: 0...Int.max, forKey: .any) {
             self = .any(count)
         } else {
             self = .these(try container.decode([String].self, forKey: .userIDs))
@@ -51,7 +51,7 @@ struct CreateUsersMessage: ControlMessage {
 
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        count = max(0, try container.decodeIfPresent(Int.self, forKey: .count) ?? 1)
+        count = try container.decodeIfPresent(in: 0...10_000_000, forKey: .count) ?? 1
         address = try container.decodeIfPresent(AddressKind.self, forKey: .address) ?? .relay
         options = try SignInOptions(from: decoder)
     }

@@ -5,32 +5,36 @@ import Foundation
 
 /// Apple's keys: those that `/auth/keys` shows, and the one of them that signs.
 ///
-/// The signing key is the last in the list, because clients that take the first key have been caught by Apple before.
+/// The signing key is the last in the list, because Apple has caught out clients that take the first: in February 2020 one key became
+/// three, and their users could not sign in any more.
 struct SigningKeys: Sendable {
-    private var published: [SigningKey]
+    /// The key that signs.
+    private(set) var current: SigningKey
     /// The body of `/auth/keys`, made once per change.
     private(set) var document: Data
+    private var published: [PublishedKey]
 
+    /// - Parameter count: how many keys are shown, of which all but the last never sign anything.
     init(count: Int) throws {
         precondition(count > 0, "Apple signs with at least one key")
-        let keys = try (0..<count).map { _ in try SigningKey() }
-        self.published = keys
-        self.document = Self.document(of: keys)
-    }
-
-    /// The key that signs.
-    var current: SigningKey { published[published.count - 1] }
-
-    var ids: [String] { published.map(\.id) }
-
-    /// Makes `new` the key that signs, and withdraws the former ones unless they are kept.
-    mutating func rotate(to new: SigningKey, keepingFormer: Bool) {
-        published = (keepingFormer ? published : []) + [new]
+        let others = try (1..<count).map { _ in try SigningKey().published }
+        current = try SigningKey()
+        published = others + [current.published]
         document = Self.document(of: published)
     }
 
-    private static func document(of keys: [SigningKey]) -> Data {
+    /// In the order of publication.
+    var ids: [String] { published.map(\.kid) }
+
+    /// Makes `new` the key that signs, and withdraws the former ones unless they are kept.
+    mutating func rotate(to new: SigningKey, keepingFormer: Bool) {
+        current = new
+        published = (keepingFormer ? published : []) + [new.published]
+        document = Self.document(of: published)
+    }
+
+    private static func document(of keys: [PublishedKey]) -> Data {
         struct Document: Encodable { let keys: [PublishedKey] }
-        return JSONText.encode(Document(keys: keys.map(\.published)))
+        return JSONText.encode(Document(keys: keys))
     }
 }

@@ -24,10 +24,9 @@ struct AppleRoutes: Sendable {
 
     private func token(_ form: Result<FormBody, TokenError>) throws -> AppleAnswer {
         do {
-            return .token(200, try tokens(TokenRequest(form.get())))
+            return .token(.ok, try tokens(TokenRequest(form.get())))
         } catch let error as TokenError {
-            simulator.world.withLock { $0.counters.count(error) }
-            return .token(400, ByteBuffer(bytes: error.body))
+            return refusal(error)
         }
     }
 
@@ -50,20 +49,19 @@ struct AppleRoutes: Sendable {
 
     /// Nearly everything gets 200 and an empty body, whether or not anything was revoked. The proof is a later refresh.
     private func revoke(_ form: Result<FormBody, TokenError>) async throws -> AppleAnswer {
-        guard let form = try? form.get(), let clientID = form["client_id"], let secret = form["client_secret"] else {
-            let error = TokenError.invalidClient(.malformed)
-            simulator.world.withLock { $0.counters.count(error) }
-            return .token(400, ByteBuffer(bytes: error.body))
+        do {
+            let request = try RevocationRequest(form.get())
+            let drafts = simulator.world.withLock { $0.revoke(request, now: $0.now) }
+            _ = try await simulator.emit(drafts)
+            return .empty
+        } catch let error as TokenError {
+            return refusal(error)
         }
-        guard let token = form["token"] else { return .token(400, ByteBuffer(bytes: TokenError.invalidRequest.body)) }
-        let drafts = simulator.world.withLock { world in
-            let now = world.now
-            guard let grant = world.revoke(token, clientID: clientID, secret: secret, now: now), simulator.configuration.revocationNotifies
-            else { return [NotificationDraft]() }
-            return [world.draft(.consentRevoked, world.grants[grant].user, world.grants[grant].group, Emission(), now: now)]
-        }
-        _ = try await simulator.emit(drafts)
-        return .empty
+    }
+
+    private func refusal(_ error: TokenError) -> AppleAnswer {
+        simulator.world.withLock { $0.counters.count(error) }
+        return .token(.badRequest, ByteBuffer(bytes: error.body))
     }
 }
 

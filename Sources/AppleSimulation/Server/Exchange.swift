@@ -28,34 +28,62 @@ struct Exchange {
         let arrival = simulator.world.withLock {
             $0.begin(endpoint, try? form.get(), hasUserAgent: request.headers[.userAgent] != nil)
         }
-        // What is thrown on the way, as by a client that left, ends as a hang.
-        var outcome = ExchangeOutcome.hang
-        defer { simulator.world.withLock { $0.end(arrival, outcome, now: $0.now) } }
-        guard let fault = arrival.fault else {
-            let answer = try await work(form)
-            outcome = .answered(answer)
-            return answer.response
+        let resolution: Resolution
+        do {
+            resolution = try await resolve(arrival.fault, form, work)
+            if case .hang = resolution { try await channel.untilClosed() }
+        } catch {
+            end(arrival, .failed)
+            throw error
         }
+        // Counted before the client can know, so that who has an answer, or none, finds it counted.
+        end(arrival, resolution.outcome)
+        return try await respond(resolution)
+    }
+
+    private func end(_ arrival: Arrival, _ outcome: ExchangeOutcome) {
+        simulator.world.withLock { $0.end(arrival, outcome, now: $0.now) }
+    }
+
+    /// What becomes of a request.
+    fileprivate enum Resolution {
+        case answer(AppleAnswer)
+        case script(ScriptedAnswer)
+        case cut(ScriptedAnswer)
+        case reset
+        case hang
+    }
+
+    private func resolve(_ fault: Fault?, _ form: Result<FormBody, TokenError>, _ work: Work) async throws -> Resolution {
+        guard let fault else { return .answer(try await work(form)) }
         try await wait(fault.delay)
-        if fault.effect != .none, fault.loss == .answer { _ = try await work(form) }
-        switch fault.effect {
-        case .none:
-            let answer = try await work(form)
-            outcome = .answered(answer)
+        switch fault.loss {
+        case .request: break
+        case .answer where fault.effect == .none: break
+        case .answer: _ = try await work(form)
+        }
+        return switch fault.effect {
+        case .none: .answer(try await work(form))
+        case .answer(let script): .script(script)
+        case .cut(let script): .cut(script)
+        case .reset: .reset
+        case .hang: .hang
+        }
+    }
+
+    private func respond(_ resolution: Resolution) async throws -> Response {
+        switch resolution {
+        case .answer(let answer):
             return answer.response
-        case .answer(let script):
-            outcome = .answered(script)
+        case .script(let script):
             return Response(script)
         case .cut(let script):
-            outcome = .cut
             return Response(script, cutting: channel)
         case .reset:
-            outcome = .reset
             try await channel.reset()
-            return Response(status: .internalServerError)
+            return .nobodyReads
         case .hang:
-            try await channel.untilClosed()
-            return Response(status: .internalServerError)
+            return .nobodyReads
         }
     }
 
@@ -73,13 +101,22 @@ struct Exchange {
     }
 }
 
-extension ExchangeOutcome {
-    fileprivate static func answered(_ answer: AppleAnswer) -> ExchangeOutcome {
-        let status = answer.status.code
-        return .answered(status: status, isVerdict: status == 200 || String(buffer: answer.body).contains("invalid_grant"))
+extension Exchange.Resolution {
+    fileprivate var outcome: ExchangeOutcome {
+        switch self {
+        case .answer(let answer):
+            let isGood = answer.status == .ok
+            return .answered(status: answer.status.code, isVerdict: isGood || String(buffer: answer.body).contains("invalid_grant"))
+        case .script(let script):
+            return .answered(status: script.status, isVerdict: script.status == 200 || script.body.contains("invalid_grant"))
+        case .cut: return .cut
+        case .reset: return .reset
+        case .hang: return .hang
+        }
     }
+}
 
-    fileprivate static func answered(_ script: ScriptedAnswer) -> ExchangeOutcome {
-        .answered(status: script.status, isVerdict: script.status == 200 || script.body.contains("invalid_grant"))
-    }
+extension Response {
+    /// What Hummingbird has to be given where the connection is gone.
+    fileprivate static let nobodyReads = Response(status: .internalServerError)
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The text of a `Date` header: RFC 9110 section 5.6.7.
+/// The text of a `Date` header: RFC 9110 section 5.6.7. Moments before 1970 are written as its beginning.
 enum HTTPDate {
     static func text(of moment: Moment) -> String {
-        let days = moment.seconds / 86_400
-        let second = Int(moment.seconds % 86_400)
-        let (year, month, day) = date(ofDay: Int(days))
+        let seconds = Int(max(0, moment.seconds))
+        let days = seconds / 86_400
+        let second = seconds % 86_400
+        let (year, month, day) = date(ofDay: days)
         return """
-            \(weekdays[Int(days + 4) % 7]), \(padded(day)) \(months[month - 1]) \(year) \
+            \(weekdays[(days + 4) % 7]), \(padded(day)) \(months[month - 1]) \(year) \
             \(padded(second / 3600)):\(padded(second / 60 % 60)):\(padded(second % 60)) GMT
             """
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import Foundation
+import Foundation
 
 /// Base64 with the alphabet of URLs and without padding: RFC 4648 section 5, as RFC 7515 uses it.
-package enum Base64URL {
-    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+enum Base64URL {
+    static func encode(_ bytes: some Sequence<UInt8>) -> String {
         let text = Data(bytes).base64EncodedString()
         return String(
             decoding: text.utf8.lazy.filter { $0 != UInt8(ascii: "=") }.map { byte -> UInt8 in
@@ -20,7 +20,7 @@ package enum Base64URL {
     }
 
     /// The bytes, or `nil` where a character does not belong to the alphabet. Padding does not belong to it.
-    package static func decode(_ text: some StringProtocol) -> Data? {
+    static func decode(_ text: some StringProtocol) -> Data? {
         var base64 = [UInt8]()
         base64.reserveCapacity(text.utf8.count + 2)
         for byte in text.utf8 {

@@ -16,6 +16,8 @@ enum ExchangeOutcome: Sendable {
     case cut
     case reset
     case hang
+    /// The simulator could not sign, or was stopped in the middle.
+    case failed
 
     var label: String {
         switch self {
@@ -23,13 +25,14 @@ enum ExchangeOutcome: Sendable {
         case .cut: "cut"
         case .reset: "reset"
         case .hang: "hang"
+        case .failed: "failed"
         }
     }
 
     var isVerdict: Bool {
         switch self {
         case .answered(_, let isVerdict): isVerdict
-        case .cut, .reset, .hang: false
+        case .cut, .reset, .hang, .failed: false
         }
     }
 }

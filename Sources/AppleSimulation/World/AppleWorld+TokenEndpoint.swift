@@ -85,27 +85,20 @@ extension AppleWorld {
         )
     }
 
+    /// The answers that the next refresh of every living token would get, where none is ready.
+    mutating func draftAnswers(now: Moment) -> [TokenAnswerDraft] {
+        grants.indices.compactMap { grant in
+            guard grants[grant].isAlive, grants[grant].hasRefreshToken, case .draft(let draft) = refresh(grant, now: now) else {
+                return nil
+            }
+            return draft
+        }
+    }
+
     /// Keeps the signed answer to a refresh to give it again.
     mutating func keep(_ body: ByteBuffer, of draft: TokenAnswerDraft) {
         guard draft.refreshToken == nil, grants[draft.grant].isAlive else { return }
         grants[draft.grant].answer = Grant.PreparedAnswer(body: body, madeAt: draft.madeAt, keyID: draft.key.id)
-    }
-
-    /// Ends the person's consent to the app group of a token, as `/auth/revoke` does.
-    ///
-    /// Nothing happens, and the caller is none the wiser, where the token is dead, unknown or of another client, or the secret is bad.
-    ///
-    /// - Returns: the sign-in that the token belonged to, if something happened.
-    mutating func revoke(_ token: String, clientID: String, secret: String, now: Moment) -> Int? {
-        guard let index = grant(ofToken: token), grants[index].isAlive, grants[index].clientID == clientID else { return nil }
-        do {
-            try authenticate(clientID, secret: secret, now: now)
-        } catch {
-            counters.count(error)
-            return nil
-        }
-        endConsent(of: grants[index].user, in: grants[index].group, .revokedByApp, at: now)
-        return index
     }
 }
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import DaemonHarness
+import Foundation
+
+/// The commits of a settlement alone: what is left where verifying, deciding, logging and Swift cost nothing.
+///
+/// It works on copies of the very database that siwatch gets, so it knows siwatch's private tables.
+struct BareSettlement {
+    /// A database whose queue is full. It stays as it is.
+    let queued: URL
+    /// Whom the rows of the queue are about, in their order.
+    let users: [String]
+
+    enum Extent: CaseIterable {
+        /// The least: claim, upsert and delete in one transaction.
+        case least
+        /// Every row and every commit of siwatch: the claim is durable before the work begins, and nothing is thrown away.
+        case everything
+    }
+
+    private static let batch = 500
+
+    func limit(_ extent: Extent) throws -> Limit {
+        let rate = try settlementsPerSecond(extent)
+        return switch extent {
+        case .least: Limit("bare SQLite, claim + upsert + delete, \(Self.batch) a commit", .perSecond(rate))
+        case .everything: Limit("bare SQLite, all that siwatch writes, \(Self.batch) a commit", .perSecond(rate))
+        }
+    }
+
+    private func settlementsPerSecond(_ extent: Extent) throws -> Double {
+        let copy = queued.appendingPathExtension("copy")
+        try FileManager.default.copyItem(at: queued, to: copy)
+        defer { for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: copy.path + suffix) } }
+        // Writing the copy back is not what is measured.
+        let file = try FileHandle(forUpdating: copy)
+        try file.synchronize()
+        try file.close()
+
+        let statements = try Statements(BareConnection(path: copy.path), extent)
+        let start = ContinuousClock.now
+        var settled = 0
+        while let ids = try statements.claim(Self.batch) {
+            try Task.checkCancellation()
+            try statements.settle(ids.map { (id: $0, user: users[Int($0) - 1]) })
+            settled += ids.count
+        }
+        let time = ContinuousClock.now - start
+        guard settled == users.count else { throw HarnessError("bare SQLite settled \(settled) of \(users.count)") }
+        return Double(settled) / time.inSeconds
+    }
+}
+
+/// What siwatch runs for a consent-revoked, without what it reads to decide.
+private struct Statements {
+    private let connection: BareConnection
+    private let extent: BareSettlement.Extent
+    private let claim, credential, userEvent, change, log, delete: BareStatement
+    private let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+
+    init(_ connection: BareConnection, _ extent: BareSettlement.Extent) throws {
+        self.connection = connection
+        self.extent = extent
+        try connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
+        if extent == .everything { try connection.execute("PRAGMA secure_delete = ON") }
+        claim = try connection.prepare(
+            """
+            UPDATE notification_queue SET due_at = ?1 + 60000, attempts = attempts + 1, claimed_by = 'bare'
+             WHERE id IN (SELECT id FROM notification_queue WHERE due_at <= ?1 ORDER BY due_at, id LIMIT ?2)
+            RETURNING id, payload
+            """
+        )
+        credential = try connection.prepare(
+            """
+            INSERT INTO credential (user_id, client, app, state, reason, changed_at)
+            SELECT ?1, id, app, 'revoked', 'consent_revoked', ?2 FROM client WHERE client_id = '\(Workplace.clientID)'
+                ON CONFLICT (user_id, client) DO UPDATE
+               SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
+                   sealed_token = NULL, due_at = NULL
+            """
+        )
+        userEvent = try connection.prepare(
+            """
+            INSERT INTO user_event (user_id, app, consent_revoked_at) SELECT ?1, id, ?2 FROM app WHERE TRUE
+                ON CONFLICT (user_id, app) DO UPDATE SET consent_revoked_at = excluded.consent_revoked_at
+            """
+        )
+        change = try connection.prepare(
+            """
+            INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, recorded_at,
+                                           kind, from_state, to_state, reason, occurred_at)
+            VALUES ('example', '\(Workplace.clientID)', ?1, 'notification', 'AAAAAAAAAAAAAAAAAAAAAA', ?2,
+                    'state', 'authorized', 'revoked', 'consent_revoked', ?2)
+            """
+        )
+        log = try connection.prepare(
+            """
+            INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
+            SELECT 'example', 'AAAAAAAAAAAAAAAAAAAAAA', '\(Workplace.clientID)', ?1, 'consent-revoked', ?2, payload, received_at, ?2,
+                   'applied'
+              FROM notification_queue WHERE id = ?3
+            """
+        )
+        delete = try connection.prepare("DELETE FROM notification_queue WHERE id = ?1")
+    }
+
+    /// Leaves the transaction open where it is to be the only one.
+    ///
+    /// - Returns: nil where there is nothing more to claim.
+    func claim(_ count: Int) throws -> [Int64]? {
+        var ids: [Int64] = []
+        var bytes = 0
+        try connection.execute("BEGIN IMMEDIATE")
+        try claim.run(.integer(now), .integer(Int64(count))) { row in
+            ids.append(row.integer(at: 0))
+            bytes += row.length(at: 1)
+        }
+        if extent == .everything || ids.isEmpty { try connection.execute("COMMIT") }
+        return ids.isEmpty || bytes == 0 ? nil : ids
+    }
+
+    func settle(_ claimed: [(id: Int64, user: String)]) throws {
+        if extent == .everything { try connection.execute("BEGIN IMMEDIATE") }
+        for (id, user) in claimed {
+            try credential.run(.text(user), .integer(now))
+            if extent == .everything {
+                try userEvent.run(.text(user), .integer(now))
+                try change.run(.text(user), .integer(now))
+                try log.run(.text(user), .integer(now), .integer(id))
+            }
+            try delete.run(.integer(id))
+        }
+        try connection.execute("COMMIT")
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+
+extension Double {
+    var perSecond: String { "\(rounded(to: 0)) /s" }
+
+    func rounded(to digits: Int) -> String {
+        formatted(.number.precision(.fractionLength(digits)).locale(Locale(identifier: "en_US")))
+    }
+}
+
+extension Duration {
+    var inMilliseconds: String { "\((inSeconds * 1000).rounded(to: 1)) ms" }
+
+    /// The share of it that each of `count` pieces of work took.
+    func perPiece(_ count: Int) -> String {
+        "\((inSeconds * 1e6 / Double(count)).rounded(to: 0)) µs"
+    }
+}
+
+extension [Duration] {
+    /// The smallest element that `share` of all do not exceed. There must be one.
+    func percentile(_ share: Double) -> Duration {
+        let sorted = sorted()
+        return sorted[Swift.min(Swift.max(Int((share * Double(count)).rounded(.up)) - 1, 0), count - 1)]
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What this machine could do at most, by a program that does one thing only.
+struct Limit: Sendable {
+    var label: String
+    var reading: Reading
+
+    enum Reading: Sendable {
+        case perSecond(Double)
+        /// Could not be measured, and why.
+        case unknown(String)
+    }
+
+    init(_ label: String, _ reading: Reading) {
+        self.label = label
+        self.reading = reading
+    }
+
+    /// Two measurements of one limit, taken before and after what is compared with it: others use the machine too.
+    static func mean(_ before: Limit, _ after: Limit) -> Limit {
+        switch (before.reading, after.reading) {
+        case (.perSecond(let first), .perSecond(let second)): Limit(before.label, .perSecond((first + second) / 2))
+        case (.unknown, _): before
+        case (_, .unknown): after
+        }
+    }
+}

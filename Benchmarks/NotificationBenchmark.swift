@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+
+/// How many notifications a second go from their row to the commit that settles them, the queue being full.
+struct NotificationBenchmark: Sendable {
+    let count: Int
+    let logLevel: String
+
+    func run() async throws -> Section {
+        say("Notifications")
+        return try await Workplace.use(logLevel: logLevel) { place in
+            let users = try await place.makeCredentials(count).map(\.user_id)
+            say("  Apple signs \(count) notifications")
+            let bodies = try await place.revokeConsent(of: users)
+            try await place.withBackend { try await $0.insert(notifications: bodies) }
+            // Whole without its log: the backend was the last to close it.
+            let queued = place.folder.url.appending(path: "queued.sqlite")
+            try FileManager.default.copyItem(at: URL(filePath: place.folder.databasePath), to: queued)
+            let bare = BareSettlement(queued: queued, users: users)
+
+            let before = try await limits(bare)
+            let (rate, usage) = try await settle(place)
+            let after = try await limits(bare)
+            let limits = zip(before, after).map(Limit.mean)
+            return Section(
+                "Notifications, from row to commit, synchronous=FULL (× = siwatch ÷ limit)",
+                [.ours("siwatch, \(count) consent-revoked", rate)]
+                    + limits.map { .limit($0, of: rate) }
+                    + [
+                        .init(label: "siwatch's processor time for each", figure: usage.processorTime.perPiece(count)),
+                        .init(label: "siwatch's resident memory afterwards", figure: usage.memory),
+                    ],
+                arguments: "--only notifications --notifications \(count)"
+            )
+        }
+    }
+
+    private func limits(_ bare: BareSettlement) async throws -> [Limit] {
+        say("  the machine's limits")
+        return [
+            try await OpenSSLSpeed.verifications(by: 1),
+            try await OpenSSLSpeed.verifications(by: 2),
+            try bare.limit(.least),
+            try bare.limit(.everything),
+        ]
+    }
+
+    private func settle(_ place: Workplace) async throws -> (perSecond: Double, ProcessUsage) {
+        say("  siwatch settles them")
+        return try await place.withBackend { backend in
+            let usage = try await place.withDaemon { daemon in
+                while try await backend.int("SELECT EXISTS (SELECT 1 FROM notification_queue)") == 1 {
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+                return try ProcessUsage(of: daemon)
+            }
+            return (try await settlementsPerSecond(backend), usage)
+        }
+    }
+
+    /// Each row bears the time at which its commit began. From the first such time to the last one lie the commits of all but the last.
+    private func settlementsPerSecond(_ backend: Backend) async throws -> Double {
+        let applied = try await backend.int("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'")
+        guard applied == count else { throw HarnessError("siwatch applied \(applied) of \(count) notifications") }
+        let first = try await backend.int("SELECT MIN(settled_at) FROM notification_log")
+        let last = try await backend.int("SELECT MAX(settled_at) FROM notification_log")
+        guard first < last else { throw HarnessError("\(count) notifications went in one commit; give more") }
+        let settled = try await backend.int("SELECT COUNT(*) FROM notification_log WHERE settled_at < ?", [last])
+        return Double(settled) * 1000 / Double(last - first)
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+
+/// `openssl speed`: how many RS256 signatures the machine can check, by the code that every one of its programs could use.
+enum OpenSSLSpeed {
+    static func verifications(by processes: Int) async throws -> Limit {
+        let arguments = ["openssl", "speed", "-mr", "-seconds", "2"] + (processes > 1 ? ["-multi", "\(processes)"] : []) + ["rsa2048"]
+        let openssl = try ChildProcess(URL(filePath: "/usr/bin/env"), arguments)
+        return Limit("openssl speed rsa2048, verify, processes: \(processes)", reading(try await openssl.end(), openssl.output))
+    }
+
+    private static func reading(_ status: Int32, _ output: [String]) -> Limit.Reading {
+        switch status {
+        case 0:
+            // +F2:index:bits:signatures a second:verifications a second; of several processes the sum comes last.
+            let fields = output.last { $0.contains("+F2:") }?.split(separator: ":") ?? []
+            return fields.count > 4 ? Double(fields[4]).map { .perSecond($0) } ?? unreadable : unreadable
+        // What env says of a program that is not there.
+        case 127:
+            return .unknown("openssl is not installed")
+        default:
+            return .unknown("openssl ended with \(status)")
+        }
+    }
+
+    private static let unreadable = Limit.Reading.unknown("openssl says something else")
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// One table of the report.
+struct Section: Sendable, CustomStringConvertible {
+    var title: String
+    var rows: [Row]
+    /// Arguments that repeat this section alone.
+    var arguments: String
+
+    struct Row: Sendable {
+        var label: String
+        var figure: String
+        /// What siwatch reaches of a limit.
+        var ratio: String?
+    }
+
+    init(_ title: String, _ rows: [Row], arguments: String) {
+        self.title = title
+        self.rows = rows
+        self.arguments = arguments
+    }
+
+    var description: String {
+        let labels = rows.map(\.label.count).max() ?? 0
+        let figures = rows.map(\.figure.count).max() ?? 0
+        let lines = rows.map { row in
+            let ratio = row.ratio.map { "   × \($0)" } ?? ""
+            return "  \(row.label)\(spaces(labels - row.label.count))  \(spaces(figures - row.figure.count))\(row.figure)\(ratio)"
+        }
+        return ([title] + lines + ["  make bench ARGS=\"\(arguments)\"", ""]).joined(separator: "\n")
+    }
+
+    private func spaces(_ count: Int) -> String {
+        String(repeating: " ", count: count)
+    }
+}
+
+extension Section.Row {
+    static func ours(_ label: String, _ perSecond: Double) -> Self {
+        Self(label: label, figure: perSecond.perSecond)
+    }
+
+    /// A limit, and the share of it that siwatch reaches.
+    static func limit(_ limit: Limit, of ours: Double) -> Self {
+        switch limit.reading {
+        case .perSecond(let rate): Self(label: limit.label, figure: rate.perSecond, ratio: (ours / rate).rounded(to: 2))
+        case .unknown(let reason): Self(label: limit.label, figure: reason)
+        }
+    }
+}

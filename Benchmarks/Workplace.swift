@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+
+/// What a part works with: a folder, a simulated Apple, and the siwatch processes run there. All of it goes when the part ends, however
+/// it ends.
+struct Workplace: Sendable {
+    let folder: WatchedFolder
+    let apple: SimulatedApple
+    private let logLevel: String
+
+    static let clientID = "com.example.app"
+
+    static func use(logLevel: String, _ body: (Workplace) async throws -> Section) async throws -> Section {
+        let folder = try WatchedFolder(named: "siwatch-bench")
+        defer { folder.remove() }
+        let apple = try await SimulatedApple(in: folder.url)
+        do {
+            let place = Workplace(folder: folder, apple: apple, logLevel: logLevel)
+            try place.configure()
+            let section = try await body(place)
+            await apple.stop()
+            return section
+        } catch {
+            await apple.stop()
+            throw error
+        }
+    }
+
+    /// - Parameter refresh: what stands in the table of that name.
+    func configure(refresh: String = "") throws {
+        try folder.configure(apple: apple, ["log": "level = \"\(logLevel)\"", "refresh": refresh])
+    }
+
+    func withBackend<Result>(_ body: (Backend) async throws -> Result) async throws -> Result {
+        let backend = try Backend(databasePath: folder.databasePath)
+        // Whoever closes last writes the log back into the file.
+        defer { try? backend.close() }
+        return try await body(backend)
+    }
+
+    /// Runs the daemon while `body` does.
+    func withDaemon<Result>(_ body: (ChildProcess) async throws -> Result) async throws -> Result {
+        let daemon = try folder.start("run")
+        return try await daemon.whileRunning {
+            guard await daemon.line(containing: "siwatch is ready") != nil else {
+                throw HarnessError("siwatch did not start: \(daemon.output.suffix(5).joined(separator: "\n"))")
+            }
+            return try await body(daemon)
+        }
+    }
+
+    /// Lets new users sign in and siwatch take their credentials in, to be checked tomorrow.
+    func makeCredentials(_ count: Int) async throws -> [SimulatedApple.SignIn] {
+        say("  \(count) users sign in")
+        try await finish(folder.start("migrate"))
+        var signIns: [SimulatedApple.SignIn] = []
+        while signIns.count < count { signIns += try await apple.signIn(min(count - signIns.count, 5000), clientID: Self.clientID) }
+        try await withBackend { [signIns] in try await $0.insert(signIns) }
+        try await finish(folder.start("run", "--once"))
+        return signIns
+    }
+
+    /// Lets users end their consent.
+    ///
+    /// - Returns: what Apple posts, in the order of the users.
+    func revokeConsent(of users: [String]) async throws -> [String] {
+        var bodies: [String] = []
+        while bodies.count < users.count {
+            bodies += try await apple.notify("consent-revocations", users: Array(users[bodies.count...].prefix(1000)))
+        }
+        return bodies
+    }
+
+    private func finish(_ process: ChildProcess) async throws {
+        let status = try await process.end()
+        guard status == 0 else { throw HarnessError("siwatch ended with \(status): \(process.output.suffix(5).joined(separator: "\n"))") }
+    }
+}

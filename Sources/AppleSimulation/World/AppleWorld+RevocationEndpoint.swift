@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+extension AppleWorld {
+    /// Ends the person's consent to the app group of a token.
+    ///
+    /// Nothing happens, and the caller is none the wiser, where the token is dead, unknown or of another client, or the secret is bad.
+    ///
+    /// - Returns: what Apple says of it, if it is configured to say anything.
+    mutating func revoke(_ request: RevocationRequest, now: Moment) -> [NotificationDraft] {
+        guard let index = grant(ofToken: request.token), grants[index].isAlive, grants[index].clientID == request.clientID else {
+            return []
+        }
+        do {
+            try authenticate(request.clientID, secret: request.clientSecret, now: now)
+        } catch {
+            counters.count(error)
+            return []
+        }
+        let (user, group) = (grants[index].user, grants[index].group)
+        endConsent(of: user, in: group, .revokedByApp, at: now)
+        return configuration.revocationNotifies ? [draft(.consentRevoked, user, group, Emission(), now: now)] : []
+    }
+}

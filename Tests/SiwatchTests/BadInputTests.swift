@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+struct BadInputTests {
+    @Test func everyMistakeOfAConfigurationIsNamedAndNothingIsTouched() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        try """
+        [[app]]
+        name = "example"
+        team_id = "short"
+        client_ids = []
+        [[app.key]]
+        id = "ABC123DEFG"
+        file = "missing.p8"
+        [refresh]
+        interval = "soon"
+        colour = "red"
+        [apple]
+        token_endpoint = "http://example.com/"
+        """.write(toFile: folder.configurationPath, atomically: true, encoding: .utf8)
+        for command in ["check", "migrate", "run", "status"] {
+            let (status, output) = try await folder.run(command)
+            #expect(status == 78, "\(command)")
+            let text = output.joined(separator: "\n")
+            for key in ["app[0].team_id", "app[0].client_ids", "refresh.interval", "refresh.colour", "apple.token_endpoint"] {
+                #expect(text.contains(key), "\(command) does not name \(key): \(text)")
+            }
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path) == ["siwatch.toml"])
+    }
+
+    @Test func anotherProgramsDatabaseIsLeftAloneToTheByte() async throws {
+        try await Site.with { site in
+            let path = site.folder.url.appending(path: "foreign.sqlite").path
+            let queue = try DatabaseQueue(path: path)
+            try await queue.write { db in
+                try db.execute(sql: "CREATE TABLE customer (name TEXT); INSERT INTO customer VALUES ('Ann'); PRAGMA user_version = 1")
+            }
+            try queue.close()
+            try await refuses(site, database: "foreign.sqlite", saying: "another program")
+        }
+    }
+
+    @Test func rubbishADamagedFileAndANewerSchemaAreRefused() async throws {
+        try await Site.with { site in
+            try Data("not a database at all, but long enough to look like one\n".utf8 + Array(repeating: 7, count: 4096))
+                .write(to: site.folder.url.appending(path: "rubbish.sqlite"))
+            try await refuses(site, database: "rubbish.sqlite", saying: "not an SQLite database")
+
+            var bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
+            for index in 100..<4096 { bytes[index] = 0xff }
+            try bytes.write(to: site.folder.url.appending(path: "damaged.sqlite"))
+            try await refuses(site, database: "damaged.sqlite", saying: "damaged")
+
+            bytes = try Data(contentsOf: URL(filePath: site.folder.databasePath))
+            bytes[63] = 99
+            try bytes.write(to: site.folder.url.appending(path: "newer.sqlite"))
+            try await refuses(site, database: "newer.sqlite", saying: "newer")
+        }
+    }
+
+    @Test func aSecondDaemonGivesWay() async throws {
+        try await Site.with { site in
+            try await site.daemon { _ in
+                for command in ["run", "migrate"] {
+                    let (status, output) = try await site.folder.run(command)
+                    #expect(status == 69, "\(command): \(output)")
+                }
+                let (status, output) = try await site.folder.run("status")
+                #expect(status == 0)
+                #expect(output[0].contains(" runs on "))
+            }
+            #expect(try await site.folder.run("status").output[0].contains("does not run"))
+        }
+    }
+
+    @Test func wrongUsageIs64() async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        #expect(try await folder.run("run", "--no-such-option").status == 64)
+        #expect(try await folder.run("dance").status == 64)
+    }
+
+    @Test func aLostSealingKeyIsNeverReplacedByANewOne() async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: "siwatch.key")
+            try FileManager.default.removeItem(at: key)
+            for command in ["check", "migrate", "run"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78, "\(command): \(output)")
+            }
+            #expect(!FileManager.default.fileExists(atPath: key.path))
+        }
+    }
+
+    @Test func aClientThatChangesItsAppIsRefused() async throws {
+        try await Site.with { site in
+            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+            try text.replacing("name = \"example\"", with: "name = \"renamed\"")
+                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            let (status, output) = try await site.folder.run("run")
+            #expect(status == 78)
+            #expect(output.joined().contains("siwatch app rename example renamed"))
+        }
+    }
+
+    /// Points the configuration at a file and sees each command refuse it without a trace.
+    private func refuses(_ site: Site, database name: String, saying words: String) async throws {
+        let path = site.folder.url.appending(path: name)
+        let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+        let other = site.folder.url.appending(path: "other.toml").path
+        try text.replacing("siwatch.sqlite", with: name).write(toFile: other, atomically: true, encoding: .utf8)
+        let before = try Data(contentsOf: path)
+        for command in ["check", "migrate", "run"] {
+            let process = try ChildProcess("siwatch", [command, "--config", other])
+            #expect(await process.exit() == 78, "\(command) \(name): \(process.output)")
+            #expect(process.output.joined().contains(words), "\(process.output)")
+        }
+        #expect(try Data(contentsOf: path) == before)
+        let beside = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path).filter { $0.hasPrefix(name) }
+        #expect(Set(beside).isSubset(of: [name, name + ".lock"]))
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+struct EndToEndTests {
+    @Test func whatAppleSaysStandsInTheTable() async throws {
+        try await Site.with { site in
+            try await site.daemon { _ in
+                let signIns = try await site.apple.signIn(100)
+                try await site.settle(signIns)
+                let users = signIns.map(\.user_id)
+                let bodies =
+                    try await site.apple.notify("consent-revocations", users: Array(users[0..<10]))
+                    + site.apple.notify("account-deletions", users: Array(users[10..<15]))
+                    + site.apple.notify("account-deletions", users: Array(users[15..<20]), ["deletion_spelling": "account-delete"])
+                    + site.apple.notify("mail-forwarding", users: Array(users[20..<30]), ["enabled": false])
+                try await site.backend.insert(notifications: bodies + bodies)
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 60)
+
+                let states = try await site.backend.rows(
+                    "SELECT state, reason, COUNT(*) FROM credential_state GROUP BY 1, 2 ORDER BY 3")
+                #expect(
+                    states.map { "\($0[0] as String) \($0[1] as String) \($0[2] as Int)" } == [
+                        "notFound account_deleted 10", "revoked consent_revoked 10", "authorized granted 80",
+                    ])
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE email_forwarding = 'disabled'") == 10)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_log WHERE outcome = 'duplicate'") == 30)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE kind = 'state'") == 120)
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ["events_as_object": JSONValue.boolean(true)], ["event_time_in_seconds": true], ["is_private_email": "bool"],
+        ["is_private_email": "absent"], ["audience": "com.example.web"], ["audience": "primary"],
+    ])
+    func everyKnownShapeOfANotificationIsRead(shape: [String: JSONValue]) async throws {
+        try await Site.with { site in
+            try await site.daemon { _ in
+                // Seconds are coarser than the sign-in they end.
+                let hourAgo = Int64(Date.now.timeIntervalSince1970) * 1000 - 3_600_000
+                var signIns = try await site.apple.signIn(2)
+                for index in signIns.indices { signIns[index].granted_at = hourAgo }
+                try await site.settle(signIns)
+                let bodies =
+                    try await site.apple.notify("consent-revocations", users: [signIns[0].user_id], shape)
+                    + site.apple.notify("mail-forwarding", users: [signIns[1].user_id], shape.merging(["enabled": false]) { $1 })
+                try await site.backend.insert(notifications: bodies)
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'", is: 2)
+                #expect(
+                    try await site.backend.int(
+                        "SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked' AND client_id = 'com.example.app'") == 1)
+            }
+        }
+    }
+
+    @Test func aSilentRevocationIsFoundByAskingApple() async throws {
+        try await Site.with(["refresh": "interval = \"1s\""]) { site in
+            try await site.daemon { _ in
+                let signIns = try await site.apple.signIn(20)
+                try await site.settle(signIns)
+                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 20)
+                // The notifications that Apple sends of it are lost.
+                _ = try await site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.user_id))
+                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 5)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 15)
+            }
+        }
+    }
+
+    @Test func appleAnsweringInvalidGrantForEverybodyFromTheStartRevokesNobody() async throws {
+        try await Site.with(["refresh": "interval = \"1s\""]) { site in
+            let fault = [
+                "endpoint": JSONValue.string("token"), "status": 400,
+                "body": #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#,
+            ]
+            struct Ignored: Decodable {}
+            _ = try await site.apple.post("faults", fault, as: Ignored.self)
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(20))
+                // Each is asked, held, and asked again an interval later.
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE answered_at >= granted_at + 2000", is: 20)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
+            }
+        }
+    }
+
+    @Test func forgedAndMalformedNotificationsAreQuarantinedWithTheirReason() async throws {
+        try await Site.with { site in
+            try await site.daemon { _ in
+                let signIns = try await site.apple.signIn(3)
+                try await site.settle(signIns)
+                let user = signIns[0].user_id
+                let genuine = try await site.apple.notify("notifications", users: [signIns[1].user_id], ["type": "consent-revoked"])[0]
+                let forged = try await site.apple.notify(
+                    "notifications", users: [user], ["type": "consent-revoked", "signature": "forged"])
+                let foreign = try await site.apple.notify(
+                    "notifications", users: [user], ["type": "consent-revoked", "audience": "com.somebody.else"])
+                try await site.backend.insert(notifications: forged + foreign + ["{}", "not JSON", #"{"payload":7}"#])
+                // A token that verifies, with a tail behind a NUL.
+                try await site.backend.execute(
+                    "INSERT INTO notification_queue (payload) VALUES (CAST(CAST(? AS BLOB) || X'00' || X'7B7D' AS TEXT))", [genuine])
+                try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
+                let reasons = try await site.backend.rows("SELECT reason FROM notification_quarantine ORDER BY id")
+                #expect(
+                    reasons.map { $0[0] as String } == [
+                        "bad_signature", "wrong_audience", "malformed", "malformed", "malformed", "malformed",
+                    ])
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
+            }
+        }
+    }
+
+    @Test func onceSettlesWhatIsDueAndEnds() async throws {
+        try await Site.with(["refresh": "interval = \"1s\""]) { site in
+            var signIns = try await site.apple.signIn(300)
+            for index in signIns.indices { signIns[index].granted_at -= 100_000 }
+            try await site.backend.insert(signIns)
+            try await site.backend.insert(
+                notifications: try await site.apple.notify("consent-revocations", users: signIns[0..<50].map(\.user_id)))
+            let (status, output) = try await site.folder.run("run", "--once")
+            #expect(status == 0, "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked'") == 50)
+        }
+    }
+}

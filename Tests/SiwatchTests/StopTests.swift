@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+struct StopTests {
+    @Test func aStopUnderLoadLosesNothing() async throws {
+        try await Site.with(["refresh": "interval = \"1s\"\nmax_requests_per_second = 1000"]) { site in
+            struct Ignored: Decodable {}
+            let delay = ["endpoint": JSONValue.string("token"), "delay_ms": 30]
+            _ = try await site.apple.post("faults", delay, as: Ignored.self)
+            let signIns = try await site.apple.signIn(300)
+            let bodies = try await site.apple.notify("consent-revocations", users: signIns[0..<150].map(\.user_id))
+            try await site.daemon { _ in
+                try await site.settle(Array(signIns[150...]))
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 150)
+                // In the middle of refreshes, grants and notifications.
+                try await site.backend.insert(Array(signIns[..<150]))
+                try await site.backend.insert(notifications: bodies)
+            }
+            for queue in ["notification_queue", "grant_queue", "credential"] {
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM \(queue) WHERE claimed_by IS NOT NULL") == 0, "\(queue)")
+            }
+            try await site.daemon { _ in
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 150)
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 300)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked'") == 150)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 150)
+        }
+    }
+
+    /// I1, I2 and I7 after more than 30 kills at random moments while 5,000 rows pass.
+    @Test(.timeLimit(.minutes(5))) func killsLoseNothingAndRepeatNothing() async throws {
+        try await Site.with { site in
+            var random = SystemRandomNumberGenerator()
+            let signIns = try await site.apple.signIn(2500)
+            let revocations = try await site.apple.notify("consent-revocations", users: signIns.map(\.user_id))
+            let logged = "SELECT (SELECT COUNT(*) FROM grant_log) + (SELECT COUNT(*) FROM notification_log)"
+
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    // A backend that goes on inserting whatever happens to the daemon.
+                    for start in stride(from: 0, to: 2500, by: 25) {
+                        try await site.backend.insert(Array(signIns[start..<start + 25]))
+                        try await site.backend.insert(notifications: Array(revocations[start..<start + 25]))
+                        // As fast as the daemon lives to take them, so that every kill meets work.
+                        let target = max(0, start * 2 - 200)
+                        while try await site.backend.int(logged) < target { try await Task.sleep(for: .milliseconds(5)) }
+                    }
+                }
+                for kill in 1...32 {
+                    let daemon = try await site.folder.startDaemon()
+                    // Some die at once, the others after a piece of work of random size.
+                    if kill % 4 != 0 {
+                        let goal = try await site.backend.int(logged) + Int.random(in: 1...130, using: &random)
+                        let end = ContinuousClock.now + .seconds(2)
+                        while try await site.backend.int(logged) < min(goal, 5000), .now < end { await Task.yield() }
+                    }
+                    daemon.signal(SIGKILL)
+                    #expect(await daemon.exit() == 128 + SIGKILL)
+                }
+                // The last one lives.
+                try await site.daemon { _ in
+                    try await group.waitForAll()
+                    try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 2500)
+                    try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2500)
+                }
+            }
+
+            let backend = site.backend
+            #expect(try await backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+            #expect(try await backend.int("SELECT COUNT(*) FROM notification_queue") == 0)
+            #expect(try await backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
+            #expect(try await backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'") == 2500)
+            #expect(try await backend.int("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'") == 2500)
+            #expect(try await backend.int("SELECT COUNT(DISTINCT jti) FROM notification_log") == 2500)
+            #expect(try await backend.int("SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked'") == 2500)
+            #expect(try await backend.int("SELECT COUNT(*) FROM credential_change WHERE to_state = 'revoked'") == 2500)
+            let repeated = "SELECT COUNT(*) FROM (SELECT 1 FROM credential_change GROUP BY user_id, kind, to_state, email HAVING COUNT(*) > 1)"
+            #expect(try await backend.int(repeated) == 0)
+            let counted = "SELECT SUM(count) FROM credential_count WHERE state = 'revoked'"
+            #expect(try await backend.int(counted) == 2500)
+            #expect(try await backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
+        }
+    }
+}
