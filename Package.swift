@@ -103,7 +103,11 @@ let package = Package(
 
         // The programs as processes of their own, for the demo, the benchmarks and the tests from end to end.
         .target(name: "DaemonHarness", dependencies: [ahc, grdb, nioCore, nioFoundationCompat, nioHTTP1], swiftSettings: strict),
-        .executableTarget(name: "siwatch-demo", dependencies: ["DaemonHarness", ahc, grdb], swiftSettings: strict),
+        .executableTarget(
+            name: "siwatch-demo",
+            dependencies: ["DaemonHarness", argumentParser, grdb, unixSignals],
+            swiftSettings: strict
+        ),
         .executableTarget(
             name: "siwatch-bench",
             dependencies: [

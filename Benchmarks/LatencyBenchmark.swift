@@ -3,6 +3,7 @@
 
 import DaemonHarness
 import Foundation
+import GRDB
 
 /// How long after its commit a single notification shows in the state, and what the daemon takes while nothing happens.
 struct LatencyBenchmark: Sendable {

@@ -3,6 +3,7 @@
 
 import DaemonHarness
 import Foundation
+import GRDB
 
 /// How many notifications a second go from their row to the commit that settles them, the queue being full.
 struct NotificationBenchmark: Sendable {

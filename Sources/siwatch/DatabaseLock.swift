@@ -28,6 +28,8 @@ struct DatabaseLock: Sendable {
     }
 
     func release() {
+        // Closing alone would wait for a child process that is between fork and exec and still holds a copy.
+        flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 }

@@ -7,20 +7,22 @@ import Foundation
 enum Host {
     /// `localhost`, 127.0.0.0/8 or ::1. A name that merely begins like one of them is none.
     static func isLoopback(_ host: String) -> Bool {
-        var address = in_addr()
-        if inet_pton(AF_INET, host, &address) == 1 { return UInt32(bigEndian: address.s_addr) >> 24 == 127 }
-        var wide = in6_addr()
-        if inet_pton(AF_INET6, host, &wide) == 1 { return withUnsafeBytes(of: wide) { $0.dropLast().allSatisfy { $0 == 0 } && $0.last == 1 } }
-        return host == "localhost"
+        host == "localhost" || bytes(of: host, AF_INET, count: 4)?.first == 127
+            || bytes(of: host, AF_INET6, count: 16) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
     }
 
     static func isIPv6(_ host: String) -> Bool {
-        var address = in6_addr()
-        return inet_pton(AF_INET6, host, &address) == 1
+        bytes(of: host, AF_INET6, count: 16) != nil
     }
 
     /// A name or an IPv4 address: letters, digits, dots and hyphens.
     static func isName(_ host: String) -> Bool {
         !host.isEmpty && host.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
+    }
+
+    /// - Returns: nil where it is no numeric address of the family.
+    private static func bytes(of host: String, _ family: Int32, count: Int) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: count)
+        return inet_pton(family, host, &bytes) == 1 ? bytes : nil
     }
 }

@@ -51,17 +51,20 @@ struct OperationsServer: Service {
 
 extension OperationsServer {
     private func respond(to request: Request) async -> Response {
-        let response =
-            switch request.uri.path {
-            case "/metrics": Response(.ok, await metrics(), type: "text/plain; version=0.0.4; charset=utf-8")
-            case "/healthz": Response(await health())
-            case "/readyz": Response(await readiness())
-            default: Response(.notFound, "not found\n")
-            }
+        guard let page = page(at: request.uri.path) else { return Response(.notFound, "not found\n") }
         switch request.method {
-        case .get: return response
-        case .head: return response.createHeadResponse()
+        case .get: return await page()
+        case .head: return await page().createHeadResponse()
         default: return Response(.methodNotAllowed, "only GET and HEAD\n", allow: "GET, HEAD")
+        }
+    }
+
+    private func page(at path: String) -> (() async -> Response)? {
+        switch path {
+        case "/metrics": { Response(.ok, await metrics(), type: "text/plain; version=0.0.4; charset=utf-8") }
+        case "/healthz": { Response(await health()) }
+        case "/readyz": { Response(await readiness()) }
+        default: nil
         }
     }
 }

@@ -6,16 +6,11 @@ import TOMLKit
 extension TOMLTable {
     /// Parses a TOML document.
     ///
-    /// TOMLKit hands the text to C++ and the values back as C strings, so all that follows a NUL would be lost without a word, be it
-    /// in the text or escaped in a string. So there must be none.
-    ///
     /// - Throws: The first syntax error, with its line and column. The parser cannot go on after one.
     static func parsing(_ text: String) throws(ConfigurationMistake) -> TOMLTable {
-        for nul in ["\0", #"\u0000"#, #"\U00000000"#] {
-            if let range = text.utf8.firstRange(of: nul.utf8) {
-                throw ConfigurationMistake(place: position(of: range.lowerBound, in: text), problem: "a NUL character is not allowed")
-            }
-        }
+        // The mark is no part of the document, and TOML counts columns without it.
+        let text = String(text.trimmingPrefix("\u{feff}"))
+        try refuseTraps(in: text)
         do {
             return try TOMLTable(string: text)
         } catch let error as TOMLParseError {
@@ -26,8 +21,41 @@ extension TOMLTable {
         }
     }
 
-    private static func position(of index: String.Index, in text: String) -> ConfigurationMistake.Place {
-        let lines = text.utf8[..<index].split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-        return .position(line: lines.count, column: (lines.last?.count ?? 0) + 1)
+    /// Refuses what TOMLKit 0.6 would misread without a word, or die of.
+    ///
+    /// It passes C strings, so all that follows a NUL is lost, be it in the text or escaped in a string. And its parser, toml++, asserts
+    /// in release builds too that a name follows the bracket of a header, that no brace stands where a value should, and that a date
+    /// is followed by a time or by nothing: `[[[app]]]` ends the process. Found by fuzzing; no legal siwatch.toml holds any of these.
+    private static func refuseTraps(in text: String) throws(ConfigurationMistake) {
+        try refuse(/\0|\\u0000|\\U00000000/, in: text, "a NUL character is not allowed")
+        let outline = text.outline
+        try refuse(/(?m)^[ \t]*+\[\[?+[ \t]*+(?![A-Za-z0-9_\-"'\]])/, in: outline, "this header does not name its table")
+        try refuse(/[\[,]\s*+\}/, in: outline, "a value is expected before the brace")
+        try refuse(/[0-9]{4}-[0-9]{2}-[0-9]{2}/, in: outline, "no key here takes a date; strings stand in quotes")
+    }
+
+    private static func refuse(
+        _ pattern: Regex<Substring>,
+        in text: String,
+        _ problem: String
+    ) throws(ConfigurationMistake) {
+        guard let match = text.firstMatch(of: pattern.matchingSemantics(.unicodeScalar)) else { return }
+        let lines = text.utf8[..<match.range.lowerBound].split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        throw ConfigurationMistake(
+            place: .position(line: lines.count, column: (lines.last?.count ?? 0) + 1),
+            problem: problem
+        )
+    }
+}
+
+extension String {
+    /// A TOML document with blanks for its comments and quotation marks for its strings; every byte keeps its line and column.
+    fileprivate var outline: String {
+        // Multi-line strings may end in quotation marks of their own, up to two.
+        let pattern = /"""(?s:[^\\]|\\.)*?"{3,5}|'''(?s:.)*?'{3,5}|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+'|#[^\n]*+/
+        return replacing(pattern.matchingSemantics(.unicodeScalar)) { match in
+            let filler = match.output.hasPrefix("#") ? UInt8(ascii: " ") : UInt8(ascii: "\"")
+            return String(decoding: match.output.utf8.map { $0 == UInt8(ascii: "\n") ? $0 : filler }, as: UTF8.self)
+        }
     }
 }

@@ -92,7 +92,7 @@ struct TableReader {
 
     private func place(of key: String) -> String {
         let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") }
-        // The quoted form also keeps control characters off the terminal.
-        return (path.isEmpty ? "" : path + ".") + (isBare ? key : key.debugDescription)
+        // Quoted, control characters stay off the terminal. Not by `debugDescription`: TOMLKit gives strings another one.
+        return (path.isEmpty ? "" : path + ".") + (isBare ? key : String(reflecting: key))
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AsyncHTTPClient
 import DaemonHarness
 import Foundation
+import NIOCore
 import Testing
 
 struct SystemdTests {
@@ -22,12 +24,14 @@ struct SystemdTests {
         try await Site.with(listen: "127.0.0.1:\(port)") { site in
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(7))
-                func get(_ path: String) throws -> String {
-                    String(decoding: try Data(contentsOf: URL(string: "http://127.0.0.1:\(port)\(path)")!), as: UTF8.self)
+                func get(_ path: String) async throws -> String {
+                    let response = try await HTTPClient.shared.execute(
+                        HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)"), timeout: .seconds(30))
+                    return String(buffer: try await response.body.collect(upTo: 1 << 20))
                 }
-                #expect(try get("/readyz") == "ok\n")
-                #expect(try get("/healthz") == "ok\n")
-                let metrics = try get("/metrics")
+                #expect(try await get("/readyz") == "ok\n")
+                #expect(try await get("/healthz") == "ok\n")
+                let metrics = try await get("/metrics")
                 #expect(metrics.contains(#"siwatch_credentials{app="example",state="authorized"} 7"#))
                 #expect(metrics.contains(#"siwatch_grants_total{outcome="applied"} 7"#))
                 #expect(metrics.contains("siwatch_seals_total 7"))

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import GRDB
+
+/// How many rows there are of what, in one consistent look at the database.
+struct Tally: Sendable {
+    enum Subject: String {
+        /// People, by reason.
+        case state
+        /// People, by what the relay does with their mail.
+        case forwarding
+        /// Rows of each log, by outcome or reason.
+        case grantLog = "grant_log", notificationLog = "notification_log", quarantine = "notification_quarantine"
+        /// Rows that wait, by table.
+        case queue
+    }
+
+    private var counts: [Subject: [String: Int]] = [:]
+
+    init(_ backend: Backend) async throws {
+        let rows = try await backend.rows(
+            """
+            SELECT 'state'      AS subject, reason AS name,   COUNT(*) AS count FROM user_state GROUP BY reason
+            UNION ALL
+            SELECT 'forwarding',            email_forwarding, COUNT(*) FROM user_state
+             WHERE email_forwarding IS NOT NULL GROUP BY email_forwarding
+            UNION ALL
+            SELECT 'grant_log',             outcome,          COUNT(*) FROM grant_log               GROUP BY outcome
+            UNION ALL
+            SELECT 'notification_log',      outcome,          COUNT(*) FROM notification_log        GROUP BY outcome
+            UNION ALL
+            SELECT 'notification_quarantine', reason,         COUNT(*) FROM notification_quarantine GROUP BY reason
+            UNION ALL
+            SELECT 'queue',                 'grants',         COUNT(*) FROM grant_queue
+            UNION ALL
+            SELECT 'queue',                 'notifications',  COUNT(*) FROM notification_queue
+            """
+        )
+        for row in rows {
+            guard let subject = Subject(rawValue: row["subject"]) else { continue }
+            counts[subject, default: [:]][row["name"]] = row["count"]
+        }
+    }
+
+    subscript(subject: Subject, name: String) -> Int { counts[subject]?[name] ?? 0 }
+
+    subscript(subject: Subject) -> [String: Int] { counts[subject] ?? [:] }
+
+    func total(_ subject: Subject) -> Int { self[subject].values.reduce(0, +) }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+
+/// What the demo says before and after the story.
+enum Words {
+    static let logFile = "siwatch.log"
+
+    static func opening(folder: String, isKept: Bool) -> [String] {
+        [
+            "siwatch demo: \(Script.people) people sign in with Apple, and some change their minds.",
+            "",
+            "  Apple     apple-simulator on this machine; nothing leaves it",
+            "  siwatch   the daemon, which checks each token every \(Script.interval.milliseconds / 1000) s (in production once a day)",
+            "  folder    \(folder)",
+            isKept ? "            stays there (--keep)" : "            removed at the end; --keep leaves it there",
+            "",
+        ]
+    }
+
+    static func table(_ figures: [Figure]) -> [String] {
+        let head = "  \("what".padded(44))\("simulator".aligned(10))\("siwatch".aligned(10))"
+        let rows = figures.map { figure in
+            "  \(figure.name.padded(44))\("\(figure.expected)".aligned(10))\("\(figure.found)".aligned(10))  \(figure.isRight ? "ok" : "WRONG")"
+        }
+        return ["", head, "  " + String(repeating: "-", count: 70)] + rows
+    }
+
+    static func timing(_ judgement: Judgement) -> [String] {
+        let told = judgement.notificationDelays
+        let found = judgement.discoveryDelays
+        return [
+            "",
+            "  From a notification's row to the state: half within \(told.quantile(0.5)) ms, 99 % within \(told.quantile(0.99)) ms.",
+            "  From a revocation that nobody told to its discovery: half within \(found.quantile(0.5)) ms, all within \(found.last ?? 0) ms.",
+        ]
+    }
+
+    static func verdict(_ figures: [Figure], after time: Duration) -> [String] {
+        let wrong = figures.filter { !$0.isRight }
+        let seconds = Int(time / .seconds(1))
+        if wrong.isEmpty { return ["", "All \(figures.count) figures are right, after \(seconds) s."] }
+        return ["", "\(wrong.count) of \(figures.count) figures are WRONG, after \(seconds) s:"]
+            + wrong.map { "  \($0.name.trimmingCharacters(in: .whitespaces)): \($0.expected) expected, \($0.found) found" }
+    }
+
+    static func afterwards(folder: WatchedFolder) -> [String] {
+        [
+            "",
+            "Left for you to look at:",
+            "  sqlite3 -box '\(folder.databasePath)' \\",
+            "    \"SELECT state, reason, COUNT(*) FROM user_state GROUP BY state, reason\"",
+            "    \"SELECT * FROM credential_change ORDER BY id DESC LIMIT 20\"",
+            "    \"SELECT outcome, COUNT(*) FROM notification_log GROUP BY outcome\"",
+            "  siwatch status --config '\(folder.configurationPath)'",
+            "  less '\(folder.url.appending(path: logFile).path)'",
+        ]
+    }
+}
+
+extension Array<Int> {
+    /// Of values in ascending order, the one that so large a share does not exceed.
+    fileprivate func quantile(_ share: Double) -> Int {
+        isEmpty ? 0 : self[Swift.min(Int((Double(count) * share).rounded(.up)), count) - 1]
+    }
+}
+
+extension String {
+    /// With spaces behind it, to a width.
+    func padded(_ width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
+
+    /// With spaces before it, to a width.
+    func aligned(_ width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialSealing
+import Testing
+
+@Suite struct CredentialSealerTests {
+    let ring = KeyRing.generate()
+    let alice = CredentialID(clientID: "com.example.app", userID: "000123.alice")
+    let granted = Timestamp(milliseconds: 1_700_000_000_000)
+    let token = Secret("r1.refresh-token")
+
+    private func sealer(_ ring: KeyRing) throws -> CredentialSealer {
+        try CredentialSealer(ring: ring, sealedFingerprintKey: CredentialSealer.newFingerprintKey(sealedBy: ring))
+    }
+
+    @Test func opensWhatItSealed() throws {
+        let sealer = try sealer(ring)
+        let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
+        #expect(try sealer.open(sealed, for: alice, grantedAt: granted) == token)
+    }
+
+    @Test func sealsTheSameTokenDifferentlyEachTime() throws {
+        let sealer = try sealer(ring)
+        let first = try sealer.seal(token, for: alice, grantedAt: granted)
+        let second = try sealer.seal(token, for: alice, grantedAt: granted)
+        #expect(first != second)
+    }
+
+    @Test func hidesTheToken() throws {
+        let sealed = try sealer(ring).seal(token, for: alice, grantedAt: granted)
+        #expect(sealed.bytes.count == 1 + 4 + 12 + token.reveal.utf8.count + 16)
+        #expect(sealed.bytes.firstRange(of: Array("refresh".utf8)) == nil)
+    }
+
+    @Test func opensForItsOwnRowOnly() throws {
+        let sealer = try sealer(ring)
+        let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
+        let bob = CredentialID(clientID: alice.clientID, userID: "000123.bob")
+        let web = CredentialID(clientID: "com.example.web", userID: alice.userID)
+        // The same letters, cut at another place.
+        let shifted = CredentialID(clientID: alice.clientID + "0", userID: String(alice.userID.dropFirst()))
+
+        for other in [bob, web, shifted] {
+            #expect(throws: SealingError.damaged) { try sealer.open(sealed, for: other, grantedAt: granted) }
+        }
+        for shift in [-1, 1] as [Int64] {
+            let other = Timestamp(milliseconds: granted.milliseconds + shift)
+            #expect(throws: SealingError.damaged) { try sealer.open(sealed, for: alice, grantedAt: other) }
+        }
+    }
+
+    @Test func refusesEveryFlippedBit() throws {
+        let sealer = try sealer(ring)
+        let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
+        for index in sealed.bytes.indices {
+            for bit in 0..<8 {
+                var tampered = sealed
+                tampered.bytes[index] ^= 1 << bit
+                #expect(throws: SealingError.self, "byte \(index), bit \(bit)") {
+                    try sealer.open(tampered, for: alice, grantedAt: granted)
+                }
+            }
+        }
+    }
+
+    @Test func refusesEveryCutAndAnyTail() throws {
+        let sealer = try sealer(ring)
+        let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
+        for length in sealed.bytes.indices {
+            #expect(throws: SealingError.self, "\(length) bytes") {
+                try sealer.open(SealedToken(bytes: Array(sealed.bytes.prefix(length))), for: alice, grantedAt: granted)
+            }
+        }
+        #expect(throws: SealingError.damaged) {
+            try sealer.open(SealedToken(bytes: sealed.bytes + [0]), for: alice, grantedAt: granted)
+        }
+    }
+
+    @Test func opensUnderOldKeysAndSealsUnderTheFirst() throws {
+        let (old, new) = (line(of: .generate()), line(of: .generate()))
+        let before = try KeyRing(parsing: old)
+        let after = try KeyRing(parsing: new + "\n" + old)
+        let fingerprintKey = try CredentialSealer.newFingerprintKey(sealedBy: before)
+
+        let oldSealer = try CredentialSealer(ring: before, sealedFingerprintKey: fingerprintKey)
+        let newSealer = try CredentialSealer(ring: after, sealedFingerprintKey: fingerprintKey)
+        let sealed = try oldSealer.seal(token, for: alice, grantedAt: granted)
+        #expect(try newSealer.open(sealed, for: alice, grantedAt: granted) == token)
+        #expect(newSealer.fingerprint(of: token) == oldSealer.fingerprint(of: token))
+
+        let resealed = try newSealer.seal(token, for: alice, grantedAt: granted)
+        #expect(throws: SealingError.unknownKey(id: after.keyIDs[0])) {
+            try oldSealer.open(resealed, for: alice, grantedAt: granted)
+        }
+    }
+
+    @Test func needsTheKeyThatSealedItsFingerprintKey() throws {
+        let sealed = try CredentialSealer.newFingerprintKey(sealedBy: ring)
+        #expect(throws: SealingError.unknownKey(id: ring.keyIDs[0])) {
+            try CredentialSealer(ring: .generate(), sealedFingerprintKey: sealed)
+        }
+        let short = try ring.seal([1, 2, 3], named: CredentialSealer.fingerprintKeyName)
+        #expect(throws: SealingError.damaged) { try CredentialSealer(ring: ring, sealedFingerprintKey: short) }
+    }
+
+    @Test func fingerprintsTellTokensApart() throws {
+        let (one, other) = (try sealer(ring), try sealer(ring))
+        #expect(one.fingerprint(of: token).count == 32)
+        #expect(one.fingerprint(of: token) == one.fingerprint(of: Secret("r1.refresh-token")))
+        #expect(one.fingerprint(of: token) != one.fingerprint(of: Secret("r1.refresh-tokem")))
+        #expect(one.fingerprint(of: token) != other.fingerprint(of: token), "every database has a key of its own")
+    }
+
+    @Test func keepsAwkwardTokens() throws {
+        let sealer = try sealer(ring)
+        for text in ["", "\0", "é\u{301}🔑", String(repeating: "x", count: 65_536)] {
+            let sealed = try sealer.seal(Secret(text), for: alice, grantedAt: granted)
+            // By bytes: strings that look the same compare equal.
+            #expect(try Array(sealer.open(sealed, for: alice, grantedAt: granted).reveal.utf8) == Array(text.utf8))
+        }
+    }
+}

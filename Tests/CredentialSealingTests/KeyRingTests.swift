@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialSealing
+import Testing
+
+@Suite struct KeyRingTests {
+    @Test func countsSealsOfAllCopies() throws {
+        let ring = KeyRing.generate()
+        let copy = ring
+        _ = try ring.seal([1], named: "one")
+        _ = try copy.seal([2], named: "two")
+        #expect(ring.sealCount == 2)
+        #expect(copy.sealCount == 2)
+    }
+
+    @Test func countsSealsOfManyTasks() async throws {
+        let ring = KeyRing.generate()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask { for _ in 0..<100 { _ = try ring.seal([1], named: "one") } }
+            }
+            try await group.waitForAll()
+        }
+        #expect(ring.sealCount == 800)
+    }
+
+    @Test func opensASecretByItsNameOnly() throws {
+        let ring = KeyRing.generate()
+        let sealed = try ring.seal([1, 2, 3], named: "one")
+        #expect(try ring.open(sealed, named: "one") == [1, 2, 3])
+        #expect(throws: SealingError.damaged) { try ring.open(sealed, named: "two") }
+    }
+
+    @Test func refusesALaterFormat() throws {
+        let ring = KeyRing.generate()
+        var sealed = try ring.seal([1, 2, 3], named: "one")
+        sealed[0] = 2
+        #expect(throws: SealingError.unknownVersion(2)) { try ring.open(sealed, named: "one") }
+    }
+
+    @Test func neverPrintsItsKeys() throws {
+        let ring = KeyRing.generate()
+        let secret = line(of: ring).dropFirst(22)
+        var dumped = ""
+        dump(ring, to: &dumped)
+        for text in ["\(ring)", String(reflecting: ring), dumped] {
+            #expect(!text.contains(secret.prefix(8)))
+        }
+        #expect("\(ring)" == "[key ring \(ring.keyIDs[0])]")
+    }
+}
+
+@Suite struct KeyTextTests {
+    let key = "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+    let other = "siwatch-sealing-key-1://79/Pv6+fj39vX08/Lx8O/u7ezr6uno5+bl5OPi4eA="
+
+    @Test func skipsCommentsAndEmptyLines() throws {
+        let ring = try KeyRing(parsing: "# the key\n\n\(key)\n#\(other)\n")
+        #expect(ring.keyIDs.count == 1)
+    }
+
+    @Test func theFirstKeySeals() throws {
+        #expect(try KeyRing(parsing: "\(key)\n\(other)").keyIDs == KeyRing(parsing: "\(other)\n\(key)").keyIDs.reversed())
+    }
+
+    @Test(arguments: ["", "\n\n", "# nothing\n"])
+    func needsAKey(text: String) {
+        #expect(throws: KeyTextError.empty) { try KeyRing(parsing: text) }
+    }
+
+    @Test func refusesTheSameKeyTwice() {
+        #expect(throws: KeyTextError.repeated(line: 3)) { try KeyRing(parsing: "\(key)\n\(other)\n\(key)") }
+    }
+
+    @Test(arguments: [
+        "siwatch-sealing-key-1:",
+        "siwatch-sealing-key-2:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+        "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+        " siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8= ",
+        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\r",
+        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
+        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9=",  // a bit that no encoder sets
+        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==",  // 31 bytes
+        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g",  // 33 bytes
+        "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBka-xwdHh8=",
+    ])
+    func refusesAnythingElse(line: String) {
+        #expect(throws: KeyTextError.malformed(line: 2)) { try KeyRing(parsing: "# a comment\n\(line)\n") }
+        #expect(!"\(KeyTextError.malformed(line: 2))".contains("AAEC"))
+    }
+}

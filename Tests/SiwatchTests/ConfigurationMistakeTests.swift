@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Testing
+
+@testable import siwatch
+
+@Suite struct ConfigurationMistakeTests {
+    /// A file with one mistake, and where it is.
+    struct Case: Sendable, CustomTestStringConvertible {
+        var text: String
+        var key: String
+        var problem: String
+
+        /// - Parameter text: Stands before a sound app.
+        init(_ text: String, _ key: String, _ problem: String) {
+            self.text = text + "\n" + ConfigurationTests.app
+            self.key = key
+            self.problem = problem
+        }
+
+        /// - Parameter replacement: A key of the app, and what it becomes.
+        init(_ replacement: (String, String), _ key: String, _ problem: String) {
+            self.text = ConfigurationTests.app.replacing(replacement.0, with: replacement.1)
+            self.key = key
+            self.problem = problem
+        }
+
+        var testDescription: String { "\(key) \(problem)" }
+    }
+
+    static let duration = "must be a positive duration such as \"24h\", \"1h30m\" or \"20ms\", with the units d h m s ms"
+    static let endpoint = "must be an https:// URL; http:// is for loopback addresses only"
+    static let listen = "must be host:port, such as \"127.0.0.1:9464\", or \"\" for none"
+    static let file = "must name a file; a key itself never stands here"
+    static let appleID = "must be the 10 capital letters and digits that Apple shows"
+    static let clientID = "must be an App ID or Services ID: printable ASCII without spaces"
+    static let number = "must be a whole number, not "
+    static let unknown = "is not a key that siwatch knows"
+    static let clients = "client_ids = [\"com.example.app\", \"com.example.web\"]"
+
+    static let unknownKeys = [
+        Case("[databse]", "databse", unknown),
+        Case("verbose = true", "verbose", unknown),
+        Case("[database]\npaht = 1", "database.paht", unknown),
+        Case("[refresh]\n\"max requests\" = 1", "refresh.\"max requests\"", unknown),
+        Case("[log]\n\"\" = 1", "log.\"\"", unknown),
+        Case("[log]\n\"a\\u001bb\" = 1", "log.\"a\\u{1B}b\"", unknown),
+        Case("[breaker]\na = 1", "breaker", unknown),
+        Case(("name =", "nmae = 1\nname ="), "app[0].nmae", unknown),
+        Case(("file =", "pem = \"\"\nfile ="), "app[0].key[0].pem", unknown),
+    ]
+
+    static let wrongTypes = [
+        Case("database = 1", "database", "must be a table, not an integer"),
+        Case("database = []", "database", "must be a table, not a list"),
+        Case("[[database]]\npath = \"x\"", "database", "must be a table, not a list"),
+        Case("[database]\npath = 1", "database.path", "must be a string, not an integer"),
+        Case("[encryption]\nkey_file = true", "encryption.key_file", "must be a string, not a boolean"),
+        Case("[refresh]\ninterval = 24", "refresh.interval", "must be a string, not an integer"),
+        Case("[refresh]\ninterval = 07:32:00", "refresh.interval", "must be a string, not a time"),
+        Case("[refresh]\nmax_requests_per_second = \"50\"", "refresh.max_requests_per_second", number + "a string"),
+        Case("[refresh]\nmax_requests_per_second = 5.0", "refresh.max_requests_per_second", number + "a floating-point number"),
+        Case("[refresh]\nmax_concurrent_requests = []", "refresh.max_concurrent_requests", number + "a list"),
+        Case("[operations]\nlisten = 9464", "operations.listen", "must be a string, not an integer"),
+        Case("[log]\nlevel = {}", "log.level", "must be a string, not a table"),
+        Case("[apple]\nissuers = \"x\"", "apple.issuers", "must be a list of strings, not a string"),
+        Case("[apple]\nissuers = [1]", "apple.issuers[0]", "must be a string, not an integer"),
+        Case((clients, "client_ids = \"com.example.app\""), "app[0].client_ids", "must be a list of strings, not a string"),
+        Case((clients, "client_ids = [\"a\", [\"b\"]]"), "app[0].client_ids[1]", "must be a string, not a list"),
+        Case(("[[app.key]]", "[app.key]"), "app[0].key", "must be a list of tables, each under a header [[app.key]]"),
+    ]
+
+    static let impossibleValues = [
+        Case("[database]\npath = \"\"", "database.path", file),
+        Case("[encryption]\nkey_file = \"\"", "encryption.key_file", file),
+        Case("[encryption]\nkey_file = \"a\\nb\"", "encryption.key_file", file),
+        Case("[refresh]\ninterval = \"24\"", "refresh.interval", duration),
+        Case("[refresh]\ntimeout = \"0s\"", "refresh.timeout", duration),
+        Case("[refresh]\nmax_requests_per_second = 0", "refresh.max_requests_per_second", "must be between 1 and 1000000000"),
+        Case("[refresh]\nmax_requests_per_second = -1", "refresh.max_requests_per_second", "must be between 1 and 1000000000"),
+        Case("[refresh]\nmax_concurrent_requests = 1000000001", "refresh.max_concurrent_requests", "must be between 1 and 1000000000"),
+        Case("[queues]\npoll_interval = \"-1s\"", "queues.poll_interval", duration),
+        Case("[queues]\nclock_skew = \"\"", "queues.clock_skew", duration),
+        Case("[retention]\nnotification_log = \"x\"", "retention.notification_log", duration),
+        Case("[retention]\nquarantine = \"x\"", "retention.quarantine", duration),
+        Case("[retention]\nchanges = \"x\"", "retention.changes", duration),
+        Case("[retention]\ngrant_log = \"x\"", "retention.grant_log", duration),
+        Case("[retention]\nrevocation_log = \"x\"", "retention.revocation_log", duration),
+        Case("[retention]\nrejected_token = \"x\"", "retention.rejected_token", duration),
+        Case("[operations]\nlisten = \"9464\"", "operations.listen", listen),
+        Case("[log]\nlevel = \"loud\"", "log.level", "must be one of trace, debug, info, notice, warning, error, critical"),
+        Case("[log]\nformat = \"xml\"", "log.format", "must be one of auto, text, json"),
+        Case("[apple]\ntoken_endpoint = \"http://appleid.apple.com/\"", "apple.token_endpoint", endpoint),
+        Case("[apple]\nrevocation_endpoint = \"\"", "apple.revocation_endpoint", endpoint),
+        Case("[apple]\nkeys_endpoint = \"ftp://127.0.0.1/\"", "apple.keys_endpoint", endpoint),
+        Case("[apple]\nissuers = []", "apple.issuers", "must not be empty"),
+        Case("[apple]\nissuers = [\"a\", \"\"]", "apple.issuers[1]", "must not be empty"),
+        Case(("\"example\"", "\"\""), "app[0].name", "must be 1 to 64 characters without control characters"),
+        Case(("\"example\"", "\"a\\tb\""), "app[0].name", "must be 1 to 64 characters without control characters"),
+        Case(("A1B2C3D4E5", "A1B2C3D4E"), "app[0].team_id", appleID),
+        Case(("A1B2C3D4E5", "A1B2C3D4E5F"), "app[0].team_id", appleID),
+        Case(("A1B2C3D4E5", "a1b2c3d4e5"), "app[0].team_id", appleID),
+        Case(("\"ABC123DEFG\"", "\"ABC123DEF-\""), "app[0].key[0].id", appleID),
+        Case(("\"ABC123DEFG\"", "\"ABC123DEÉ\""), "app[0].key[0].id", appleID),
+        Case((clients, "client_ids = []"), "app[0].client_ids", "must not be empty"),
+        Case(("com.example.web", "com.example web"), "app[0].client_ids[1]", clientID),
+        Case(("com.example.app", ""), "app[0].client_ids[0]", clientID),
+        Case(("AuthKey_ABC123DEFG.p8", "-----BEGIN PRIVATE KEY-----"), "app[0].key[0].file", file),
+    ]
+
+    static let missingKeys = [
+        Case(("name = \"example\"", ""), "app[0].name", "is missing"),
+        Case(("team_id = \"A1B2C3D4E5\"", ""), "app[0].team_id", "is missing"),
+        Case((clients, ""), "app[0].client_ids", "is missing"),
+        Case(("id = \"ABC123DEFG\"", ""), "app[0].key[0].id", "is missing"),
+        Case(("file = \"AuthKey_ABC123DEFG.p8\"", ""), "app[0].key[0].file", "is missing"),
+        Case(
+            ("[[app.key]]\nid = \"ABC123DEFG\"\nfile = \"AuthKey_ABC123DEFG.p8\"", ""),
+            "app[0].key",
+            "is missing: at least one [[app.key]] is needed"
+        ),
+        Case(
+            ("[[app.key]]\nid = \"ABC123DEFG\"\nfile = \"AuthKey_ABC123DEFG.p8\"", "key = []"),
+            "app[0].key",
+            "is empty: at least one [[app.key]] is needed"
+        ),
+        Case((ConfigurationTests.app, ""), "app", "is missing: at least one [[app]] is needed"),
+        Case((ConfigurationTests.app, "app = []"), "app", "is empty: at least one [[app]] is needed"),
+        Case((ConfigurationTests.app, "app = 1"), "app", "must be a list of tables, each under a header [[app]]"),
+        Case((ConfigurationTests.app, "app = [1]"), "app[0]", "must be a table, not an integer"),
+    ]
+
+    static let repetitions = [
+        Case(("com.example.web", "com.example.app"), "app[0].client_ids[1]", "is the same as app[0].client_ids[0]"),
+        Case(
+            ("[[app.key]]", "[[app.key]]\nid = \"ABC123DEFG\"\nfile = \"x\"\n[[app.key]]"),
+            "app[0].key[1].id",
+            "is the same as app[0].key[0].id"
+        ),
+        Case(
+            ConfigurationTests.app.replacing("com.example.", with: "org.example."),
+            "app[1].name",
+            "is the same as app[0].name"
+        ),
+        Case(
+            ConfigurationTests.app.replacing("\"example\"", with: "\"other\"").replacing("com.example.web", with: "org.example.web"),
+            "app[1].client_ids[0]",
+            "is the same as app[0].client_ids[0]"
+        ),
+    ]
+
+    @Test(arguments: [unknownKeys, wrongTypes, impossibleValues, missingKeys, repetitions].flatMap { $0 })
+    func findsEachMistake(_ mistake: Case) {
+        let error = #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: mistake.text, from: "siwatch.toml") }
+        #expect(error?.mistakes == [.at(mistake.key, mistake.problem)])
+    }
+
+    @Test func findsAllMistakesAtOnce() {
+        let text = """
+            colour = "red"
+            [database]
+            path = 5
+            [refresh]
+            interval = "daily"
+            max_requests_per_second = 0
+            retries = 3
+            [log]
+            level = "loud"
+            [[app]]
+            name = "one"
+            team_id = "short"
+            client_ids = ["a", "", "a"]
+            [[app.key]]
+            id = "ABC123DEFG"
+            [[app.key]]
+            id = "ABC123DEFG"
+            file = 1
+            [[app]]
+            name = "one"
+            client_ids = ["a"]
+            """
+        let error = #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: text, from: "/etc/siwatch.toml") }
+        #expect(
+            "\(error, default: "")" == """
+                /etc/siwatch.toml: database.path: must be a string, not an integer
+                /etc/siwatch.toml: app[0].team_id: \(Self.appleID)
+                /etc/siwatch.toml: app[0].client_ids[1]: \(Self.clientID)
+                /etc/siwatch.toml: app[0].key[0].file: is missing
+                /etc/siwatch.toml: app[0].key[1].file: must be a string, not an integer
+                /etc/siwatch.toml: app[1].team_id: is missing
+                /etc/siwatch.toml: app[1].key: is missing: at least one [[app.key]] is needed
+                /etc/siwatch.toml: refresh.interval: \(Self.duration)
+                /etc/siwatch.toml: refresh.max_requests_per_second: must be between 1 and 1000000000
+                /etc/siwatch.toml: refresh.retries: is not a key that siwatch knows
+                /etc/siwatch.toml: log.level: must be one of trace, debug, info, notice, warning, error, critical
+                /etc/siwatch.toml: app[0].client_ids[2]: is the same as app[0].client_ids[0]
+                /etc/siwatch.toml: app[0].key[1].id: is the same as app[0].key[0].id
+                /etc/siwatch.toml: app[1].name: is the same as app[0].name
+                /etc/siwatch.toml: app[1].client_ids[0]: is the same as app[0].client_ids[0]
+                /etc/siwatch.toml: colour: is not a key that siwatch knows
+                """
+        )
+    }
+
+    @Test(arguments: [
+        ("[database\npath = 1", 1, 10),
+        ("[database]\npath = \n", 2, 8),
+        ("[database]\npath = \"a\"\npath = \"b\"\n", 3, 8),
+        ("# é\nx = 1 y", 2, 7),
+        ("[database]\npath = \"a\\u0000b\"\n", 2, 10),
+        ("[database]\n\npath = \"a\0b\"", 3, 10),
+        ("[[app]]\n  [=]", 2, 1),
+        ("[[[app]]]", 1, 1),
+        ("\u{feff}[[ é]]", 1, 1),
+        ("[\r\n", 1, 1),
+        ("[[# app ]]", 1, 1),
+        ("x = 1\ny = [1, # one\n}]", 2, 7),
+        ("y = [}", 1, 5),
+        ("x = 2020-01-01true", 1, 5),
+    ])
+    func namesLineAndColumnOfASyntaxError(text: String, line: Int, column: Int) throws {
+        let error = try #require(throws: InvalidConfiguration.self) { try Configuration(parsing: text, from: "siwatch.toml") }
+        #expect(error.mistakes.map(\.place) == [.position(line: line, column: column)])
+        #expect(error.description.hasPrefix("siwatch.toml: line \(line), column \(column): "))
+    }
+
+    /// What ends the parser outside of strings and comments is harmless inside.
+    @Test func acceptsOddStringsAndComments() throws {
+        let odd = #"""
+            # [= [} 2020-01-01 '
+            [apple] # "
+            issuers = [ # [}
+              "[=]", # ''\'
+              '[ } \', "\"[}\"", # }
+              """""
+            [=] \""" [}"""", '[}',
+              '''
+            [= '
+            [}''''', "2020-01-01",
+              "[[[",
+            ]
+
+            """#
+        let configuration = try Configuration(parsing: odd + ConfigurationTests.app, from: "siwatch.toml")
+        #expect(configuration.apple.issuers.count == 8)
+    }
+
+    @Test func survivesDeepNesting() {
+        for opening in ["[", "{a="] {
+            let text = "a = " + String(repeating: opening, count: 100_000)
+            #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: text, from: "siwatch.toml") }
+        }
+    }
+
+    @Test func acceptsAByteOrderMark() throws {
+        let text = "\u{feff}" + ConfigurationTests.app.replacing("\n", with: "\r\n")
+        #expect(try Configuration(parsing: text, from: "/etc/siwatch.toml") == ConfigurationTests.least)
+    }
+
+    @Test func neverQuotesAKeyThatWasPastedIntoTheFile() {
+        let pasted = ConfigurationTests.app.replacing(
+            "\"AuthKey_ABC123DEFG.p8\"",
+            with: "\"\"\"\n-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n\"\"\""
+        )
+        let error = #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: pasted, from: "siwatch.toml") }
+        #expect(error?.mistakes == [.at("app[0].key[0].file", Self.file)])
+    }
+}
+
+@Suite struct ConfigurationFileTests {
+    @Test func saysWhyTheFileCannotBeRead() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("# " + String(repeating: "x", count: 1 << 20), to: "long.toml")
+        try Data([0x23, 0x20, 0xe9]).write(to: URL(filePath: folder.path("latin.toml")))
+
+        for (name, problem) in [
+            ("none.toml", "cannot be read: No such file or directory"),
+            ("", "cannot be read: Is a directory"),
+            ("long.toml", "is longer than 1048576 bytes"),
+            ("latin.toml", "is not UTF-8"),
+        ] {
+            let error = #expect(throws: InvalidConfiguration.self) { try Configuration(contentsOf: folder.path(name)) }
+            #expect(error?.description == "\(folder.path(name)): \(problem)")
+        }
+    }
+}

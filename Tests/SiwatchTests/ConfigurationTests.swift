@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Logging
+import Testing
+
+@testable import siwatch
+
+@Suite struct ConfigurationTests {
+    static let app = """
+        [[app]]
+        name = "example"
+        team_id = "A1B2C3D4E5"
+        client_ids = ["com.example.app", "com.example.web"]
+
+        [[app.key]]
+        id = "ABC123DEFG"
+        file = "AuthKey_ABC123DEFG.p8"
+
+        """
+
+    /// The least that a file can say, read from /etc.
+    static var least: Configuration {
+        var configuration = Configuration()
+        configuration.source = "/etc/siwatch.toml"
+        configuration.encryption.keyFile = "/etc/siwatch.key"
+        configuration.apps = [
+            Configuration.App(
+                name: "example",
+                teamID: "A1B2C3D4E5",
+                clientIDs: ["com.example.app", "com.example.web"],
+                keys: [Configuration.App.Key(id: "ABC123DEFG", file: "/etc/AuthKey_ABC123DEFG.p8")]
+            )
+        ]
+        return configuration
+    }
+
+    @Test func defaultsAreThoseOfTheContract() {
+        let configuration = Configuration()
+        #expect(configuration.database.path == "/var/lib/siwatch/siwatch.sqlite")
+        #expect(configuration.encryption.keyFile == "siwatch.key")
+        #expect(configuration.refresh.interval == .seconds(86_400))
+        #expect(configuration.refresh.maxRequestsPerSecond == 50)
+        #expect(configuration.refresh.maxConcurrentRequests == 64)
+        #expect(configuration.refresh.timeout == .seconds(15))
+        #expect(configuration.queues.pollInterval == .seconds(1))
+        #expect(configuration.queues.clockSkew == .seconds(300))
+        #expect(configuration.retention.notificationLog == .seconds(7_776_000))
+        #expect(configuration.retention.quarantine == .seconds(31_536_000))
+        #expect(configuration.retention.changes == .seconds(31_536_000))
+        #expect(configuration.retention.grantLog == .seconds(7_776_000))
+        #expect(configuration.retention.revocationLog == .seconds(31_536_000))
+        #expect(configuration.retention.rejectedToken == .seconds(604_800))
+        #expect(configuration.operations.listen?.description == "127.0.0.1:9464")
+        #expect(configuration.log.level == .info)
+        #expect(configuration.log.format == .auto)
+        #expect(configuration.apple.tokenEndpoint.absoluteString == "https://appleid.apple.com/auth/token")
+        #expect(configuration.apple.revocationEndpoint.absoluteString == "https://appleid.apple.com/auth/revoke")
+        #expect(configuration.apple.keysEndpoint.absoluteString == "https://appleid.apple.com/auth/keys")
+        #expect(configuration.apple.issuers == ["https://appleid.apple.com"])
+    }
+
+    @Test func whatIsLeftOutHasItsDefault() throws {
+        #expect(try Configuration(parsing: Self.app, from: "/etc/siwatch.toml") == Self.least)
+    }
+
+    /// The example names every key, so it cannot go stale, and shows every default.
+    @Test func theExampleShowsEveryKeyWithItsDefault() throws {
+        let example = URL(filePath: #filePath).appending(path: "../../../etc/siwatch.toml").standardized
+        var configuration = try Configuration(contentsOf: example.path, credentials: nil)
+        #expect(configuration.source == example.path)
+        let folder = example.deletingLastPathComponent().path
+        #expect(configuration.encryption.keyFile == "\(folder)/siwatch.key")
+        configuration.source = Self.least.source
+        configuration.encryption = Self.least.encryption
+        configuration.apps[0].keys[0].file = Self.least.apps[0].keys[0].file
+        #expect(configuration == Self.least)
+
+        let text = try String(contentsOf: example, encoding: .utf8)
+        let shown = Set(text.matches(of: #/(?m)^([a-z_]+) = /#).map { String($0.1) })
+        #expect(shown.count == 26 && shown.contains("rejected_token"), "\(shown.sorted())")
+    }
+
+    @Test func everyKeyIsRead() throws {
+        let text = """
+            [database]
+            path = "/srv/db.sqlite"
+            [encryption]
+            key_file = "/srv/key"
+            [refresh]
+            interval = "48h"
+            max_requests_per_second = 5
+            max_concurrent_requests = 6
+            timeout = "7s"
+            [queues]
+            poll_interval = "20ms"
+            clock_skew = "1m30s"
+            [retention]
+            notification_log = "1d"
+            quarantine = "2d"
+            changes = "3d"
+            grant_log = "4d"
+            revocation_log = "5d"
+            rejected_token = "6d"
+            [operations]
+            listen = "[::1]:80"
+            [log]
+            level = "trace"
+            format = "json"
+            [apple]
+            token_endpoint = "http://127.0.0.1:8080/auth/token"
+            revocation_endpoint = "http://localhost:8080/auth/revoke"
+            keys_endpoint = "http://[::1]:8080/auth/keys"
+            issuers = ["a", "b"]
+
+            """
+        let configuration = try Configuration(parsing: text + Self.app, from: "/etc/siwatch.toml")
+        var expected = Self.least
+        expected.database.path = "/srv/db.sqlite"
+        expected.encryption.keyFile = "/srv/key"
+        expected.refresh = Configuration.Refresh(
+            interval: .seconds(172_800),
+            maxRequestsPerSecond: 5,
+            maxConcurrentRequests: 6,
+            timeout: .seconds(7)
+        )
+        expected.queues = Configuration.Queues(pollInterval: .milliseconds(20), clockSkew: .seconds(90))
+        expected.retention = Configuration.Retention(
+            notificationLog: .seconds(86_400),
+            quarantine: .seconds(2 * 86_400),
+            changes: .seconds(3 * 86_400),
+            grantLog: .seconds(4 * 86_400),
+            revocationLog: .seconds(5 * 86_400),
+            rejectedToken: .seconds(6 * 86_400)
+        )
+        expected.operations.listen = ListenAddress(host: "::1", port: 80)
+        expected.log = Configuration.Log(level: .trace, format: .json)
+        expected.apple.tokenEndpoint = try #require(URL(string: "http://127.0.0.1:8080/auth/token"))
+        expected.apple.revocationEndpoint = try #require(URL(string: "http://localhost:8080/auth/revoke"))
+        expected.apple.keysEndpoint = try #require(URL(string: "http://[::1]:8080/auth/keys"))
+        expected.apple.issuers = ["a", "b"]
+        #expect(configuration == expected)
+    }
+
+    @Test func listensNowhereOnRequest() throws {
+        let configuration = try Configuration(parsing: "[operations]\nlisten = \"\"\n" + Self.app, from: "siwatch.toml")
+        #expect(configuration.operations.listen == nil)
+    }
+
+    @Test func severalAppsWithSeveralKeys() throws {
+        let text =
+            Self.app + """
+                [[app.key]]
+                id = "KEY0000002"
+                file = "two.p8"
+                [[app]]
+                name = "other"
+                team_id = "Z1B2C3D4E5"
+                client_ids = ["com.example.other"]
+                [[app.key]]
+                id = "ABC123DEFG"
+                file = "/keys/three.p8"
+                """
+        let apps = try Configuration(parsing: text, from: "etc/siwatch.toml").apps
+        #expect(apps.map(\.name) == ["example", "other"])
+        #expect(apps[0].keys.map(\.file) == ["etc/AuthKey_ABC123DEFG.p8", "etc/two.p8"])
+        #expect(apps[1].keys.map(\.file) == ["/keys/three.p8"], "two apps may share a key")
+    }
+
+    @Test func aBareNameIsACredentialWhereThereIsOne() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("…", to: "siwatch.key")
+        let configuration = try Configuration(parsing: Self.app, from: "/etc/siwatch.toml", credentials: folder.path)
+        #expect(configuration.encryption.keyFile == folder.path("siwatch.key"))
+        #expect(configuration.apps[0].keys[0].file == "/etc/AuthKey_ABC123DEFG.p8")
+    }
+
+    @Test func warnsOfAskingAppleTooOften() throws {
+        var configuration = Self.least
+        #expect(configuration.warnings.isEmpty)
+        configuration.refresh.interval = .seconds(86_399)
+        #expect(configuration.warnings.map(\.place) == [.key("refresh.interval")])
+        configuration.apple.tokenEndpoint = try #require(URL(string: "http://127.0.0.1:1/auth/token"))
+        #expect(configuration.warnings.isEmpty)
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Testing
+
+@testable import siwatch
+
+@Suite struct DatabaseLockTests {
+    @Test func onlyOneHoldsIt() throws {
+        let folder = try TemporaryFolder()
+        let database = folder.path("siwatch.sqlite")
+        let first = try DatabaseLock(database: database)
+        #expect(throws: DatabaseLockError.held(database: database)) { try DatabaseLock(database: database) }
+        first.release()
+        let second = try DatabaseLock(database: database)
+        #expect(throws: DatabaseLockError.held(database: database)) { try DatabaseLock(database: database) }
+        second.release()
+    }
+
+    @Test func databasesDoNotShareIt() throws {
+        let folder = try TemporaryFolder()
+        let one = try DatabaseLock(database: folder.path("one.sqlite"))
+        let two = try DatabaseLock(database: folder.path("two.sqlite"))
+        one.release()
+        two.release()
+    }
+
+    @Test func touchesItsOwnFileOnly() throws {
+        let folder = try TemporaryFolder()
+        let lock = try DatabaseLock(database: folder.path("siwatch.sqlite"))
+        defer { lock.release() }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["siwatch.sqlite.lock"])
+        let mode = try FileManager.default.attributesOfItem(atPath: folder.path("siwatch.sqlite.lock"))[.posixPermissions] as? Int
+        #expect(mode.map { $0 & ~0o660 } == 0)
+        #expect(mode.map { $0 & 0o600 } == 0o600)
+    }
+
+    @Test func anotherProcessIsKeptOutUntilThisOneEnds() async throws {
+        let folder = try TemporaryFolder()
+        let database = folder.path("siwatch.sqlite")
+        // flock(1) takes the same lock; it says so on its output and holds it until its input ends.
+        let holder = Process()
+        holder.executableURL = URL(filePath: "/usr/bin/flock")
+        holder.arguments = ["--nonblock", database + ".lock", "sh", "-c", "echo locked; read line"]
+        let (input, output) = (Pipe(), Pipe())
+        holder.standardInput = input
+        holder.standardOutput = output
+        try holder.run()
+        #expect(try output.fileHandleForReading.read(upToCount: 7) == Data("locked\n".utf8))
+
+        #expect(throws: DatabaseLockError.held(database: database)) { try DatabaseLock(database: database) }
+        try input.fileHandleForWriting.close()
+        holder.waitUntilExit()
+        try DatabaseLock(database: database).release()
+    }
+
+    @Test func saysWhyItCannotLock() throws {
+        let folder = try TemporaryFolder()
+        let error = #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: folder.path("none/siwatch.sqlite")) }
+        #expect(
+            error == .unavailable(file: folder.path("none/siwatch.sqlite.lock"), reason: "No such file or directory")
+        )
+    }
+
+    @Test func followsNoLinkOfAnotherUser() throws {
+        let folder = try TemporaryFolder()
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("siwatch.sqlite.lock"),
+            withDestinationPath: folder.path("target")
+        )
+        #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: folder.path("siwatch.sqlite")) }
+        #expect(!FileManager.default.fileExists(atPath: folder.path("target")))
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AsyncHTTPClient
+import Logging
+import NIOCore
+import NIOHTTP1
+import ServiceLifecycle
+import Synchronization
+import Testing
+
+@testable import siwatch
+
+@Suite struct OperationsServerTests {
+    /// A server on a free port, stopped gracefully after the body.
+    private func withServer(
+        metrics: String = "",
+        health: OperationsServer.Condition = .good,
+        readiness: @escaping @Sendable () -> OperationsServer.Condition = { .good },
+        _ body: (_ base: String) async throws -> Void
+    ) async throws {
+        let (ports, listening) = AsyncStream.makeStream(of: Int.self)
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let server = OperationsServer(
+            address: ListenAddress(host: "127.0.0.1", port: 0),
+            logger: logger,
+            metrics: { metrics },
+            health: { health },
+            readiness: { readiness() },
+            onListening: { listening.yield($0) }
+        )
+        let group = ServiceGroup(services: [server], logger: logger)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                defer { listening.finish() }
+                try await group.run()
+            }
+            if let port = await ports.first(where: { _ in true }) {
+                try await body("http://127.0.0.1:\(port)")
+            }
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+    }
+
+    private func fetch(_ url: String, method: String = "GET", headers: [(String, String)] = []) async throws -> Answer {
+        var request = HTTPClientRequest(url: url)
+        request.method = .init(rawValue: method)
+        for (name, value) in headers { request.headers.add(name: name, value: value) }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+        return Answer(
+            status: Int(response.status.code),
+            type: response.headers.first(name: "content-type"),
+            length: response.headers.first(name: "content-length"),
+            allow: response.headers.first(name: "allow"),
+            text: String(buffer: try await response.body.collect(upTo: 1 << 20))
+        )
+    }
+
+    private struct Answer {
+        var status: Int
+        var type: String?
+        var length: String?
+        var allow: String?
+        var text: String
+    }
+
+    @Test func servesMetrics() async throws {
+        let text = "# TYPE siwatch_up gauge\nsiwatch_up{app=\"é\"} 1\n"
+        try await withServer(metrics: text) { base in
+            let answer = try await fetch("\(base)/metrics?name=x")
+            #expect(answer.status == 200)
+            #expect(answer.type == "text/plain; version=0.0.4; charset=utf-8")
+            #expect(answer.text == text)
+        }
+    }
+
+    @Test func answersProbes() async throws {
+        let ready = Atomic(true)
+        try await withServer(
+            health: .bad("the refresh loop has not turned for 12 s"),
+            readiness: { ready.load(ordering: .relaxed) ? .good : .bad("stopping") }
+        ) { base in
+            let health = try await fetch("\(base)/healthz")
+            #expect(health.status == 503)
+            #expect(health.text == "the refresh loop has not turned for 12 s\n")
+            #expect(health.type == "text/plain; charset=utf-8")
+
+            let before = try await fetch("\(base)/readyz")
+            #expect(before.status == 200)
+            #expect(before.text == "ok\n")
+            ready.store(false, ordering: .relaxed)
+            let after = try await fetch("\(base)/readyz")
+            #expect(after.status == 503)
+            #expect(after.text == "stopping\n")
+        }
+    }
+
+    @Test func answersHeadWithoutABody() async throws {
+        try await withServer(metrics: "12345", readiness: { .bad("starting") }) { base in
+            let metrics = try await fetch("\(base)/metrics", method: "HEAD")
+            #expect(metrics.status == 200)
+            #expect(metrics.length == "5")
+            #expect(metrics.text.isEmpty)
+            #expect(try await fetch("\(base)/readyz", method: "HEAD").status == 503)
+        }
+    }
+
+    @Test func knowsNothingElse() async throws {
+        try await withServer { base in
+            for path in ["", "/", "/metrics/", "/metricsx", "/Metrics", "//metrics", "/healthz/x", "/etc/passwd", "/%2e%2e/"] {
+                #expect(try await fetch(base + path).status == 404, "\(path)")
+            }
+            for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+                let answer = try await fetch("\(base)/metrics", method: method)
+                #expect(answer.status == 405, "\(method)")
+                #expect(answer.allow == "GET, HEAD")
+            }
+            #expect(try await fetch("\(base)/nothing", method: "POST").status == 404)
+        }
+    }
+
+    @Test func refusesLongHeaders() async throws {
+        try await withServer { base in
+            let long = String(repeating: "x", count: 10_000)
+            let answer = try? await fetch("\(base)/healthz", headers: [("x-long", long)])
+            #expect(answer?.status != 200)
+            let next = try await fetch("\(base)/healthz")
+            #expect(next.status == 200, "others are served")
+        }
+    }
+
+    /// The pool of the client keeps its connections open; a stop must not wait for them.
+    @Test func stopsWhileAConnectionIsIdle() async throws {
+        try await withServer { base in
+            let answer = try await fetch("\(base)/healthz")
+            #expect(answer.status == 200)
+        }
+    }
+
+    @Test func failsWhereTheAddressIsTaken() async throws {
+        try await withServer { base in
+            let port = Int(base.split(separator: ":").last ?? "") ?? 0
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let second = OperationsServer(
+                address: ListenAddress(host: "127.0.0.1", port: port),
+                logger: logger,
+                metrics: { "" },
+                health: { .good },
+                readiness: { .good }
+            )
+            await #expect(throws: (any Error).self) { try await second.run() }
+        }
+    }
+}

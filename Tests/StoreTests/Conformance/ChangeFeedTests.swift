@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// `credential_change` tells every change of what is published, once, in order.
+@Suite struct ChangeFeedTests {
+    private static let query = """
+        SELECT app, client_id, user_id, kind, from_state, to_state, reason, email, email_forwarding, source, notification_jti,
+               occurred_at, recorded_at
+          FROM credential_change ORDER BY id
+        """
+
+    private static func hour(_ count: Int) -> Timestamp { .start + .hours(count) }
+
+    @Test(arguments: StoreKind.allCases)
+    func tellsTheWholeStory(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let relay = EmailAddress("a@privaterelay.appleid.com", isPrivate: true)
+        try await store.signIn(token: "r", email: EmailAddress("a@example.com"), at: Self.hour(0), now: Self.hour(0) + .minutes(1))
+        try await store.notify(.emailDisabled(relay), at: Self.hour(1), tokenID: "j1", now: Self.hour(1) + .minutes(1))
+        try await store.refresh(.rejected, at: Self.hour(48))
+        try await store.notify(.consentRevoked, at: Self.hour(49), tokenID: "j2", now: Self.hour(49) + .minutes(1))
+        try await store.notify(.accountDeleted, at: Self.hour(50), tokenID: "j3", now: Self.hour(50) + .minutes(1))
+        try await store.signIn(token: "r2", at: Self.hour(51), now: Self.hour(51) + .minutes(1))
+
+        func state(
+            _ from: SQLValue,
+            _ to: SQLValue,
+            _ reason: SQLValue,
+            _ source: SQLValue,
+            _ jti: SQLValue,
+            _ at: Timestamp,
+            _ recorded: Timestamp
+        ) -> [SQLValue] {
+            ["example", "app", "user", "state", from, to, reason, nil, nil, source, jti, .at(at), .at(recorded)]
+        }
+        func email(
+            _ address: SQLValue,
+            _ forwarding: SQLValue,
+            _ source: SQLValue,
+            _ jti: SQLValue,
+            _ at: Timestamp,
+            _ recorded: Timestamp
+        ) -> [SQLValue] {
+            ["example", "app", "user", "email", nil, nil, nil, address, forwarding, source, jti, .at(at), .at(recorded)]
+        }
+        func minute(_ hour: Int) -> Timestamp { Self.hour(hour) + .minutes(1) }
+
+        #expect(
+            try await store.rows(Self.query) == [
+                state(nil, "authorized", "granted", "grant", nil, Self.hour(0), minute(0)),
+                email("a@example.com", nil, "grant", nil, Self.hour(0), minute(0)),
+                email("a@privaterelay.appleid.com", "disabled", "notification", "j1", Self.hour(1), minute(1)),
+                state("authorized", "revoked", "token_rejected", "refresh", nil, Self.hour(48), Self.hour(48)),
+                state("revoked", "revoked", "consent_revoked", "notification", "j2", Self.hour(49), minute(49)),
+                state("revoked", "notFound", "account_deleted", "notification", "j3", Self.hour(50), minute(50)),
+                email(nil, nil, "notification", "j3", Self.hour(50), minute(50)),
+                state("notFound", "authorized", "granted", "grant", nil, Self.hour(51), minute(51)),
+            ]
+        )
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func oneFactTellsEveryClientOfTheApp(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(client: "app")
+        try await store.signIn(client: "web")
+        try await store.notify(.consentRevoked, client: "web", at: Self.hour(1))
+        #expect(
+            try await store.rows("SELECT client_id, from_state, to_state FROM credential_change ORDER BY id DESC LIMIT 2").map(Set.init)
+                == [Set(["web", "authorized", "revoked"]), Set(["app", "authorized", "revoked"])]
+        )
+    }
+
+    /// Several facts in one commit: what was true in between is told too, so that a reader can follow.
+    @Test(arguments: StoreKind.allCases)
+    func oneCommitOfManyFactsTellsEachChange(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for number in 0..<3 { try await store.grant(at: Self.hour(number)) }
+        let work = try await store.claimGrants(at: Self.hour(3))
+        try await store.receive(at: Self.hour(3))
+        let event = try await store.claimNotifications(at: Self.hour(3))[0]
+        _ = try await store.settle(
+            work.map { .grant($0, .acceptance(of: $0)) } + [.notification(event, .event(.consentRevoked, at: Self.hour(3)))],
+            at: Self.hour(3)
+        )
+        #expect(
+            try await store.rows("SELECT from_state, to_state FROM credential_change ORDER BY id")
+                == [[nil, "authorized"], ["authorized", "revoked"]]
+        )
+    }
+
+    /// A later sign-in of somebody who is signed in changes `changed_at`, and neither state nor reason.
+    @Test(arguments: StoreKind.allCases)
+    func theSameAgainIsNoChange(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r", email: EmailAddress("a@example.com"))
+        let before = try await store.count("credential_change")
+        try await store.signIn(token: "r2", email: EmailAddress("a@example.com"), at: Self.hour(1))
+        try await store.refresh(.valid, at: Self.hour(48))
+        #expect(try await store.count("credential_change") == before)
+        #expect(try await store.column("SELECT changed_at FROM credential_state") == [.at(Self.hour(1))])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func idsOnlyEverGrow(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for number in 0..<10 { try await store.signIn("user\(number)") }
+        let ids = try await store.column("SELECT id FROM credential_change").compactMap(\.integer)
+        #expect(ids.count == 10 && ids == ids.sorted())
+        try await store.run("DELETE FROM credential_change")
+        try await store.signIn("one more")
+        #expect(try #require(try await store.column("SELECT id FROM credential_change")[0].integer) > ids[9])
+    }
+}

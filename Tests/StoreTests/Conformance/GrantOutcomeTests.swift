@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Every grant that leaves the queue stands in the log, with what became of it.
+@Suite struct GrantOutcomeTests {
+    private func log(_ store: StoreUnderTest) async throws -> [[SQLValue]] {
+        try await store.rows("SELECT outcome, reason FROM grant_log ORDER BY id")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func toldTwiceIsADuplicate(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let address = EmailAddress("a@example.com")
+        #expect(try await store.signIn(token: "r", email: address) == .grant(.applied, nil))
+        #expect(try await store.signIn(token: "r", email: address) == .grant(.duplicate, nil))
+        #expect(try await store.signIn() == .grant(.duplicate, nil))
+        #expect(try await log(store) == [["applied", nil], ["duplicate", nil], ["duplicate", nil]])
+        #expect(try await store.count("credential_change") == 2)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsOlderIsStale(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        let before = try await store.rows("SELECT * FROM credential_state")
+        #expect(try await store.signIn(token: "older", at: .start - .hours(1), now: .start) == .grant(.stale, nil))
+        #expect(try await log(store).last == ["stale", nil])
+        #expect(try await store.rows("SELECT * FROM credential_state") == before)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anOlderTokenIsNewsWhereThereWasNone(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn()
+        #expect(try await store.signIn(token: "r", at: .start - .hours(1), now: .start) == .grant(.applied, nil))
+        #expect(try await store.column("SELECT changed_at FROM credential_state") == [.at(.start)])
+        #expect(try await store.claimCredentials(at: .start + .days(2)).count == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theFutureIsLoggedAndNotApplied(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(token: "r", at: .start + .hours(1))
+        #expect(try await store.settleGrants(at: .start) { _ in .inFuture } == [.grant(.inFuture, nil)])
+        #expect(
+            try await store.rows("SELECT client_id, user_id, granted_at, settled_at, outcome, reason FROM grant_log")
+                == [["app", "user", .at(.start + .hours(1)), .at(.start), "in_future", nil]]
+        )
+        #expect(try await store.count("credential_state") == 0)
+        #expect(try await store.count("grant_queue") == 0)
+    }
+
+    @Test(arguments: StoreKind.allCases, GrantRejection.allCases)
+    func aRejectionNamesItsReason(_ kind: StoreKind, _ reason: GrantRejection) async throws {
+        let store = try kind.make()
+        try await store.grant(token: "r")
+        #expect(try await store.settleGrants(at: .start) { _ in .rejected(reason) } == [.grant(.rejected, reason)])
+        #expect(try await log(store) == [["rejected", .text(reason.rawValue)]])
+        #expect(try await store.count("credential_state") == 0)
+    }
+}

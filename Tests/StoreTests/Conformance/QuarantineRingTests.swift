@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Whatever the open endpoint is flooded with, the disk does not fill; what Apple signed is never evicted.
+@Suite struct QuarantineRingTests {
+    private static let longest = 10_000
+    private static let largest = 64 << 20
+
+    /// Receives and rejects.
+    private func reject(
+        _ count: Int,
+        _ reason: RejectionReason,
+        bytes: Int = 3,
+        in store: StoreUnderTest
+    ) async throws -> SettledBatch {
+        try await store.receive(count, bytes: bytes)
+        let work = try await store.claimNotifications(upTo: count)
+        return try await store.settle(work.map { .notification($0, .rejected(reason, detail: "")) })
+    }
+
+    @Test func isShortByNumber() async throws {
+        let store = try StoreKind.memory.make()
+        #expect(try await reject(2, .wrongAudience, in: store).evicted == 0)
+        #expect(try await reject(Self.longest, .malformed, in: store).evicted == 0)
+        let first = try await store.column("SELECT MIN(id) FROM notification_quarantine WHERE reason = 'malformed'")[0].integer
+        #expect(try await reject(7, .badSignature, in: store).evicted == 7)
+        #expect(try await reject(3, .expired, in: store).evicted == 0)
+
+        #expect(try await store.count("notification_quarantine WHERE reason = 'malformed'") == Int64(Self.longest) - 7)
+        #expect(try await store.count("notification_quarantine WHERE reason = 'bad_signature'") == 7)
+        #expect(try await store.count("notification_quarantine WHERE reason = 'wrong_audience'") == 2)
+        #expect(try await store.count("notification_quarantine WHERE reason = 'expired'") == 3)
+        let oldest = try await store.column("SELECT MIN(id) FROM notification_quarantine WHERE reason = 'malformed'")[0].integer
+        #expect(oldest == first.map { $0 + 7 })
+    }
+
+    @Test func isShortBySize() async throws {
+        let store = try StoreKind.memory.make()
+        #expect(try await reject(Self.largest / 65_536, .badSignature, bytes: 65_536, in: store).evicted == 0)
+        #expect(try await reject(1, .badSignature, bytes: 1, in: store).evicted == 1)
+        #expect(try await reject(1, .badSignature, bytes: 65_535, in: store).evicted == 0)
+        #expect(try await reject(1, .badSignature, bytes: 1, in: store).evicted == 1)
+    }
+}

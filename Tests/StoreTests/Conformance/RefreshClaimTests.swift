@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Which credentials are due.
+@Suite struct RefreshClaimTests {
+    private func users(_ due: [DueCredential]) -> [String] { due.map(\.id.userID) }
+
+    @Test(arguments: StoreKind.allCases)
+    func thoseThatHaveWaitedLongestComeFirst(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for day in [3, 1, 2] { try await store.signIn("day\(day)", token: "r\(day)", at: .start + .days(day), now: .start + .days(day)) }
+        let now = Timestamp.start + .days(10)
+        #expect(users(try await store.claimCredentials(upTo: 2, at: now)) == ["day1", "day2"])
+        #expect(users(try await store.claimCredentials(upTo: 2, at: now)) == ["day3"])
+        #expect(try await store.claimCredentials(upTo: 0, at: now + .days(10)).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theFirstCheckIsAnIntervalAfterTheSignIn(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        #expect(try await store.claimCredentials(at: .start + .hours(24) - .milliseconds(1)).isEmpty)
+        #expect(try await store.claimCredentials(at: .start + .hours(24) * 1.05).count == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anUnknownAppHasNone(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        #expect(try await store.claimCredentials(of: "nobody's", at: .start + .days(2)).isEmpty)
+    }
+
+    /// A claim that kills the process comes back ever later.
+    @Test(arguments: StoreKind.allCases)
+    func eachUnsettledClaimDoublesTheLease(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        var now = Timestamp.start + .days(2)
+        for attempt in 1...4 {
+            let claimed = try await store.claimCredentials(at: now)
+            #expect(claimed.map(\.claim.attempts) == [attempt])
+            let end = now + StoreUnderTest.policy.lease(attempts: attempt - 1)
+            #expect(try await store.claimCredentials(at: end - .milliseconds(1)).isEmpty)
+            now = end
+        }
+    }
+
+    /// Someone set the clock back by a year: nobody waits for a year.
+    @Test(arguments: StoreKind.allCases)
+    func aDueTimeThatNobodySetsIsNoReasonToWait(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r", at: .start - .days(2), now: .start + .days(365))
+        #expect(try await store.claimCredentials(at: .start).isEmpty)
+        let longest = Timestamp.start + StoreUnderTest.policy.longestDelay
+        #expect(try await store.column("SELECT next_check_at FROM credential_state") == [.at(longest)])
+        #expect(try await store.claimCredentials(at: longest).count == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func thoseOverdueAreCounted(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for number in 1...5 { try await store.signIn("user\(number)", token: "r") }
+        let now = Timestamp.start + .days(2)
+        #expect(try await store.ports.overdueCredentials(before: .start, upTo: 100) == ["example": 0, "other": 0])
+        #expect(try await store.ports.overdueCredentials(before: now, upTo: 100) == ["example": 5, "other": 0])
+        #expect(try await store.ports.overdueCredentials(before: now, upTo: 3) == ["example": 3, "other": 0])
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// What an answer of Apple's does to a credential and its schedule.
+@Suite struct RefreshSettlementTests {
+    private static let asked = Timestamp.start + .days(2)
+    private static let next = asked + .hours(25)
+
+    private func signedIn(_ kind: StoreKind) async throws -> StoreUnderTest {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        return store
+    }
+
+    private func row(_ store: StoreUnderTest) async throws -> [SQLValue] {
+        try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state")[0]
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aGoodAnswerVerifies(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        #expect(try await store.refresh(.valid, at: Self.asked, nextCheck: Self.next) == .refreshed)
+        #expect(try await row(store) == ["authorized", "granted", .at(.start), .at(Self.asked), .at(Self.next)])
+        #expect(try await store.claimCredentials(at: Self.next).map(\.claim.attempts) == [1])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aRejectionRevokesAndEndsTheChecks(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        #expect(try await store.refresh(.rejected, at: Self.asked) == .refreshed)
+        #expect(try await row(store) == ["revoked", "token_rejected", .at(Self.asked), nil, nil])
+        #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aHeldAnswerIsNoFact(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        #expect(try await store.refresh(nil, at: Self.asked, nextCheck: Self.next) == .refreshed)
+        #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, .at(Self.next)])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func failuresAreCountedUntilAnAnswerComes(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        var now = Self.asked
+        for failures in 0...2 {
+            let due = try await store.claimCredentials(at: now)[0]
+            #expect(due.failures == failures)
+            #expect(due.claim.attempts == 1)
+            now = now + .minutes(10)
+            #expect(try await store.settle(.refresh(due, .failure(nextCheck: now)), at: now) == .refreshed)
+            #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, .at(now)])
+        }
+        try await store.refresh(.valid, at: now, nextCheck: now + .days(1))
+        #expect(try await store.claimCredentials(at: now + .days(1)).map(\.failures) == [0])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whoHasLostTheLeaseCannotWrite(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        let early = try await store.claimCredentials(at: Self.asked)[0]
+        let later = Self.asked + StoreUnderTest.policy.lease(attempts: 0)
+        let late = try await store.claimCredentials(at: later)[0]
+        #expect(try await store.settle(.refresh(early, .answer(.rejected, about: early, at: Self.asked)), at: later) == .superseded)
+        #expect(try await row(store)[0] == "authorized")
+        #expect(try await store.settle(.refresh(late, .answer(.valid, about: late, at: later)), at: later) == .refreshed)
+        #expect(try await store.settle(.refresh(late, .answer(.rejected, about: late, at: later)), at: later) == .superseded)
+        #expect(try await row(store)[0] == "authorized")
+    }
+
+    /// The user signed in again while Apple was asked about the old token: its end says nothing of the new one.
+    @Test(arguments: StoreKind.allCases)
+    func anAnswerAboutAnOldTokenIsDropped(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        let due = try await store.claimCredentials(at: Self.asked)[0]
+        try await store.signIn(token: "new", at: Self.asked)
+        let before = try await row(store)
+        let now = Self.asked + .seconds(1)
+        #expect(try await store.settle(.refresh(due, .answer(.rejected, about: due, at: Self.asked)), at: now) == .superseded)
+        #expect(try await row(store) == before)
+    }
+
+    /// An answer was given all the same, and one a day is the limit.
+    @Test(arguments: StoreKind.allCases)
+    func anAnswerAboutAnOldTokenCountsAsOne(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        let due = try await store.claimCredentials(at: Self.asked)[0]
+        try await store.signIn(token: "newer", at: .start + .minutes(1), now: Self.asked)
+        _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: Self.asked)), at: Self.asked + .seconds(1))
+        let next = try #require(try await row(store)[4].integer)
+        #expect(next >= (Self.asked + .days(1)).milliseconds)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anAnswerAboutAnErasedTokenIsNoNews(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        let due = try await store.claimCredentials(at: Self.asked)[0]
+        try await store.notify(.consentRevoked, at: Self.asked)
+        _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: Self.asked)), at: Self.asked)
+        let found = try await row(store)
+        #expect(found[0] == "revoked" && found[1] == "consent_revoked" && found[4] == nil)
+        #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aSignInAfterARejectionAuthorizesAgain(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        try await store.refresh(.rejected, at: Self.asked)
+        try await store.signIn(token: "new", at: Self.asked + .hours(1))
+        #expect(try await row(store)[0] == "authorized")
+        #expect(try await store.claimCredentials(at: Self.asked + .days(3)).count == 1)
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// A settlement counts only for the one who holds the claim, and only once.
+@Suite struct SettlementMatchTests {
+    @Test(arguments: StoreKind.allCases)
+    func whoHasLostTheLeaseCannotWrite(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.receive()
+        try await store.grant()
+        let later = Timestamp.start + StoreUnderTest.lease
+        let (early, late) = (try await store.claimNotifications()[0], try await store.claimNotifications(at: later)[0])
+        let (earlyGrant, lateGrant) = (try await store.claimGrants()[0], try await store.claimGrants(at: later)[0])
+
+        for settlement in [
+            .notification(early, .event(.consentRevoked)), .notification(early, .rejected(.malformed, detail: "")),
+            .notification(early, .postponed(until: later)), .grant(earlyGrant, .acceptance(of: earlyGrant)), .grant(earlyGrant, .inFuture),
+            .grant(earlyGrant, .unknownClient), .grant(earlyGrant, .rejected(.malformed)),
+        ] as [Settlement] {
+            #expect(try await store.settle(settlement, at: later) == .superseded)
+        }
+        #expect(try await store.count("credential_change") == 0)
+        #expect(try await store.count("notification_quarantine") == 0)
+
+        #expect(try await store.settle(.grant(lateGrant, .acceptance(of: lateGrant)), at: later) == .grant(.applied, nil))
+        #expect(try await store.settle(.notification(late, .event(.consentRevoked, at: later)), at: later) == .notification(.applied))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func twiceIsOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(token: "r")
+        try await store.receive()
+        try await store.receive()
+        let grant = try await store.claimGrants()[0]
+        let notifications = try await store.claimNotifications()
+        let settlements: [Settlement] = [
+            .grant(grant, .acceptance(of: grant)),
+            .notification(notifications[0], .event(.consentRevoked, at: .start + .hours(1))),
+            .notification(notifications[1], .rejected(.malformed, detail: "")),
+        ]
+        // In one batch, and once more after it.
+        let both = try await store.settle(settlements + settlements)
+        #expect(
+            both.results == [
+                .grant(.applied, nil), .notification(.applied), .quarantined(.malformed), .superseded, .superseded, .superseded,
+            ]
+        )
+        let changes = try await store.rows("SELECT * FROM credential_change")
+        #expect(try await store.settle(settlements).results == [.superseded, .superseded, .superseded])
+        #expect(try await store.rows("SELECT * FROM credential_change") == changes)
+        #expect(try await store.count("notification_log") == 1)
+        #expect(try await store.count("notification_quarantine") == 1)
+        #expect(try await store.count("grant_log") == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aBatchIsSettledInItsOrder(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for number in 1...4 { try await store.receive("\(number)") }
+        let work = try await store.claimNotifications()
+        let batch = try await store.settle([
+            .notification(work[0], .event(.consentRevoked)),
+            .notification(work[1], .postponed(until: .start + .minutes(1))),
+            .notification(work[2], .rejected(.expired, detail: "")),
+            .notification(work[3], .event(.consentRevoked)),
+        ])
+        #expect(batch.results == [.notification(.applied), .postponed, .quarantined(.expired), .notification(.duplicate)])
+        #expect(
+            batch.transitions == [
+                StateTransition(
+                    app: "example",
+                    credential: CredentialID(clientID: "app", userID: "user"),
+                    from: nil,
+                    to: .revoked,
+                    reason: .consentRevoked,
+                    source: .notification
+                )
+            ]
+        )
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anEmptyBatchIsNothing(_ kind: StoreKind) async throws {
+        let batch = try await kind.make().settle([])
+        #expect(batch.results.isEmpty && batch.transitions.isEmpty && batch.evicted == 0)
+    }
+}

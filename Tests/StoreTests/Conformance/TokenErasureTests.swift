@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// When a sealed token leaves the store.
+@Suite struct TokenErasureTests {
+    private static let later = Timestamp.start + .hours(1)
+    private static let muchLater = Timestamp.start + .days(400)
+
+    @Test(arguments: StoreKind.allCases, [Event.Kind.consentRevoked, .accountDeleted])
+    func signedEvidenceErasesAtOnce(_ kind: StoreKind, _ event: Event.Kind) async throws {
+        let store = try kind.make()
+        try await store.signIn(client: "app", token: "r1")
+        try await store.signIn(client: "web", token: "r2")
+        try await store.notify(event, at: Self.later)
+        #expect(try await store.sealedTokens == 0)
+        #expect(try await store.column("SELECT next_check_at FROM credential_state") == [nil, nil])
+        #expect(try await store.claimCredentials(at: Self.muchLater).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases, [Event.Kind.consentRevoked, .accountDeleted])
+    func evidenceThatIsNotNewerDoesNot(_ kind: StoreKind, _ event: Event.Kind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.notify(event, at: .start)
+        #expect(try await store.sealedTokens == 1)
+        #expect(try await store.claimCredentials(at: Self.muchLater).count == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases, [Event.Kind.emailDisabled(nil), .unknown])
+    func otherEventsDoNot(_ kind: StoreKind, _ event: Event.Kind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.notify(event, at: Self.later)
+        #expect(try await store.sealedTokens == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aTokenThatComesTooLateIsNeverKept(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.notify(.consentRevoked, at: Self.later)
+        try await store.signIn(token: "r", at: .start, now: Self.later)
+        #expect(try await store.sealedTokens == 0)
+    }
+
+    /// A newer sign-in without a token leaves nothing to fall back on: the old token stays erased.
+    @Test(arguments: StoreKind.allCases)
+    func whatIsErasedStaysErased(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.notify(.consentRevoked, at: Self.later)
+        try await store.signIn(token: "r", at: .start, now: Self.later)
+        try await store.signIn(at: Self.later + .hours(1))
+        #expect(try await store.rows("SELECT state, next_check_at FROM credential_state") == [["authorized", nil]])
+        #expect(try await store.sealedTokens == 0)
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// A notification whose key appears after all is looked at again.
+@Suite struct UnknownKeyTests {
+    private static let found = Timestamp.start + .hours(2)
+
+    private func key(_ id: String) -> SigningKeyRecord {
+        SigningKeyRecord(keyID: id, jwk: "{}", firstSeenAt: Self.found, lastSeenAt: Self.found)
+    }
+
+    private func quarantine(_ payload: String, _ reason: RejectionReason, _ detail: String, in store: StoreUnderTest) async throws {
+        try await store.receive(payload, at: .start)
+        let work = try await store.claimNotifications(at: .start)[0]
+        _ = try await store.settle(.notification(work, .rejected(reason, detail: detail)))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func leavesTheQuarantineForTheQueue(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await quarantine("1", .unknownKey, "new", in: store)
+        try await quarantine("2", .unknownKey, "another", in: store)
+        try await quarantine("3", .badSignature, "new", in: store)
+        try await quarantine("4\0", .unknownKey, "new", in: store)
+        try await store.ports.remember([key("new"), key("unused")], fetchedAt: Self.found)
+
+        let work = try await store.claimNotifications(at: Self.found)
+        #expect(work.map(\.payload) == [Array("1".utf8), Array("4\0".utf8)])
+        #expect(work.map(\.receivedAt) == [.start, .start])
+        #expect(work.map(\.claim.attempts) == [1, 1])
+        #expect(try await store.column("SELECT payload FROM notification_quarantine ORDER BY id") == ["2", "3"])
+    }
+
+    /// They no longer count against the ring.
+    @Test func makesRoomInTheRing() async throws {
+        let store = try StoreKind.memory.make()
+        func reject(_ count: Int, _ reason: RejectionReason) async throws -> Int {
+            try await store.receive(count)
+            let work = try await store.claimNotifications(upTo: count)
+            return try await store.settle(work.map { .notification($0, .rejected(reason, detail: "new")) }).evicted
+        }
+        #expect(try await reject(100, .unknownKey) == 0)
+        #expect(try await reject(9_900, .malformed) == 0)
+        try await store.ports.remember([key("new")], fetchedAt: Self.found)
+        #expect(try await store.claimNotifications(upTo: 1_000).count == 100)
+        #expect(try await reject(100, .badSignature) == 0)
+        #expect(try await reject(1, .badSignature) == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func thoseThatStillWaitAreDueAtOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.receive("waits")
+        let work = try await store.claimNotifications()[0]
+        _ = try await store.settle(.notification(work, .postponed(until: .start + .minutes(1))))
+        #expect(try await store.claimNotifications().isEmpty)
+        try await store.ports.remember([key("new")], fetchedAt: .start)
+        #expect(try await store.claimNotifications().map(\.text) == ["waits"])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aKeyThatWasKnownBeforeWakesNobody(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.ports.remember([key("old")], fetchedAt: .start)
+        try await store.receive("waits")
+        let work = try await store.claimNotifications()[0]
+        _ = try await store.settle(.notification(work, .postponed(until: .start + .minutes(1))))
+        try await store.ports.remember([key("old")], fetchedAt: .start)
+        #expect(try await store.claimNotifications().isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatSomebodyHoldsStaysTheirs(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.receive()
+        let work = try await store.claimNotifications()[0]
+        try await store.ports.remember([key("new")], fetchedAt: .start)
+        #expect(try await store.claimNotifications().isEmpty)
+        #expect(try await store.settle(.notification(work, .event(.consentRevoked))) == .notification(.applied))
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import Testing
+
+/// Backends write what they like, and SQLite's text may hold anything.
+@Suite struct BackendBytesTests {
+    /// A grant of bytes, claimed.
+    private func claim(
+        client: [UInt8] = Array("app".utf8),
+        user: [UInt8] = Array("user".utf8),
+        token: [UInt8] = Array("r".utf8),
+        email: [UInt8] = Array("a@example.com".utf8)
+    ) async throws -> (FileUnderTest, ClaimedGrant) {
+        let file = try FileUnderTest()
+        try await file.store.run(
+            """
+            INSERT INTO grant_queue (client_id, user_id, refresh_token, email)
+            VALUES (CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT))
+            """,
+            [.bytes(client), .bytes(user), .bytes(token), .bytes(email)]
+        )
+        return (file, try await file.store.claimGrants()[0])
+    }
+
+    @Test func aPayloadWithANULComesBackWhole() async throws {
+        let file = try FileUnderTest()
+        let payload = Array("a.b.c\0and a tail".utf8)
+        try await file.store.receive(payload)
+        #expect(try await file.store.claimNotifications().map(\.payload) == [payload])
+    }
+
+    @Test func whatIsGoodIsReadAsItIs() async throws {
+        #expect(try await claim().1.content?.refreshToken == Secret("r"))
+        #expect(try await claim(user: Array("\u{fc}\u{1f600}".utf8)).1.content?.credential.userID == "\u{fc}\u{1f600}")
+    }
+
+    @Test(arguments: [[0xff], [0xc3], [0xed, 0xa0, 0x80], [0xc0, 0x80], Array(repeating: 0x61, count: 8193)] as [[UInt8]])
+    func whatIsNoTextOrTooLongIsMalformed(_ bytes: [UInt8]) async throws {
+        let grants = [
+            try await claim(client: bytes), try await claim(user: bytes), try await claim(token: bytes), try await claim(email: bytes),
+        ]
+        for (file, grant) in grants {
+            #expect(grant.content == nil)
+            #expect(try await file.store.settle(.grant(grant, .rejected(.malformed))) == .grant(.rejected, .malformed))
+            #expect(
+                try await file.store.rows(
+                    """
+                    SELECT typeof(client_id), length(CAST(client_id AS BLOB)) > 0, typeof(user_id), outcome, reason FROM grant_log
+                    """
+                ) == [["text", 1, "text", "rejected", "malformed"]]
+            )
+        }
+    }
+
+    @Test func anAddressWithANULIsMalformed() async throws {
+        #expect(try await claim(email: Array("a@example.com\0@evil.example".utf8)).1.content == nil)
+    }
+
+    @Test(arguments: ["client_id", "user_id", "refresh_token", "authorization_code"])
+    func aNULIsRefusedWhereItWouldHideATail(_ column: String) async throws {
+        let file = try FileUnderTest()
+        for value in ["CAST(x'6100' AS TEXT)", "CAST(x'00' AS TEXT)", "''"] {
+            let values = ["client_id": "'app'", "user_id": "'user'"].merging([column: value]) { $1 }
+            let sql = "INSERT INTO grant_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
+            await #expect(throws: (any Error).self) { try await file.store.run(sql) }
+        }
+        #expect(try await file.store.count("grant_queue") == 0)
+    }
+
+    @Test(arguments: [1_750_000_000, 1_750_000_000_000_000, 0, -1, 1_546_300_799_999, 4_102_444_800_001] as [Int64])
+    func secondsAndMicrosecondsAreRefused(_ time: Int64) async throws {
+        let file = try FileUnderTest()
+        let time = Timestamp(milliseconds: time)
+        await #expect(throws: (any Error).self) { try await file.store.receive(at: time) }
+        await #expect(throws: (any Error).self) { try await file.store.grant(at: time) }
+        await #expect(throws: (any Error).self) { try await file.store.requestRevocation(at: time) }
+    }
+
+    @Test(arguments: [0, 65_537])
+    func aPayloadHasALegalSize(_ size: Int) async throws {
+        let file = try FileUnderTest()
+        await #expect(throws: (any Error).self) { try await file.store.receive(Array(repeating: 0, count: size)) }
+        try await file.store.receive(Array(repeating: 0, count: size == 0 ? 1 : size - 1))
+    }
+
+    @Test func aGrantIsWholeOrRefused() async throws {
+        let file = try FileUnderTest()
+        for columns in [
+            "(client_id) VALUES ('app')",
+            "(client_id, user_id, refresh_token, authorization_code) VALUES ('app', 'user', 'r', 'c')",
+            "(client_id, refresh_token) VALUES ('app', 'r')",
+            "(client_id, user_id, email_is_private) VALUES ('app', 'user', 2)",
+            "(client_id, user_id, granted_at) VALUES ('app', 'user', 'yesterday')",
+        ] {
+            await #expect(throws: (any Error).self) { try await file.store.run("INSERT INTO grant_queue \(columns)") }
+        }
+    }
+
+    @Test func whatIsNotGivenIsNow() async throws {
+        let file = try FileUnderTest()
+        try await file.store.run("INSERT INTO notification_queue (payload) VALUES ('jws')")
+        try await file.store.run("INSERT INTO grant_queue (client_id, user_id) VALUES ('app', 'user')")
+        try await file.store.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', 'user')")
+        let now = Date.now.timeIntervalSince1970 * 1000
+        for column in ["received_at FROM notification_queue", "granted_at FROM grant_queue", "requested_at FROM revocation_queue"] {
+            let time = try #require(try await file.store.column("SELECT \(column)")[0].integer)
+            #expect(abs(Double(time) - now) < 60_000)
+        }
+    }
+}

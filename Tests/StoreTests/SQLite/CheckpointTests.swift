@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import GRDB
+import Testing
+
+@testable import SQLiteStore
+
+/// The log stays short, without a checkpoint of anybody else's.
+@Suite struct CheckpointTests {
+    private func logPages(_ file: FileUnderTest) throws -> Int {
+        let size = try FileManager.default.attributesOfItem(atPath: file.file.path + "-wal")[.size] as? Int ?? 0
+        return size / 4120
+    }
+
+    private func work(_ file: FileUnderTest, rounds: Int) async throws {
+        for _ in 0..<rounds {
+            try await file.store.receive(200, bytes: 1000)
+            let work = try await file.store.claimNotifications(upTo: 200)
+            _ = try await file.store.settle(work.map { .notification($0, .rejected(.malformed, detail: "")) })
+        }
+    }
+
+    /// Shorter than the 1,000 pages at which a backend that forgot the PRAGMA would start a checkpoint.
+    @Test func theLogIsShortHoweverMuchIsWritten() async throws {
+        let file = try FileUnderTest()
+        try await work(file, rounds: 25)
+        #expect(try logPages(file) < 1000)
+        #expect(try await file.store.count("notification_quarantine") == 5000)
+        #expect(try await file.isIntact)
+    }
+
+    /// A reader that stays holds the log back; nothing fails, and the log can be used anew when it has gone.
+    @Test func aReaderInTheWayMeansLater() async throws {
+        let file = try FileUnderTest()
+        try await work(file, rounds: 1)
+        let reader = try OpenTransaction(.deferred, at: file.file.path)
+        try await work(file, rounds: 10)
+        #expect(try logPages(file) > Checkpointer.threshold)
+        #expect(try file.sqlite.checkpointer?.truncateLog(waiting: .zero) == false)
+
+        try reader.end()
+        #expect(try file.sqlite.checkpointer?.truncateLog(waiting: .zero) == true)
+        #expect(try logPages(file) == 0)
+        #expect(try await file.store.count("notification_quarantine") == 2200)
+    }
+
+    @Test func aCleanStopLeavesOneFile() async throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        let store = try SQLiteStore.open(DatabaseFile(path: file.path))
+        try store.register([AppClients(name: "example", clientIDs: ["app"])])
+        try store.close()
+        #expect(try file.contents().keys.sorted() == ["siwatch.sqlite"])
+    }
+}

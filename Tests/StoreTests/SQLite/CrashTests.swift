@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import GRDB
+import Testing
+
+@testable import SQLiteStore
+
+/// A process may be killed at any moment; the next one finds a database.
+@Suite struct CrashTests {
+    /// Killed between the making of the file and the end of the migration.
+    @Test func whileTheFileIsMade() async throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try DatabaseFile(path: file.path).createIfMissing()
+        #expect(try DatabaseFile(path: file.path).inspect() == .none)
+        _ = try FileUnderTest(file.copy())
+
+        let pool = try DatabasePool(path: file.path)
+        #expect(try DatabaseFile(path: file.path).inspect() == .none)
+        _ = try FileUnderTest(file.copy())
+
+        // The whole schema stands in the log, and nothing of it in the file.
+        try Schema.migrator.migrate(pool)
+        let migrated = try FileUnderTest(file.copy())
+        #expect(try await migrated.store.signIn(token: "r") == .grant(.applied, nil))
+        try pool.close()
+    }
+
+    /// Killed while a newer siwatch migrated: the header in the file is older than what the log holds.
+    @Test func whileAnotherVersionMigrated() throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
+        let pool = try DatabasePool(path: file.path)
+        try pool.write { db in try db.execute(sql: "PRAGMA user_version = 2") }
+        let copy = try file.copy()
+        defer { copy.remove() }
+        #expect(throws: DatabaseFile.Unusable.newer(version: 2)) { try SQLiteStore.open(DatabaseFile(path: copy.path)) }
+        try pool.close()
+    }
+
+    @Test(arguments: 1...3 as ClosedRange<UInt64>)
+    func whileItWorks(_ seed: UInt64) async throws {
+        let file = try FileUnderTest()
+        var traffic = RandomTraffic(store: file.store, seed: seed)
+        for _ in 0..<8 {
+            for _ in 0..<5 { try await traffic.step() }
+            let next = try FileUnderTest(file.file.copy())
+            try next.sqlite.recover()
+            #expect(try await next.isIntact)
+            for table in ["notification_queue", "notification_log", "notification_quarantine", "grant_log", "credential_change"] {
+                #expect(try await next.store.count(table) == file.store.count(table))
+            }
+            let states = "SELECT app, client_id, user_id, state, reason, changed_at, verified_at, next_check_at FROM credential_state"
+            #expect(try await next.store.rows(states) == file.store.rows(states))
+        }
+    }
+}

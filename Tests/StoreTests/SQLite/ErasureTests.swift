@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import GRDB
+import Testing
+
+@testable import SQLiteStore
+
+/// A token in clear is nowhere in the files once its row has been taken and the house has been swept.
+@Suite struct ErasureTests {
+    private static let mark = "in-clear"
+
+    private func leaks(_ file: TemporaryFile) throws -> [String] {
+        try file.contents().filter { $0.value.firstRange(of: Data(Self.mark.utf8)) != nil }.keys.sorted()
+    }
+
+    private func token(_ number: Int) -> String {
+        "r.\(Self.mark).\(number)." + String(repeating: "x", count: number % 100)
+    }
+
+    @Test func noTokenIsLeft() async throws {
+        let file = try FileUnderTest()
+        for number in 0..<300 { try await file.store.grant("user\(number)", token: token(number)) }
+        #expect(try leaks(file.file).isEmpty == false)
+        while try await !file.store.settleGrants(at: .start).isEmpty {}
+        try await file.sqlite.maintain(at: .start)
+        #expect(try leaks(file.file) == [])
+        #expect(try await file.store.sealedTokens == 300)
+    }
+
+    @Test func norOneThatWasMalformed() async throws {
+        let file = try FileUnderTest()
+        try await file.store.grant(token: token(1) + String(repeating: "x", count: 9000))
+        try await file.store.settleGrants(at: .start)
+        try await file.sqlite.maintain(at: .start)
+        #expect(try leaks(file.file) == [])
+    }
+
+    /// Killed after the token was taken and before the log was emptied.
+    @Test func norOneThatAKilledProcessTook() async throws {
+        let file = try FileUnderTest()
+        try await file.store.signIn(token: token(1))
+        let next = try FileUnderTest(file.file.copy())
+        try await next.sqlite.maintain(at: .start)
+        #expect(try leaks(next.file) == [])
+    }
+
+    @Test func aSealedTokenGoesToo() async throws {
+        let file = try FileUnderTest()
+        try await file.store.signIn(token: "r")
+        try await file.sqlite.maintain(at: .start)
+        let sealed = Data("sealed\0app\0user".utf8)
+        #expect(try file.file.contents().values.contains { $0.firstRange(of: sealed) != nil })
+        try await file.store.notify(.consentRevoked, at: .start + .hours(1))
+        try await file.sqlite.maintain(at: .start + .hours(1))
+        #expect(try file.file.contents().values.allSatisfy { $0.firstRange(of: sealed) == nil })
+    }
+
+    /// A reader in the way means later, and later it happens.
+    @Test func whatCouldNotBeSweptIsSweptTheNextTime() async throws {
+        let file = try FileUnderTest()
+        let reader = try OpenTransaction(.deferred, at: file.file.path)
+        try await file.store.signIn(token: token(1))
+        try await file.sqlite.maintain(at: .start)
+        #expect(try leaks(file.file).isEmpty == false)
+        try reader.end()
+        try await file.sqlite.maintain(at: .start)
+        #expect(try leaks(file.file) == [])
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import GRDB
+import Testing
+
+@testable import SQLiteStore
+
+/// A process that ends, however it ends, and the one after it.
+@Suite struct RecoveryTests {
+    @Test func whatWasCommittedIsThere() async throws {
+        let file = try TemporaryFile()
+        let first = try SQLiteStore.open(DatabaseFile(path: file.path))
+        try first.register([AppClients(name: "example", clientIDs: ["app", "web"])])
+        let secret = try first.sealedSecret(named: "fingerprint") { [1, 2, 3] }
+        let key = SigningKeyRecord(keyID: "k", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start)
+        try await first.remember([key], fetchedAt: .start)
+        try first.close()
+
+        let second = try FileUnderTest(file)
+        #expect(secret == [1, 2, 3])
+        #expect(
+            try second.sqlite.sealedSecret(named: "fingerprint") {
+                Issue.record("made twice"); return []
+            } == secret
+        )
+        #expect(try SQLiteStore.hasSealedRows(in: DatabaseFile(path: file.path)))
+        #expect(try await second.sqlite.signingKeys() == [key])
+        #expect(try await second.store.signIn(client: "web") == .grant(.applied, nil))
+    }
+
+    @Test func aNewFileHoldsNothingSealed() throws {
+        let file = try FileUnderTest()
+        #expect(try SQLiteStore.hasSealedRows(in: DatabaseFile(path: file.file.path)) == false)
+    }
+
+    /// Holding the only lock on the database, a starting daemon knows that every claim is void.
+    @Test func voidClaimsAreDueAtOnce() async throws {
+        let file = try FileUnderTest()
+        try await file.store.receive(2)
+        try await file.store.grant()
+        try await file.store.signIn("another", token: "r")
+        let due = Timestamp.start + .days(2)
+        let work = try await file.store.claimNotifications(at: due)
+        _ = try await file.store.claimGrants(at: due)
+        _ = try await file.store.claimCredentials(at: due)
+        _ = try await file.store.settle(.notification(work[1], .postponed(until: due + .minutes(1))), at: due)
+
+        try file.sqlite.recover()
+        #expect(try await file.store.claimNotifications(at: due).map(\.claim) == [Claim(owner: work[0].claim.owner, attempts: 2)])
+        // Apple may have been asked, so a credential waits for the end of its lease.
+        #expect(try await file.store.claimCredentials(at: due).isEmpty)
+        #expect(try await file.store.settle(.notification(work[0], .event(.consentRevoked)), at: due) == .superseded)
+    }
+
+    @Test func theQueuesAreCountedAnew() async throws {
+        let file = try FileUnderTest()
+        try await file.store.receive(5)
+        try await file.store.run("DELETE FROM notification_queue WHERE id = 2")
+        try await file.store.run("INSERT INTO revocation_queue (id, client_id, user_id) VALUES (1000, 'app', 'user')")
+        try file.sqlite.recover()
+        #expect(try await file.sqlite.queues().map(\.depth) == [4, 0, 1])
+    }
+
+    @Test func aClientDoesNotChangeHands() async throws {
+        let file = try FileUnderTest()
+        #expect(throws: StoreOpenError.self) { try file.store.register("other", ["elsewhere", "app"]) }
+        #expect(throws: StoreOpenError.self) { try file.store.register("renamed", ["app"]) }
+        #expect(try await file.store.column("SELECT name FROM app ORDER BY name") == ["example", "other"])
+        #expect(try await file.store.signIn() == .grant(.applied, nil))
+    }
+
+    @Test func whoOnlyLooksSeesTheSame() async throws {
+        let file = try FileUnderTest()
+        try await file.store.signIn()
+        try await file.store.grant("another")
+        let reader = try SQLiteStore.openForReading(DatabaseFile(path: file.file.path))
+        #expect(try await reader.queues() == file.sqlite.queues())
+        #expect(try await reader.credentialCounts() == [CredentialCount(app: "example", state: "authorized", count: 1)])
+        await #expect(throws: StoreError.self) { try await reader.claimGrants(upTo: 1, at: .start, lease: .seconds(1)) }
+        try reader.close()
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import Testing
+
+@testable import SQLiteStore
+
+/// The schema is a promise: a change to it is a migration and an entry in the changelog.
+@Suite struct SchemaTests {
+    private static let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../Schema.sql").standardized
+
+    private func dump() async throws -> String {
+        let sqlite = try SQLiteStore.inMemory()
+        return try await SQLiteDoor(sqlite.writer).rows(
+            """
+            SELECT sql FROM sqlite_schema
+             WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'grdb\\_%' ESCAPE '\\'
+             ORDER BY rowid
+            """,
+            []
+        ).compactMap { $0[0].text.map { $0 + ";\n" } }.joined(separator: "\n")
+    }
+
+    /// To write the file anew: `WRITE_SCHEMA=1 swift test --filter SchemaTests`.
+    @Test func isTheOneThatWasPublished() async throws {
+        let found = try await dump()
+        if ProcessInfo.processInfo.environment["WRITE_SCHEMA"] != nil { try found.write(to: Self.file, atomically: true, encoding: .utf8) }
+        #expect(found == (try String(contentsOf: Self.file, encoding: .utf8)))
+    }
+
+    @Test func theQueuesAreThoseOfTheContract() async throws {
+        let sqlite = try SQLiteStore.inMemory()
+        for table in ContractTables.sql.split(separator: ";").map(normalized) {
+            let name = String(table.split(separator: " ")[2])
+            let found = try await SQLiteDoor(sqlite.writer).rows("SELECT sql FROM sqlite_schema WHERE name = ?", [.text(name)])
+            #expect(found.map { normalized($0[0].text ?? "") } == [table])
+        }
+    }
+
+    /// The ring's index and the code agree on what anybody could have sent.
+    @Test(arguments: RejectionReason.allCases)
+    func theRingKnowsTheReasons(_ reason: RejectionReason) {
+        #expect(Schema.unsigned.contains("'\(reason.rawValue)'") == reason.isUnsigned)
+    }
+
+    /// In the contract's list these are the reasons from `malformed` to `bad_signature`.
+    @Test func rubbishIsWhatTheContractCallsRubbish() {
+        #expect(
+            RejectionReason.allCases.filter(\.isUnsigned)
+                == [.malformed, .notAnEvent, .wrongAlgorithm, .forbiddenHeader, .unknownKey, .badSignature]
+        )
+    }
+
+    private func normalized(_ sql: some StringProtocol) -> String {
+        sql.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    }
+}

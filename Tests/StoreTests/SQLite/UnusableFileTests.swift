@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import GRDB
+import Testing
+
+@testable import SQLiteStore
+
+/// A file that is not ours, or not whole, is left as it is: not one byte is written, and nothing beside it.
+@Suite struct UnusableFileTests {
+    private static let text = "This is a letter to my aunt, and no database at all. "
+
+    /// What may lie where the database should be.
+    enum Find: CaseIterable {
+        case garbage, shortText, foreign, foreignWithLog, truncated, flippedPage, newer, withoutTables
+
+        var expected: String {
+            switch self {
+            case .garbage, .shortText: "foreign: is not an SQLite database"
+            case .foreign, .foreignWithLog: "foreign: is an SQLite database of another program"
+            case .truncated, .flippedPage: "damaged: is damaged"
+            case .newer: "newer: 2"
+            case .withoutTables: "damaged: lacks the table"
+            }
+        }
+
+        func make(at file: TemporaryFile) throws {
+            switch self {
+            case .garbage: try Data(String(repeating: text, count: 200).utf8).write(to: file.url)
+            case .shortText: try Data(text.utf8).write(to: file.url)
+            case .foreign: try Self.makeForeign(at: file.path).close()
+            case .foreignWithLog:
+                // As another program leaves it that dies while it writes.
+                let original = try TemporaryFile()
+                defer { original.remove() }
+                let pool = try DatabasePool(path: original.path)
+                try pool.write { db in try db.execute(sql: "CREATE TABLE other (id INTEGER)") }
+                for (name, bytes) in try original.contents() { try bytes.write(to: file.folder.appending(path: name)) }
+                try pool.close()
+            case .truncated:
+                try Self.makeOurs(at: file)
+                let whole = try Data(contentsOf: file.url)
+                try whole.prefix(whole.count / 2).write(to: file.url)
+            case .flippedPage:
+                try Self.makeOurs(at: file)
+                var bytes = try Data(contentsOf: file.url)
+                for index in 100..<1000 { bytes[index] ^= 0xff }
+                try bytes.write(to: file.url)
+            case .newer:
+                try Self.makeOurs(at: file)
+                try Self.run("PRAGMA user_version = 2", at: file.path)
+            case .withoutTables:
+                try Self.makeOurs(at: file)
+                try Self.run("DROP VIEW credential_state; DROP VIEW user_state; DROP TABLE credential", at: file.path)
+            }
+        }
+
+        private static func makeOurs(at file: TemporaryFile) throws {
+            try SQLiteStore.open(DatabaseFile(path: file.path)).close()
+        }
+
+        private static func makeForeign(at path: String) throws -> DatabaseQueue {
+            let queue = try DatabaseQueue(path: path)
+            try queue.write { db in try db.execute(sql: "CREATE TABLE other (id INTEGER); PRAGMA user_version = 1") }
+            return queue
+        }
+
+        private static func run(_ sql: String, at path: String) throws {
+            let queue = try DatabaseQueue(path: path)
+            try queue.write { db in try db.execute(sql: sql) }
+            try queue.close()
+        }
+    }
+
+    private func describe(_ error: DatabaseFile.Unusable) -> String {
+        switch error {
+        case .foreign(let text): "foreign: \(text)"
+        case .damaged(let text): "damaged: \(text)"
+        case .newer(let version): "newer: \(version)"
+        case .unreadable(let text): "unreadable: \(text)"
+        }
+    }
+
+    @Test(arguments: Find.allCases)
+    func isLeftAsItIs(_ find: Find) throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try find.make(at: file)
+        let before = try file.contents()
+        for open in [{ _ = try $0.inspect() }, { _ = try SQLiteStore.open($0) }] as [(DatabaseFile) throws -> Void] {
+            let error = try #require(throws: DatabaseFile.Unusable.self) { try open(DatabaseFile(path: file.path)) }
+            let description = describe(error).replacing("\(file.path) ", with: "")
+            #expect(description.hasPrefix(find.expected))
+            let after = try file.contents()
+            switch find {
+            case .garbage, .shortText, .foreign, .foreignWithLog, .newer: #expect(after == before)
+            // Ours to look into, so SQLite may put its empty neighbours beside it.
+            case .truncated, .flippedPage, .withoutTables: #expect(after["siwatch.sqlite"] == before["siwatch.sqlite"])
+            }
+        }
+    }
+
+    @Test func aFolderIsUnreadable() throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        let error = try #require(throws: DatabaseFile.Unusable.self) { try DatabaseFile(path: file.folder.path).inspect() }
+        #expect(describe(error).hasPrefix("unreadable: "))
+    }
+
+    @Test func nothingIsNothing() throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        #expect(try DatabaseFile(path: file.path).inspect() == .none)
+        #expect(try file.contents().isEmpty)
+    }
+
+    @Test func anEmptyFileIsAsGoodAsNone() throws {
+        let file = try TemporaryFile()
+        try Data().write(to: file.url)
+        #expect(try DatabaseFile(path: file.path).inspect() == .none)
+        #expect(try file.contents() == ["siwatch.sqlite": Data()])
+        _ = try FileUnderTest(file)
+    }
+
+    @Test func ourOwnIsLookedAtWithoutAChange() throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
+        let before = try file.contents()
+        #expect(before.keys.sorted() == ["siwatch.sqlite"])
+        #expect(try DatabaseFile(path: file.path).inspect() == .siwatch(version: 1))
+        #expect(try file.contents()["siwatch.sqlite"] == before["siwatch.sqlite"])
+    }
+}

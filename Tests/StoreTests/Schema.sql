@@ -1,0 +1,241 @@
+CREATE TABLE notification_queue (
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  payload     TEXT    NOT NULL CHECK (length(CAST(payload AS BLOB)) BETWEEN 1 AND 65536),
+  received_at INTEGER NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+                      CHECK (received_at BETWEEN 1546300800000 AND 4102444800000),
+  due_at      INTEGER NOT NULL DEFAULT 0,
+  attempts    INTEGER NOT NULL DEFAULT 0,
+  claimed_by  TEXT
+) STRICT;
+
+CREATE INDEX notification_queue_due ON notification_queue (due_at);
+
+CREATE TABLE grant_queue (
+  id                 INTEGER PRIMARY KEY AUTOINCREMENT,
+  client_id          TEXT    NOT NULL CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
+  user_id            TEXT    CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
+  refresh_token      TEXT    CHECK (refresh_token <> '' AND instr(refresh_token, char(0)) = 0),
+  authorization_code TEXT    CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
+  redirect_uri       TEXT,
+  email              TEXT,
+  email_is_private   INTEGER CHECK (email_is_private IN (0, 1)),
+  granted_at         INTEGER NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+                             CHECK (granted_at BETWEEN 1546300800000 AND 4102444800000),
+  due_at             INTEGER NOT NULL DEFAULT 0,
+  attempts           INTEGER NOT NULL DEFAULT 0,
+  claimed_by         TEXT,
+  CHECK (refresh_token IS NULL OR authorization_code IS NULL),
+  CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
+) STRICT;
+
+CREATE INDEX grant_queue_due ON grant_queue (due_at) WHERE authorization_code IS NULL;
+
+CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
+
+CREATE TABLE revocation_queue (
+  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  client_id    TEXT    NOT NULL CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
+  user_id      TEXT    NOT NULL CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
+  requested_at INTEGER NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+                       CHECK (requested_at BETWEEN 1546300800000 AND 4102444800000),
+  due_at       INTEGER NOT NULL DEFAULT 0,
+  attempts     INTEGER NOT NULL DEFAULT 0,
+  claimed_by   TEXT
+) STRICT;
+
+CREATE INDEX revocation_queue_due ON revocation_queue (due_at);
+
+CREATE TABLE notification_log (
+  id          INTEGER PRIMARY KEY,
+  app         TEXT    NOT NULL,
+  jti         TEXT    NOT NULL,
+  client_id   TEXT    NOT NULL,
+  user_id     TEXT    NOT NULL,
+  type        TEXT    NOT NULL,
+  event_time  INTEGER NOT NULL,
+  payload     TEXT,
+  received_at INTEGER NOT NULL,
+  settled_at  INTEGER NOT NULL,
+  outcome     TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'unknown_type')),
+  CHECK (payload IS NOT NULL OR outcome = 'duplicate')
+) STRICT;
+
+CREATE UNIQUE INDEX notification_log_event ON notification_log (user_id, app, type, event_time)
+  WHERE outcome <> 'duplicate';
+
+CREATE TABLE notification_quarantine (
+  id          INTEGER PRIMARY KEY,
+  payload     TEXT    NOT NULL,
+  received_at INTEGER NOT NULL,
+  rejected_at INTEGER NOT NULL,
+  reason      TEXT    NOT NULL,
+  detail      TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature');
+
+CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHERE reason = 'unknown_key';
+
+CREATE TABLE grant_log (
+  id         INTEGER PRIMARY KEY,
+  client_id  TEXT    NOT NULL,
+  user_id    TEXT,
+  granted_at INTEGER NOT NULL,
+  settled_at INTEGER NOT NULL,
+  outcome    TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'in_future', 'rejected')),
+  reason     TEXT,
+  CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
+) STRICT;
+
+CREATE TABLE revocation_log (
+  id           INTEGER PRIMARY KEY,
+  client_id    TEXT    NOT NULL,
+  user_id      TEXT    NOT NULL,
+  requested_at INTEGER NOT NULL,
+  asked_at     INTEGER,
+  settled_at   INTEGER NOT NULL,
+  outcome      TEXT    NOT NULL
+                       CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'rejected')),
+  reason       TEXT
+) STRICT;
+
+CREATE TABLE credential_change (
+  id               INTEGER PRIMARY KEY AUTOINCREMENT,
+  app              TEXT    NOT NULL,
+  client_id        TEXT    NOT NULL,
+  user_id          TEXT    NOT NULL,
+  kind             TEXT    NOT NULL CHECK (kind IN ('state', 'email')),
+  from_state       TEXT,
+  to_state         TEXT,
+  reason           TEXT,
+  email            TEXT,
+  email_forwarding TEXT,
+  source           TEXT    NOT NULL CHECK (source IN ('notification', 'refresh', 'grant', 'revocation')),
+  notification_jti TEXT,
+  occurred_at      INTEGER NOT NULL,
+  recorded_at      INTEGER NOT NULL,
+  CHECK ((kind = 'state') = (to_state IS NOT NULL AND reason IS NOT NULL))
+) STRICT;
+
+CREATE TABLE app (
+  id   INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE client (
+  id        INTEGER PRIMARY KEY,
+  client_id TEXT    NOT NULL UNIQUE,
+  app       INTEGER NOT NULL REFERENCES app (id)
+) STRICT;
+
+CREATE TABLE credential (
+  user_id           TEXT    NOT NULL,
+  client            INTEGER NOT NULL REFERENCES client (id),
+  app               INTEGER NOT NULL REFERENCES app (id),
+  state             TEXT    NOT NULL CHECK (state IN ('authorized', 'revoked', 'notFound')),
+  reason            TEXT    NOT NULL CHECK (reason IN ('granted', 'token_rejected', 'consent_revoked',
+                                                       'account_deleted', 'revoked_by_app', 'never_granted')),
+  changed_at        INTEGER CHECK (changed_at IS NOT NULL OR reason = 'never_granted'),
+  granted_at        INTEGER,
+  token_granted_at  INTEGER,
+  token_fingerprint BLOB,
+  sealed_token      BLOB,
+  revoked_at        INTEGER,
+  verified_at       INTEGER,
+  rejected_at       INTEGER,
+  answered_at       INTEGER,
+  due_at            INTEGER CHECK (due_at IS NULL OR sealed_token IS NOT NULL),
+  failures          INTEGER NOT NULL DEFAULT 0,
+  attempts          INTEGER NOT NULL DEFAULT 0,
+  claimed_by        TEXT,
+  CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
+  CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
+  PRIMARY KEY (user_id, client)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX credential_due ON credential (app, due_at) WHERE due_at IS NOT NULL;
+
+CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at IS NOT NULL AND sealed_token IS NOT NULL;
+
+CREATE TABLE user_event (
+  user_id            TEXT    NOT NULL,
+  app                INTEGER NOT NULL REFERENCES app (id),
+  consent_revoked_at INTEGER,
+  deleted_at         INTEGER,
+  email_at           INTEGER,
+  email_rank         INTEGER CHECK (email_rank IN (0, 1)),
+  email              TEXT,
+  email_is_private   INTEGER CHECK (email_is_private IN (0, 1)),
+  forwarding_at      INTEGER,
+  forwarding         TEXT CHECK (forwarding IN ('enabled', 'disabled')),
+  PRIMARY KEY (user_id, app)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE signing_key (
+  kid           TEXT    NOT NULL PRIMARY KEY,
+  jwk           TEXT    NOT NULL,
+  first_seen_at INTEGER NOT NULL,
+  last_seen_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE secret (
+  name   TEXT NOT NULL PRIMARY KEY,
+  sealed BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE unknown_client (
+  client_id     TEXT    NOT NULL PRIMARY KEY,
+  first_seen_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE credential_count (
+  app   INTEGER NOT NULL REFERENCES app (id),
+  state TEXT    NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (app, state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE counter (
+  name  TEXT    NOT NULL PRIMARY KEY,
+  value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW credential_state AS
+  SELECT app.name         AS app,
+         client.client_id AS client_id,
+         c.user_id        AS user_id,
+         c.state          AS state,
+         c.reason         AS reason,
+         c.changed_at     AS changed_at,
+         c.verified_at    AS verified_at,
+         c.due_at         AS next_check_at,
+         CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email END                 AS email,
+         CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email_is_private END      AS email_is_private,
+         CASE WHEN u.forwarding_at > COALESCE(u.deleted_at, -1) THEN u.forwarding END       AS email_forwarding
+    FROM credential c
+    JOIN app ON app.id = c.app
+    JOIN client ON client.id = c.client
+    LEFT JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app;
+
+CREATE VIEW user_state AS
+  SELECT app.name     AS app,
+         c.user_id    AS user_id,
+         c.state      AS state,
+         c.reason     AS reason,
+         c.changed_at AS changed_at,
+         (SELECT MAX(o.verified_at) FROM credential o WHERE o.user_id = c.user_id AND o.app = c.app) AS verified_at,
+         CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email END                 AS email,
+         CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email_is_private END      AS email_is_private,
+         CASE WHEN u.forwarding_at > COALESCE(u.deleted_at, -1) THEN u.forwarding END       AS email_forwarding
+    FROM credential c
+    JOIN app ON app.id = c.app
+    LEFT JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app
+   WHERE NOT EXISTS (SELECT 1 FROM credential o
+                      WHERE o.user_id = c.user_id AND o.app = c.app AND o.client <> c.client
+                        AND (o.state <> 'authorized', o.changed_at IS NULL, -COALESCE(o.changed_at, 0),
+CASE o.reason WHEN 'account_deleted' THEN 0 WHEN 'revoked_by_app' THEN 1 WHEN 'consent_revoked' THEN 2
+                 WHEN 'token_rejected' THEN 3 ELSE 4 END,
+o.client) < (c.state <> 'authorized', c.changed_at IS NULL, -COALESCE(c.changed_at, 0),
+CASE c.reason WHEN 'account_deleted' THEN 0 WHEN 'revoked_by_app' THEN 1 WHEN 'consent_revoked' THEN 2
+                 WHEN 'token_rejected' THEN 3 ELSE 4 END,
+c.client));

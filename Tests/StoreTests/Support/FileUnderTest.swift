@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import GRDB
+
+@testable import SQLiteStore
+
+/// A store in a file, for what is true of files alone.
+final class FileUnderTest: Sendable {
+    let file: TemporaryFile
+    let sqlite: SQLiteStore
+    let store: StoreUnderTest
+
+    /// - Parameter file: where one is already; it goes with this.
+    init(_ file: TemporaryFile? = nil) throws {
+        let file = try file ?? TemporaryFile()
+        self.file = file
+        sqlite = try SQLiteStore.open(DatabaseFile(path: file.path))
+        store = try StoreUnderTest(sqlite, door: SQLiteDoor(asBackendOf: file.path)) { file.remove() }
+    }
+
+    /// What a PRAGMA of the writer's connection says.
+    func pragma(_ name: String) async throws -> Int? {
+        try await sqlite.writer.writeWithoutTransaction { db in try Int.fetchOne(db, sql: "PRAGMA \(name)") }
+    }
+
+    func setPragma(_ assignment: String) async throws {
+        try await sqlite.writer.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA \(assignment)") }
+    }
+
+    var isIntact: Bool {
+        get async throws { try await store.column("PRAGMA integrity_check") == ["ok"] }
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What backends insert.
+extension StoreUnderTest {
+    /// A POST of Apple's, put into the queue.
+    func receive(_ payload: String = "jws", at time: Timestamp = .start) async throws {
+        try await receive(Array(payload.utf8), at: time)
+    }
+
+    /// A POST with any bytes at all.
+    func receive(_ payload: [UInt8], at time: Timestamp = .start) async throws {
+        try await run(
+            "INSERT INTO notification_queue (payload, received_at) VALUES (CAST(? AS TEXT), ?)",
+            [.bytes(payload), .at(time)]
+        )
+    }
+
+    /// Many POSTs in one transaction.
+    func receive(_ count: Int, at time: Timestamp = .start, bytes: Int = 3) async throws {
+        try await run(
+            """
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+            INSERT INTO notification_queue (payload, received_at) SELECT ?, ? FROM n
+            """,
+            [.integer(Int64(count)), .text(String(repeating: "x", count: bytes)), .at(time)]
+        )
+    }
+
+    /// A sign-in, put into the queue.
+    func grant(
+        _ user: String = "user",
+        client: String = "app",
+        token: String? = nil,
+        email: EmailAddress? = nil,
+        at time: Timestamp = .start
+    ) async throws {
+        try await run(
+            """
+            INSERT INTO grant_queue (client_id, user_id, refresh_token, email, email_is_private, granted_at)
+            VALUES (?, ?, ?, ?, ?, ?)
+            """,
+            [.text(client), .text(user), SQLValue(token), SQLValue(email?.text), SQLValue(email?.isPrivate), .at(time)]
+        )
+    }
+
+    /// A sign-in that brings a code, put into the queue.
+    func grant(_ user: String? = "user", client: String = "app", code: String, at time: Timestamp = .start) async throws {
+        try await run(
+            "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES (?, ?, ?, ?)",
+            [.text(client), SQLValue(user), .text(code), .at(time)]
+        )
+    }
+
+    /// An account that its user has deleted, put into the queue.
+    func requestRevocation(_ user: String = "user", client: String = "app", at time: Timestamp = .start) async throws {
+        try await run(
+            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",
+            [.text(client), .text(user), .at(time)]
+        )
+    }
+}

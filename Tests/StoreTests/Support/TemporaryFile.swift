@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// The path of a file that is not there yet, alone in a folder of its own.
+struct TemporaryFile: Sendable {
+    let folder: URL
+
+    init() throws {
+        folder = FileManager.default.temporaryDirectory.appending(path: "siwatch-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    }
+
+    var url: URL { folder.appending(path: "siwatch.sqlite") }
+    var path: String { url.path }
+
+    /// What lies in the folder, byte by byte.
+    ///
+    /// To close a file drops the locks that SQLite holds on it in this process, so nothing may have the database open that minds.
+    func contents() throws -> [String: Data] {
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        return try Dictionary(uniqueKeysWithValues: names.map { ($0, try Data(contentsOf: folder.appending(path: $0))) })
+    }
+
+    /// The files as they lie there now: what a killed process leaves, once its locks are gone.
+    func copy() throws -> TemporaryFile {
+        let copy = try TemporaryFile()
+        for (name, bytes) in try contents() where !name.hasSuffix("-shm") { try bytes.write(to: copy.folder.appending(path: name)) }
+        return copy
+    }
+
+    func remove() {
+        try? FileManager.default.removeItem(at: folder)
+    }
+}

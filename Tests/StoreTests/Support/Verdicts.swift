@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+
+extension GrantVerdict {
+    /// What the daemon says of a good grant: the token sealed, the rest as it stands.
+    static func acceptance(of work: ClaimedGrant) -> GrantVerdict {
+        guard let content = work.content else { return .rejected(.malformed) }
+        let token = content.refreshToken.map { RefreshToken.sealed($0, for: content.credential, grantedAt: work.grantedAt) }
+        return .accepted(Grant(grantedAt: work.grantedAt, token: token, address: content.address), content.credential)
+    }
+}
+
+extension RefreshToken {
+    static func sealed(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) -> RefreshToken {
+        RefreshToken(
+            key: Key(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: token)),
+            sealed: PlainSealer().seal(token, for: credential, grantedAt: grantedAt)
+        )
+    }
+}
+
+extension NotificationVerdict {
+    static func event(
+        _ kind: Event.Kind,
+        _ user: String = "user",
+        client: String = "app",
+        at time: Timestamp = .start,
+        type: String? = nil,
+        tokenID: String = "jti"
+    ) -> NotificationVerdict {
+        .verified(
+            VerifiedNotification(
+                clientID: client,
+                userID: user,
+                tokenID: tokenID,
+                type: type ?? kind.type,
+                event: Event(kind, at: time)
+            )
+        )
+    }
+}
+
+extension Event.Kind {
+    /// As Apple writes it.
+    var type: String {
+        switch self {
+        case .consentRevoked: "consent-revoked"
+        case .accountDeleted: "account-deleted"
+        case .emailEnabled: "email-enabled"
+        case .emailDisabled: "email-disabled"
+        case .unknown: "something-new"
+        }
+    }
+}
+
+extension RefreshVerdict {
+    /// A day until the next check, unless told otherwise. Nil is an answer that was held.
+    static func answer(
+        _ answer: RefreshAnswer.Verdict?,
+        about work: DueCredential,
+        at time: Timestamp,
+        nextCheck: Timestamp? = nil
+    ) -> RefreshVerdict {
+        RefreshVerdict(
+            fact: answer.map { RefreshAnswer($0, token: work.token, requestedAt: time) },
+            answeredAt: time,
+            nextCheck: nextCheck ?? time + .days(1)
+        )
+    }
+
+    /// No answer.
+    static func failure(nextCheck: Timestamp) -> RefreshVerdict {
+        RefreshVerdict(fact: nil, answeredAt: nil, nextCheck: nextCheck)
+    }
+}
