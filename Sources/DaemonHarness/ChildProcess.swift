@@ -42,7 +42,17 @@ package final class ChildProcess: Sendable {
             if data.isEmpty { handle.readabilityHandler = nil }
             self.received([UInt8](data))
         }
-        try process.run()
+        try Self.withoutBlockedSignals { try process.run() }
+    }
+
+    /// Threads of Dispatch block nearly all signals, and a child inherits the mask of the thread that starts it.
+    private static func withoutBlockedSignals(_ body: () throws -> Void) rethrows {
+        var none = sigset_t()
+        var usual = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, &usual)
+        defer { pthread_sigmask(SIG_SETMASK, &usual, nil) }
+        try body()
     }
 
     /// What the process wrote so far, both streams together.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+internal import CredentialCore
 internal import Foundation
 internal import GRDB
 internal import GRDBSQLite
@@ -19,8 +20,8 @@ final class Checkpointer: Sendable {
     /// Pages in the log after the last commit of our writer.
     private let logPages: LogPages
 
-    /// Whether the log holds a token that has been erased since.
-    private let holdsErasedToken = Atomic<Bool>(false)
+    /// Whether the log holds a token that has been erased since. A former process may have left one.
+    private let holdsErasedToken = Atomic<Bool>(true)
 
     private final class LogPages: Sendable {
         let count = Atomic<Int>(0)
@@ -74,14 +75,21 @@ final class Checkpointer: Sendable {
     /// Empties the log if it holds what was erased.
     func truncateAfterErasure() throws {
         guard holdsErasedToken.exchange(false, ordering: .relaxed) else { return }
-        if try !truncateLog() { mustTruncate() }
+        var isEmpty = false
+        defer { if !isEmpty { mustTruncate() } }
+        // A reader in the way means later: to wait for it would keep every writer waiting.
+        isEmpty = try truncateLog(waiting: .zero)
     }
 
-    /// Empties the log, so that nothing erased stays readable in it. Takes the write lock itself; a reader in the way means later.
+    /// Empties the log, so that nothing erased stays readable in it. Takes the write lock itself.
+    ///
+    /// - Returns: whether it is empty; false where a reader stood in the way for too long.
     @discardableResult
-    func truncateLog() throws -> Bool {
+    func truncateLog(waiting patience: Duration = .seconds(5)) throws -> Bool {
         let busy = try pool.writeWithoutTransaction { db in
-            try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")?[0] as Int? ?? 1
+            sqlite3_busy_timeout(db.sqliteConnection, Int32(patience.milliseconds))
+            defer { sqlite3_busy_timeout(db.sqliteConnection, 5000) }
+            return try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")?[0] as Int? ?? 1
         }
         if busy == 0 { logPages.count.store(0, ordering: .relaxed) }
         return busy == 0

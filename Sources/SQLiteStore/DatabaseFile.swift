@@ -3,11 +3,12 @@
 
 internal import Foundation
 internal import GRDB
+internal import GRDBSQLite
 
 /// A database file before anything opens it for writing.
 package struct DatabaseFile: Sendable {
     package enum Contents: Sendable, Equatable {
-        /// Nothing there, or an empty file.
+        /// Nothing there: no file, an empty one, or one whose making was cut short.
         case none
         /// Made by siwatch, with a schema that this one can use or migrate.
         case siwatch(version: Int32)
@@ -47,44 +48,82 @@ package struct DatabaseFile: Sendable {
             throw .foreign("\(path) is not an SQLite database")
         }
         let applicationID = Int32(bitPattern: header.bigEndian32(at: 68))
-        let version = Int32(bitPattern: header.bigEndian32(at: 60))
-        // Our file is always checkpointed after a migration, so its header tells the truth whatever its log holds.
+        // Our mark is in the header before there is a log, so the header tells whose the file is whatever its log holds.
         guard applicationID == Schema.applicationID else {
             throw .foreign("\(path) is an SQLite database of another program")
         }
-        guard version <= Schema.version else { throw .newer(version: version) }
-        try readSchema()
-        return .siwatch(version: version)
+        try refuseNewer(Int32(bitPattern: header.bigEndian32(at: 60)))
+        let version = try schemaVersion()
+        try refuseNewer(version)
+        return version == 0 ? .none : .siwatch(version: version)
     }
 
-    private func readSchema() throws(Unusable) {
-        do {
-            let queue = try DatabaseQueue(path: path, configuration: .readOnly)
-            let missing = try queue.read { db in
-                try ["notification_queue", "grant_queue", "credential", "user_event"].filter { try !db.tableExists($0) }
+    private func refuseNewer(_ version: Int32) throws(Unusable) {
+        guard version <= Schema.version else { throw .newer(version: version) }
+    }
+
+    /// The version that SQLite reads, from the log where that is newer than the file, and whether the tables are there.
+    ///
+    /// Where there is no log, the connection leaves no trace, not even a `-wal` or `-shm` file.
+    private func schemaVersion() throws(Unusable) -> Int32 {
+        let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
+        var components = URLComponents()
+        components.scheme = "file"
+        components.path = URL(filePath: path).path
+        components.query = (log ?? 0) == 0 ? "immutable=1" : nil
+
+        var connection: OpaquePointer?
+        defer { sqlite3_close_v2(connection) }
+        guard sqlite3_open_v2(components.string ?? path, &connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nil) == SQLITE_OK else {
+            throw unusable(connection)
+        }
+        sqlite3_busy_timeout(connection, 5000)
+        let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int32($0) } ?? 0
+        let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection)
+        let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
+        if version > 0, let missing { throw .damaged("\(path) is damaged: it lacks the table \(missing)") }
+        return version
+    }
+
+    private func rows(of sql: String, on connection: OpaquePointer?) throws(Unusable) -> [String] {
+        var statement: OpaquePointer?
+        defer { sqlite3_finalize(statement) }
+        guard sqlite3_prepare_v2(connection, sql, -1, &statement, nil) == SQLITE_OK else { throw unusable(connection) }
+        var rows: [String] = []
+        while true {
+            switch sqlite3_step(statement) {
+            case SQLITE_ROW: rows.append(sqlite3_column_text(statement, 0).map { String(cString: $0) } ?? "")
+            case SQLITE_DONE: return rows
+            default: throw unusable(connection)
             }
-            try queue.close()
-            guard missing.isEmpty else { throw Unusable.damaged("\(path) lacks the table \(missing[0])") }
-        } catch let error as DatabaseError {
-            switch error.resultCode {
-            case .SQLITE_CORRUPT, .SQLITE_NOTADB: throw .damaged("\(path) is damaged: \(error.message ?? "")")
-            default: throw .unreadable("\(path) cannot be opened: \(error.message ?? "")")
-            }
-        } catch let error as Unusable {
-            throw error
-        } catch {
-            throw .unreadable("\(path) cannot be opened: \(error)")
         }
     }
 
-    /// Creates the file so that its group may write it: SQLite itself would leave the group out, and the log beside it inherits the mode.
+    private func unusable(_ connection: OpaquePointer?) -> Unusable {
+        let reason = String(cString: sqlite3_errmsg(connection))
+        return switch sqlite3_errcode(connection) & 0xff {
+        case SQLITE_CORRUPT, SQLITE_NOTADB: .damaged("\(path) is damaged: \(reason)")
+        default: .unreadable("\(path) cannot be read: \(reason)")
+        }
+    }
+
+    /// Creates the file and puts our mark on it, in one write and before there is a log: whenever the process is killed, the next one
+    /// knows whose the file is.
     func createIfMissing() throws {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o660)
-        // The mode is meant, whatever the umask of the shell in which an operator runs `migrate`.
-        guard descriptor >= 0, fchmod(descriptor, 0o660) == 0 else {
+        // SQLite itself would leave the group out; the log beside the file inherits its mode.
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o660)
+        if descriptor >= 0 {
+            // The mode is meant, whatever the umask of the shell in which an operator runs `migrate`.
+            fchmod(descriptor, 0o660)
+            close(descriptor)
+        } else if errno != EEXIST {
             throw StoreOpenError("\(path) cannot be created: \(String(cString: strerror(errno)))")
         }
-        close(descriptor)
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA journal_mode = MEMORY; PRAGMA application_id = \(Schema.applicationID)")
+        }
+        try queue.close()
     }
 }
 

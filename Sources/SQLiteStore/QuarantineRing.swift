@@ -63,6 +63,20 @@ struct QuarantineRing {
         return evicted
     }
 
+    /// Counts the ring anew.
+    static func recount(in db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO counter (name, value)
+                SELECT '\(rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.unsigned)
+                 UNION ALL
+                SELECT '\(bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
+                  FROM notification_quarantine WHERE \(Schema.unsigned)
+                    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                """
+        )
+    }
+
     /// Takes rows that wait for one of these keys back into the queue.
     static func release(unknownKey keyID: String, in db: Database) throws {
         let (count, size) =

@@ -10,6 +10,16 @@ struct RegisterCache {
     struct Key: Hashable {
         var app: ClientDirectory.App
         var userID: String
+
+        /// By bytes, as tables compare: to `String`, two spellings of one character are equal.
+        static func == (left: Key, right: Key) -> Bool {
+            left.app == right.app && left.userID.utf8.elementsEqual(right.userID.utf8)
+        }
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(app)
+            userID.utf8.forEach { hasher.combine($0) }
+        }
     }
 
     /// One user of one app, with their credential at each client.

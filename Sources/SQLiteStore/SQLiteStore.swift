@@ -98,7 +98,7 @@ package final class SQLiteStore: Sendable {
         self.directory.withLock { $0 = directory }
     }
 
-    /// Makes rows that a former process claimed due at once, and counts the queues anew.
+    /// Makes rows that a former process claimed due at once, and counts anew what an operator may have deleted by hand.
     ///
     /// Right only for the holder of the lock on the database. Credentials wait for the end of their lease: Apple may have been asked.
     package func recover() throws {
@@ -117,6 +117,7 @@ package final class SQLiteStore: Sendable {
                         """
                 )
             }
+            try QuarantineRing.recount(in: db)
         }
     }
 
@@ -141,12 +142,12 @@ package final class SQLiteStore: Sendable {
         return try queue.read { db in try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM secret)") ?? false }
     }
 
-    /// Writes the log back into the file and closes every connection.
+    /// Writes the log back into the file and closes every connection, last one that may write: SQLite removes the log with it.
     package func close() throws {
         _ = try? checkpointer?.truncateLog()
-        try checkpointer?.close()
         try watch?.close()
         try writer.close()
+        try checkpointer?.close()
     }
 }
 

@@ -88,8 +88,10 @@ struct SettlementTransaction {
         case .consentRevoked, .accountDeleted: break
         case .emailEnabled, .emailDisabled, .unknown: return false
         }
-        let arrival = receivedAt <= now ? max(receivedAt, rules.startedAt) : rules.startedAt
-        guard now < arrival.advanced(by: SettlementRules.longestWaitForGrant) else { return false }
+        // A moment that has yet to come is from a clock that has since been set back.
+        guard let start = [receivedAt, rules.startedAt].filter({ $0 <= now }).max(),
+            now < start.advanced(by: SettlementRules.longestWaitForGrant)
+        else { return false }
         return try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -180,15 +182,17 @@ struct SettlementTransaction {
             user.registers.apply(grant)
             row.credential.apply(grant)
             if row.credential.token?.key != before?.credential.token?.key {
-                // A new token: whoever asks about the old one has lost the claim.
-                row.dueAt = rules.policy.firstCheck(grantedAt: grant.grantedAt, answeredAt: row.answeredAt, of: id, now: now)
+                // A new token: whoever asks about the old one has lost the claim, and may still be answered until its lease ends.
+                let answeredAt = row.claimedBy == nil ? row.answeredAt : latest(row.answeredAt, row.dueAt)
+                row.dueAt = rules.policy.firstCheck(grantedAt: grant.grantedAt, answeredAt: answeredAt, of: id, now: now)
                 row.failures = 0
                 row.attempts = 0
                 row.claimedBy = nil
             }
             user.rows[client.id] = row
             if row.credential != before?.credential || user.registers != registersBefore { return .applied }
-            let isSame = row.credential.grantedAt == grant.grantedAt && (grant.token == nil || grant.token?.key == row.credential.token?.key)
+            let isSame =
+                row.credential.grantedAt == grant.grantedAt && (grant.token == nil || grant.token?.key == row.credential.token?.key)
             return isSame ? .duplicate : .stale
         }
     }
@@ -220,7 +224,8 @@ struct SettlementTransaction {
             [now.milliseconds, outcome.rawValue, reason?.rawValue, work.id]
         )
         try remove(.grant, work.id)
-        if work.content?.refreshToken != nil { erasedToken = true }
+        // What could not be read may have been a token.
+        if work.content.map({ $0.refreshToken != nil }) ?? true { erasedToken = true }
         return .grant(outcome, reason)
     }
 

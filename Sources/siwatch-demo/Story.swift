@@ -78,6 +78,7 @@ struct Story {
 
     private mutating func revoke() async throws {
         withheld.people = draw(Script.toldLate)
+        stage.say("\(withheld.people.count) people revoke, and Apple will be late to say so.")
         withheld.events = try await stage.apple.events("consent-revocations", withheld.people)
         stage.ledger.note(withheld.events)
         for count in Script.revocations {

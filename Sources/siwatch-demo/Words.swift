@@ -49,13 +49,15 @@ enum Words {
     static func afterwards(folder: WatchedFolder) -> [String] {
         [
             "",
-            "Left for you to look at:",
-            "  sqlite3 -box '\(folder.databasePath)' \\",
-            "    \"SELECT state, reason, COUNT(*) FROM user_state GROUP BY state, reason\"",
-            "    \"SELECT * FROM credential_change ORDER BY id DESC LIMIT 20\"",
-            "    \"SELECT outcome, COUNT(*) FROM notification_log GROUP BY outcome\"",
-            "  siwatch status --config '\(folder.configurationPath)'",
-            "  less '\(folder.url.appending(path: logFile).path)'",
+            "Left for you to look at, in \(folder.url.path):",
+            "  siwatch.sqlite   the tables, for instance with the statements below",
+            "  \(logFile.padded(17))what the daemon had to say",
+            "  siwatch.toml     its configuration: siwatch status --config FILE",
+            "",
+            "  SELECT state, reason, COUNT(*) FROM user_state GROUP BY state, reason;",
+            "  SELECT * FROM credential_change WHERE kind = 'state' ORDER BY id DESC LIMIT 20;",
+            "  SELECT type, outcome, COUNT(*) FROM notification_log GROUP BY type, outcome;",
+            "  SELECT reason, detail, substr(payload, 1, 40) FROM notification_quarantine;",
         ]
     }
 }

@@ -21,7 +21,7 @@ struct OpenedDatabase {
             throw .unusable(["database.path: the folder of \(path) does not exist"])
         }
         do {
-            lock = try DatabaseLock(database: path)
+            lock = try Self.lock(path)
         } catch {
             switch error {
             case .held: throw .unavailable("\(error)")
@@ -53,6 +53,18 @@ struct OpenedDatabase {
         } catch {
             throw .unusable(["\(error)"])
         }
+    }
+
+    /// `siwatch status` holds the lock for an instant to see whether somebody does.
+    private static func lock(_ path: String) throws(DatabaseLockError) -> DatabaseLock {
+        for _ in 1...4 {
+            do {
+                return try DatabaseLock(database: path)
+            } catch .held {
+                usleep(25_000)
+            }
+        }
+        return try DatabaseLock(database: path)
     }
 
     func close() {
