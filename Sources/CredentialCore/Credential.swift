@@ -138,7 +138,7 @@ package struct Mailbox: Sendable, Equatable, Comparable {
     package static func < (left: Mailbox, right: Mailbox) -> Bool {
         if left.at != right.at { return left.at < right.at }
         if left.rank != right.rank { return left.rank.rawValue < right.rank.rawValue }
-        if left.address.text != right.address.text {
+        if !left.address.text.utf8.elementsEqual(right.address.text.utf8) {
             return left.address.text.utf8.lexicographicallyPrecedes(right.address.text.utf8)
         }
         return left.privacyRank < right.privacyRank

@@ -28,11 +28,12 @@ package struct PublishedCredential: Sendable, Equatable {
     ///
     /// A credential nobody has granted announces nothing: nothing is known of it.
     package func changes(since old: PublishedCredential?, at time: Timestamp) -> [CredentialChange] {
+        guard isKnown else { return [] }
+        let old = old.flatMap { $0.isKnown ? $0 : nil }
         var changes: [CredentialChange] = []
-        let known = old.flatMap { $0.standing.reason == .neverGranted ? nil : $0.standing }
-        if standing.reason != .neverGranted, known?.state != standing.state || known?.reason != standing.reason {
+        if old?.standing.state != standing.state || old?.standing.reason != standing.reason {
             changes.append(
-                .state(from: known?.state, to: standing.state, reason: standing.reason, occurredAt: standing.since ?? time)
+                .state(from: old?.standing.state, to: standing.state, reason: standing.reason, occurredAt: standing.since ?? time)
             )
         }
         if old?.address != address || old?.forwarding != forwarding {
@@ -40,4 +41,6 @@ package struct PublishedCredential: Sendable, Equatable {
         }
         return changes
     }
+
+    private var isKnown: Bool { standing.reason != .neverGranted }
 }

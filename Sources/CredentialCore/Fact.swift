@@ -121,4 +121,9 @@ package struct EmailAddress: Sendable, Hashable {
         self.text = text
         self.isPrivate = isPrivate
     }
+
+    /// By bytes, as tables and mail servers compare: to `String`, two spellings of one character are equal.
+    package static func == (left: EmailAddress, right: EmailAddress) -> Bool {
+        left.text.utf8.elementsEqual(right.text.utf8) && left.isPrivate == right.isPrivate
+    }
 }

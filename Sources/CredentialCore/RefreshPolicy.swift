@@ -4,17 +4,22 @@
 /// When a credential is asked about again.
 package struct RefreshPolicy: Sendable, Equatable {
     /// At most one answered validation per credential in this time. Apple allows about one a day.
-    package var interval: Duration
+    package let interval: Duration
     /// The longest a request may take; every lease outlives it.
-    package var timeout: Duration
+    package let timeout: Duration
 
+    /// Every positive duration is legal; what is longer than a century is a century, so that no sum overflows.
     package init(interval: Duration = .seconds(86_400), timeout: Duration = .seconds(15)) {
-        self.interval = interval
-        self.timeout = timeout
+        self.interval = min(interval, Self.century)
+        self.timeout = min(timeout, Self.century)
     }
+
+    private static let century = Duration.seconds(36_525 * 86_400)
 
     /// Up to this share of the interval is added to spread the checks of users who signed in together.
     private static let spread = 0.05
+    /// Up to this share of a back-off is added, so that those who failed together do not come back together.
+    private static let retrySpread = 0.25
 
     /// Waits after the first, second, … failure in a row, front-weighted: most failures are over in seconds, and one that is not
     /// is an outage, where asking often helps nobody. The last one repeats.
@@ -28,17 +33,18 @@ package struct RefreshPolicy: Sendable, Equatable {
     }
 
     /// The first check of a new token: an interval after the grant and after any earlier answer, never before now.
+    /// A grant may be dated ahead by the clock skew; it counts from now then.
     package func firstCheck(
         grantedAt: Timestamp,
         answeredAt: Timestamp?,
         of credential: CredentialID,
         now: Timestamp
     ) -> Timestamp {
-        let earliest = max(now, grantedAt.advanced(by: interval), answeredAt?.advanced(by: interval) ?? now)
+        let earliest = max(now, min(grantedAt, now).advanced(by: interval), answeredAt?.advanced(by: interval) ?? now)
         return earliest.advanced(by: jitter(for: credential))
     }
 
-    /// The next try after `failures` failures in a row (1 or more), not before `retryAfter` where Apple named a time.
+    /// The next try after `failures` failures in a row (1 or more), not before `retryAfter` where Apple named a time within reason.
     package func retry(
         afterFailures failures: Int,
         at now: Timestamp,
@@ -46,8 +52,8 @@ package struct RefreshPolicy: Sendable, Equatable {
         of credential: CredentialID
     ) -> Timestamp {
         let step = Self.backOff[min(max(failures, 1), Self.backOff.count) - 1]
-        let wait = max(step, min(retryAfter ?? .zero, longestDelay))
-        return now.advanced(by: wait + wait * (credential.slot / 4))
+        let wait = max(step, min(retryAfter ?? .zero, longestDelay / (1 + Self.retrySpread)))
+        return now.advanced(by: wait + wait * (Self.retrySpread * credential.slot))
     }
 
     /// How long an app stays paused after `failures` answers in a row that blame its configuration.
@@ -58,12 +64,15 @@ package struct RefreshPolicy: Sendable, Equatable {
     /// How long a claim holds a credential. Each claim that was never settled doubles it, so that an answer which kills the
     /// process is met ever more rarely.
     package func lease(attempts: Int) -> Duration {
-        max(.seconds(60), timeout * 2 + .seconds(30)) * (1 << min(max(attempts, 0), 10))
+        min(shortestLease * (1 << min(max(attempts, 0), 10)), longestDelay)
     }
+
+    private var shortestLease: Duration { max(.seconds(60), timeout * 2 + .seconds(30)) }
 
     /// The furthest that a due time can lie ahead; what lies beyond it came from a clock that has since been set back.
     package var longestDelay: Duration {
-        max(interval + interval * Self.spread, Self.backOff[Self.backOff.count - 1] * 1.25)
+        let longestBackOff = Self.backOff[Self.backOff.count - 1] * (1 + Self.retrySpread)
+        return max(interval * (1 + Self.spread), longestBackOff, shortestLease)
     }
 
     private func jitter(for credential: CredentialID) -> Duration {
@@ -77,7 +86,8 @@ extension CredentialID {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in userID.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
         for byte in clientID.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        hash ^= hash >> 32
-        return Double(hash & 0xffff_ffff) / 4_294_967_296
+        // FNV's last letters hardly reach the leading bits; one round of MurmurHash3's finish brings them there.
+        hash = (hash ^ hash >> 33) &* 0xff51_afd7_ed55_8ccd
+        return Double(hash >> 11) / 0x1p53
     }
 }

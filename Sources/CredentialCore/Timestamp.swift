@@ -11,8 +11,9 @@ package struct Timestamp: Hashable, Sendable {
         self.milliseconds = milliseconds
     }
 
+    /// The end of time where so many seconds do not fit.
     package init(seconds: Int64) {
-        self.milliseconds = seconds.multipliedReportingOverflow(by: 1000).partialValue
+        self.milliseconds = Int64(clamping: Int128(seconds) * 1000)
     }
 
     /// The moments that a table accepts: 2019, when Sign in with Apple began, to 2100.
@@ -29,29 +30,25 @@ extension Timestamp: Comparable {
 extension Timestamp: InstantProtocol {
     package typealias Duration = Swift.Duration
 
+    /// Stops at the end of time.
     package func advanced(by duration: Duration) -> Timestamp {
-        let (sum, overflow) = milliseconds.addingReportingOverflow(duration.milliseconds)
-        return Timestamp(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
+        Timestamp(milliseconds: Int64(clamping: Int128(milliseconds) + duration.wholeMilliseconds))
     }
 
     package func duration(to other: Timestamp) -> Duration {
-        .milliseconds(other.milliseconds.subtractingReportingOverflow(milliseconds).partialValue)
+        .milliseconds(Int128(other.milliseconds) - Int128(milliseconds))
     }
 }
 
 extension Duration {
     /// Whole milliseconds, rounded towards zero; the ends of the range where it does not fit.
-    package var milliseconds: Int64 {
-        let (seconds, attoseconds) = components
-        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1000)
-        guard !overflow else { return seconds < 0 ? .min : .max }
-        let (sum, carried) = scaled.addingReportingOverflow(attoseconds / 1_000_000_000_000_000)
-        return carried ? (seconds < 0 ? .min : .max) : sum
-    }
+    package var milliseconds: Int64 { Int64(clamping: wholeMilliseconds) }
+
+    fileprivate var wholeMilliseconds: Int128 { attoseconds / 1_000_000_000_000_000 }
 
     /// Seconds as a floating-point number, the base unit of metrics.
     package var inSeconds: Double {
-        Double(components.seconds) + Double(components.attoseconds) / 1e18
+        Double(attoseconds) / 1e18
     }
 }
 

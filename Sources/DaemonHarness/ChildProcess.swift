@@ -99,6 +99,16 @@ package final class ChildProcess: Sendable {
         for continuation in waiting { continuation.resume(returning: status) }
     }
 
+    private func listen(to reader: FileHandle) {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = read(reader.fileDescriptor, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            received(Array(buffer.prefix(max(count, 0))))
+            if count <= 0 { return }
+        }
+    }
+
     private func received(_ bytes: [UInt8]) {
         let found = state.withLock { state in
             var found: [(CheckedContinuation<String?, Never>, String?)] = []

@@ -42,7 +42,8 @@ package struct ProcessMetrics: Sendable {
 
     /// The first number in the line that begins with these words.
     private func number(after words: String, in path: String) -> Double? {
-        read(path)?.split(separator: "\n").first { $0.hasPrefix(words) }?.dropFirst(words.count).split(separator: " ").first.flatMap { Double($0) }
+        let line = read(path)?.split(separator: "\n").first { $0.hasPrefix(words) }
+        return line?.dropFirst(words.count).split(separator: " ").first.flatMap { Double($0) }
     }
 
     /// Repairs what is not UTF-8: a process may be called anything.

@@ -5,9 +5,12 @@ internal import Synchronization
 
 /// Every metric of the process, and the page on which Prometheus reads them.
 ///
-/// Metrics are declared with their help text; what a library registers through swift-metrics without being declared here appears
-/// too. The first to use a name decides its kind. Whatever clashes with that, or has labels that were not declared or cannot be
-/// legal, is counted in ``clashes`` and otherwise ignored.
+/// Metrics are declared with their help text. One without labels stands at 0 from the start; a series with labels does so once a
+/// handler for it was made, and that is the way to let `rate()` see its very first increment. What a library registers without a
+/// declaration appears too.
+///
+/// The first to use a name decides its kind. Whatever clashes with that, or has labels that were not declared or cannot be legal,
+/// is counted in ``clashes`` and otherwise ignored.
 package final class PrometheusRegistry: Sendable {
     private struct State {
         var families: [String: Family] = [:]
@@ -28,14 +31,17 @@ package final class PrometheusRegistry: Sendable {
             return true
         }
 
-        /// - Returns: nil if there is no such family, or it is of another kind or has other labels.
-        mutating func series<S>(_ name: String, _ labels: Labels?, as type: S.Type) -> S? {
-            guard let labels, let family = families[name], family.labels ?? labels.names == labels.names else { return nil }
+        /// - Returns: nil if the name is taken, or stands for another kind or other labels.
+        mutating func series<S: Series>(_ name: String, _ labels: Labels, as type: S.Type) -> S? {
+            if families[name] == nil {
+                let family = Family(kind: S.undeclaredKind, help: "Registered without a description.", labels: nil)
+                guard add(family, as: name) else { return nil }
+            }
+            guard let family = families[name], family.labels ?? labels.names == labels.names else { return nil }
             if let series = family.series[labels.text] { return series as? S }
-            let series = family.kind.makeSeries()
-            guard let made = series as? S else { return nil }
+            guard let series = family.kind.makeSeries() as? S else { return nil }
             families[name]?.series[labels.text] = series
-            return made
+            return series
         }
     }
 
@@ -58,13 +64,6 @@ package final class PrometheusRegistry: Sendable {
     /// How many times something was registered that could not be, since the start. It is 0 in a program without mistakes.
     package var clashes: Int { state.withLock(\.clashes) }
 
-    /// Lets a series of a declared metric stand at 0 from now on, so that `rate()` sees its very first increment.
-    package func create(_ name: String, labels: [(String, String)]) {
-        state.withLock {
-            if $0.series(name.legalName, Labels(labels), as: (any Series).self) == nil { $0.clashes += 1 }
-        }
-    }
-
     /// Everything as Prometheus text, version 0.0.4, by metric name and then by labels.
     ///
     /// Each series is read at one moment, so a histogram agrees with itself; two series may be a moment apart.
@@ -81,17 +80,14 @@ package final class PrometheusRegistry: Sendable {
         return text.text
     }
 
-    /// Finds the series, or makes it.
+    /// Finds the series, or makes it: from then on it stands on the page, at 0 until it is written.
     ///
     /// - Returns: nil if it clashes.
     func series<S: Series>(_ name: String, _ dimensions: [(String, String)], as type: S.Type) -> S? {
         let name = name.legalName
         let labels = Labels(dimensions)
         return state.withLock { state in
-            if labels != nil, state.families[name] == nil {
-                _ = state.add(Family(kind: S.undeclaredKind, help: "Registered without a description.", labels: nil), as: name)
-            }
-            let series = state.series(name, labels, as: type)
+            let series = labels.flatMap { state.series(name, $0, as: type) }
             if series == nil { state.clashes += 1 }
             return series
         }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Address and forwarding: which of two words stands, and what of it is shown.
+@Suite struct AppUserTests {
+    /// Each entry beats all before it.
+    @Test func addressesAreOrderedByTimeThenOriginThenBytesThenPrivacy() {
+        let ordered = [
+            Mailbox(at: at(1), rank: .event, address: EmailAddress("z")),
+            Mailbox(at: at(2), rank: .idToken, address: EmailAddress("z", isPrivate: true)),
+            Mailbox(at: at(2), rank: .event, address: EmailAddress("")),
+            Mailbox(at: at(2), rank: .event, address: EmailAddress("a", isPrivate: true)),
+            Mailbox(at: at(2), rank: .event, address: EmailAddress("ab")),
+            Mailbox(at: at(2), rank: .event, address: EmailAddress("b")),
+            Mailbox(at: at(2), rank: .event, address: EmailAddress("b", isPrivate: false)),
+            Mailbox(at: at(2), rank: .event, address: EmailAddress("b", isPrivate: true)),
+            // One name to a reader and to String, two to a table and to a mail server.
+            Mailbox(at: at(2), rank: .event, address: EmailAddress("e\u{301}", isPrivate: true)),
+            Mailbox(at: at(2), rank: .event, address: EmailAddress("\u{e9}")),
+        ]
+        for (left, lower) in ordered.enumerated() {
+            for (right, higher) in ordered.enumerated() {
+                #expect((lower < higher) == (left < right), "\(lower) \(higher)")
+                #expect((lower == higher) == (left == right), "\(lower) \(higher)")
+            }
+        }
+    }
+
+    @Test func anOlderFactMovesNothing() {
+        let kinds: [Event.Kind] = [.consentRevoked, .accountDeleted, .emailDisabled(EmailAddress("a@example.com"))]
+        var user = AppUser()
+        for kind in kinds { user.apply(Event(kind, at: at(9))) }
+        let before = user
+
+        for kind in kinds { user.apply(Event(kind, at: at(8))) }
+        user.apply(Event(.emailEnabled(EmailAddress("z@example.com")), at: at(8)))
+        user.apply(Grant(grantedAt: at(8), address: EmailAddress("z@example.com")))
+        #expect(user == before)
+    }
+
+    @Test func atOneTimeDisabledStands() {
+        for kinds in [[.emailEnabled(nil), .emailDisabled(nil)], [.emailDisabled(nil), .emailEnabled(nil)]] as [[Event.Kind]] {
+            var user = AppUser()
+            for kind in kinds { user.apply(Event(kind, at: at(5))) }
+            #expect(user.shownForwarding == .disabled)
+        }
+    }
+
+    @Test func aLaterWordOnForwardingStands() {
+        var user = AppUser()
+        user.apply(Event(.emailEnabled(nil), at: at(6)))
+        user.apply(Event(.emailDisabled(nil), at: at(5)))
+        #expect(user.shownForwarding == .enabled)
+    }
+
+    @Test func anEventBeatsASignInOfTheSameTime() {
+        let grant = Grant(grantedAt: at(5), address: EmailAddress("z@example.com"))
+        var user = AppUser()
+        user.apply(grant)
+        user.apply(Event(.emailDisabled(EmailAddress("a@example.com")), at: at(5)))
+        user.apply(grant)
+        #expect(user.shownAddress == EmailAddress("a@example.com"))
+    }
+
+    @Test func aSignInSaysNothingOfForwarding() {
+        var user = AppUser()
+        user.apply(Grant(grantedAt: at(5), address: EmailAddress("a@example.com")))
+        #expect(user.shownForwarding == nil)
+    }
+
+    @Test(arguments: [4, 5, 6] as [Int64])
+    func addressAndForwardingAreShownOnlyIfNewerThanTheDeletion(_ time: Int64) {
+        var user = AppUser()
+        user.apply(Event(.accountDeleted, at: at(5)))
+        user.apply(Event(.emailEnabled(EmailAddress("a@example.com")), at: at(time)))
+        #expect((user.shownAddress != nil) == (time > 5))
+        #expect((user.shownForwarding != nil) == (time > 5))
+    }
+
+    @Test func anUnknownEventMovesNothing() {
+        var user = AppUser()
+        user.apply(Event(.unknown, at: at(5)))
+        #expect(user == AppUser())
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// When a credential is asked about again.
+@Suite struct RefreshPolicyTests {
+    private static let policies = [
+        RefreshPolicy(),
+        RefreshPolicy(interval: .milliseconds(20), timeout: .milliseconds(1)),
+        RefreshPolicy(interval: .seconds(3600), timeout: .seconds(3600)),
+        RefreshPolicy(interval: .seconds(60), timeout: .seconds(86_400)),
+        RefreshPolicy(interval: .seconds(10_000 * 86_400)),
+    ]
+    private static let credentials = (1...200).map { CredentialID(clientID: "com.example.app", userID: "\($0)") }
+    private let now = Timestamp(milliseconds: 1_750_000_000_000)
+
+    // MARK: After an answer
+
+    @Test(arguments: policies)
+    func theNextCheckIsAnIntervalAfterTheAnswerAndAtMostATwentiethLater(_ policy: RefreshPolicy) throws {
+        for credential in Self.credentials {
+            let next = policy.nextCheck(afterAnswerAt: now, of: credential)
+            try #require(next >= now.advanced(by: policy.interval))
+            try #require(next <= now.advanced(by: policy.interval * 1.05))
+            try #require(next == policy.nextCheck(afterAnswerAt: now, of: credential))
+        }
+    }
+
+    private static let names: [@Sendable (Int) -> CredentialID] = [
+        { CredentialID(clientID: "com.example.app", userID: "\($0)") },
+        { CredentialID(clientID: "com.example.app", userID: "001234.\(String($0, radix: 16)).0815") },
+        { CredentialID(clientID: "com.example.\($0)", userID: "001234.abcdef.0815") },
+    ]
+
+    /// Twenty places of equal width; were the spread random, 500 ± 22 of 10,000 would stand in each.
+    @Test(arguments: names)
+    func usersWhoSignInTogetherAreSpreadEvenly(_ name: @Sendable (Int) -> CredentialID) {
+        let policy = RefreshPolicy()
+        var counts = Array(repeating: 0, count: 20)
+        for number in 0..<10_000 {
+            let next = policy.nextCheck(afterAnswerAt: now, of: name(number))
+            let share = now.advanced(by: policy.interval).duration(to: next) / (policy.interval * 0.05)
+            counts[Int(share * 20)] += 1
+        }
+        #expect(counts.allSatisfy { (400...600).contains($0) }, "\(counts)")
+    }
+
+    // MARK: The first check
+
+    @Test(arguments: policies)
+    func theFirstCheckIsNeverBeforeNowNorWithinAnIntervalOfTheGrantOrOfAnEarlierAnswer(_ policy: RefreshPolicy) throws {
+        let past = [Duration.zero, .milliseconds(1), .seconds(3600), .seconds(100_000 * 86_400)].map { now.advanced(by: $0 * -1) }
+        for credential in Self.credentials.prefix(20) {
+            for grantedAt in past {
+                for answeredAt in past + [nil] {
+                    let first = policy.firstCheck(grantedAt: grantedAt, answeredAt: answeredAt, of: credential, now: now)
+                    try #require(first >= now)
+                    try #require(first >= grantedAt.advanced(by: policy.interval))
+                    if let answeredAt { try #require(first >= answeredAt.advanced(by: policy.interval)) }
+                    try #require(first <= now.advanced(by: policy.longestDelay))
+                }
+            }
+        }
+    }
+
+    @Test func aGrantDatedAheadCountsFromNow() throws {
+        for credential in Self.credentials {
+            let first = RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(300)), answeredAt: nil, of: credential, now: now)
+            try #require(first == RefreshPolicy().firstCheck(grantedAt: now, answeredAt: nil, of: credential, now: now))
+        }
+    }
+
+    @Test func aLongForgottenSignInIsSpreadToo() {
+        let firsts = Self.credentials.map {
+            RefreshPolicy().firstCheck(grantedAt: at(0), answeredAt: nil, of: $0, now: now)
+        }
+        #expect(Set(firsts).count > 150)
+    }
+
+    // MARK: After failures
+
+    @Test func waitsGrowWithFailuresAndTheLastOneRepeats() throws {
+        let policy = RefreshPolicy()
+        for credential in Self.credentials {
+            let waits = (1...8).map { now.duration(to: policy.retry(afterFailures: $0, at: now, of: credential)) }
+            try #require(waits == waits.sorted())
+            try #require(Set(waits).count == waits.count)
+            try #require(waits[0] >= .seconds(10) && waits[0] <= .seconds(12.5))
+            try #require(waits[7] >= .seconds(21_600) && waits[7] <= .seconds(27_000))
+            for failures in [9, 1_000, .max] {
+                try #require(now.duration(to: policy.retry(afterFailures: failures, at: now, of: credential)) == waits[7])
+            }
+        }
+    }
+
+    @Test func noFailureAtAllCountsAsOne() {
+        for failures in [0, -1, .min] {
+            let credential = Self.credentials[0]
+            #expect(
+                RefreshPolicy().retry(afterFailures: failures, at: now, of: credential)
+                    == RefreshPolicy().retry(afterFailures: 1, at: now, of: credential)
+            )
+        }
+    }
+
+    @Test(arguments: [0, 9, 11, 3_600, 43_200] as [Int64])
+    func aRetryIsNotBeforeTheTimeThatAppleNamed(_ seconds: Int64) throws {
+        for credential in Self.credentials {
+            let retry = RefreshPolicy().retry(afterFailures: 1, at: now, retryAfter: .seconds(seconds), of: credential)
+            try #require(retry >= now.advanced(by: .seconds(max(10, seconds))))
+        }
+    }
+
+    @Test(arguments: policies, [.zero, .seconds(-5), .seconds(86_400), .seconds(90_720), .seconds(Int64.max)] as [Duration])
+    func noRetryIsBeyondTheLongestDelay(_ policy: RefreshPolicy, _ retryAfter: Duration) throws {
+        for credential in Self.credentials {
+            for failures in [1, 8] {
+                let retry = policy.retry(afterFailures: failures, at: now, retryAfter: retryAfter, of: credential)
+                try #require(retry > now)
+                try #require(retry <= now.advanced(by: policy.longestDelay))
+            }
+        }
+    }
+
+    /// All who fail together and are told the same time must not come back in one moment.
+    @Test func aTimeThatAppleNamedIsSpreadToo() {
+        for retryAfter in [Duration.seconds(3600), .seconds(Int64.max)] {
+            let retries = Self.credentials.map {
+                RefreshPolicy().retry(afterFailures: 1, at: now, retryAfter: retryAfter, of: $0)
+            }
+            #expect(Set(retries).count > 150)
+        }
+    }
+
+    @Test func pausesGrowWithFailures() {
+        let pauses = [.min, 1, 2, 3, 4, 5, 6, 7, 8, .max].map(RefreshPolicy.pause)
+        #expect(pauses == pauses.sorted())
+        #expect(pauses.first == .seconds(10))
+        #expect(pauses.last == .seconds(21_600))
+    }
+
+    // MARK: Leases
+
+    @Test(arguments: policies)
+    func aLeaseOutlivesTwoRequestsAndGrowsWithEachAttempt(_ policy: RefreshPolicy) {
+        let leases = [.min, -1, 0, 1, 2, 3, 5, 10, 11, .max].map(policy.lease)
+        #expect(leases == leases.sorted())
+        #expect(leases[0] > policy.timeout * 2)
+        #expect(leases[0] >= .seconds(60))
+        #expect(leases.allSatisfy { $0 <= policy.longestDelay })
+    }
+
+    @Test func eachUnsettledClaimDoublesTheLease() {
+        #expect((0...4).map(RefreshPolicy().lease) == [60, 120, 240, 480, 960].map { .seconds($0) })
+    }
+
+    // MARK: The absurd
+
+    @Test(arguments: [
+        RefreshPolicy(interval: .seconds(10_000 * 86_400), timeout: .seconds(10_000 * 86_400)),
+        RefreshPolicy(interval: .seconds(Int64.max), timeout: .seconds(Int64.max)),
+        RefreshPolicy(interval: Duration(attoseconds: .max), timeout: Duration(attoseconds: .max)),
+        RefreshPolicy(interval: .nanoseconds(1), timeout: .nanoseconds(1)),
+    ])
+    func noLengthAndNoTimeTraps(_ policy: RefreshPolicy) {
+        let credential = Self.credentials[0]
+        for time in [Int64.min, 0, .max].map(at) {
+            #expect(policy.nextCheck(afterAnswerAt: time, of: credential) >= time)
+            for other in [Int64.min, 0, .max].map(at) {
+                #expect(policy.firstCheck(grantedAt: time, answeredAt: other, of: credential, now: other) >= other)
+            }
+            for failures in [Int.min, 1, .max] {
+                let retry = policy.retry(afterFailures: failures, at: time, retryAfter: Duration(attoseconds: .max), of: credential)
+                #expect(retry >= time)
+                #expect(policy.lease(attempts: failures) > policy.timeout)
+            }
+        }
+        #expect(policy.longestDelay > policy.interval)
+    }
+
+    @Test func aCredentialWithoutNamesHasAPlaceToo() {
+        let nameless = CredentialID(clientID: "", userID: "")
+        #expect(RefreshPolicy().nextCheck(afterAnswerAt: now, of: nameless) >= now)
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Testing
+
+/// The endpoint that tests write: it answers by its script, and shows who asked.
+@Suite struct ScriptedTokenEndpointTests {
+    private let clock: TestClock
+    private let endpoint: ScriptedTokenEndpoint
+    private let anna = CredentialID(clientID: "com.example.app", userID: "anna")
+    private let bert = CredentialID(clientID: "com.example.app", userID: "bert")
+
+    init() {
+        clock = TestClock(now: at(1_000))
+        endpoint = ScriptedTokenEndpoint(clock: clock.wallClock, keyID: "KEY1")
+    }
+
+    @Test func withoutAScriptEveryTokenIsValid() async {
+        let response = await ask(anna)
+        #expect(response == RefreshResponse(.valid, by: ClientIdentity(clientID: "com.example.app", keyID: "KEY1")))
+    }
+
+    @Test func aScriptIsReadInOrderAndItsLastLineRepeats() async {
+        endpoint.answer(.unavailable("503"), .throttled(retryAfter: .seconds(5)), .rejected, for: "anna")
+        var outcomes: [RefreshOutcome] = []
+        for _ in 1...4 { outcomes.append(await ask(anna).outcome) }
+        #expect(outcomes == [.unavailable("503"), .throttled(retryAfter: .seconds(5)), .rejected, .rejected])
+    }
+
+    @Test func whoHasNoScriptSharesTheCommonOne() async {
+        endpoint.answer(.misconfigured("invalid_client"), .valid)
+        endpoint.answer(.rejected, for: "bert")
+        #expect(await ask(anna).outcome == .misconfigured("invalid_client"))
+        #expect(await ask(bert).outcome == .rejected)
+        #expect(await ask(anna).outcome == .valid)
+    }
+
+    @Test func itRemembersWhoAskedAndWhen() async throws {
+        _ = await ask(anna, Secret("first"))
+        clock.advance(by: .seconds(1))
+        _ = await ask(bert, Secret("second"))
+        #expect(endpoint.calls.map(\.credential) == [anna, bert])
+        #expect(endpoint.calls.map(\.token) == [Secret("first"), Secret("second")])
+        #expect(endpoint.calls.map(\.sentAt) == [at(1_000), at(2_000)])
+        #expect(try await endpoint.call(2) == endpoint.calls[1])
+    }
+
+    @Test func anAnswerWaitsUntilItIsReleased() async throws {
+        endpoint.holdAnswers(for: "anna")
+        endpoint.answer(.rejected, for: "anna")
+        async let held = ask(anna)
+        try await endpoint.call(1)
+        #expect(await ask(bert).outcome == .valid)
+
+        // Settled on arrival: a later script changes nothing about it.
+        endpoint.answer(.valid, for: "anna")
+        endpoint.releaseAnswers(for: "anna")
+        #expect(await held.outcome == .rejected)
+    }
+
+    @Test func everybodyCanBeHeld() async throws {
+        endpoint.holdAnswers()
+        endpoint.holdAnswers(for: "anna")
+        async let first = ask(anna)
+        async let second = ask(bert)
+        try await endpoint.call(2)
+        endpoint.releaseAnswers()
+        #expect(await [first, second].map(\.outcome) == [.valid, .valid])
+    }
+
+    @Test func aCancelledRequestIsUnavailable() async throws {
+        endpoint.holdAnswers()
+        let request = Task { await ask(anna) }
+        try await endpoint.call(1)
+        request.cancel()
+        #expect(await request.value.outcome == .unavailable("cancelled"))
+    }
+
+    @Test func aWaitForARequestCanBeCancelled() async {
+        let wait = Task { try await endpoint.call(1) }
+        wait.cancel()
+        await #expect(throws: CancellationError.self) { try await wait.value }
+    }
+
+    private func ask(_ credential: CredentialID, _ token: Secret = Secret("token")) async -> RefreshResponse {
+        await endpoint.refresh(token, of: credential)
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Every rule of the table, each with its registers one less, equal and one more, and each against those below it.
+@Suite struct StandingTests {
+    @Test(arguments: [
+        // Nothing, and a grant.
+        Case([:], .notFound, .neverGranted, since: nil),
+        Case([.g: 5], .authorized, .granted, since: 5),
+
+        // D > G. Equality favours the grant.
+        Case([.d: 5], .notFound, .accountDeleted, since: 5),
+        Case([.g: 5, .d: 4], .authorized, .granted, since: 5),
+        Case([.g: 5, .d: 5], .authorized, .granted, since: 5),
+        Case([.g: 5, .d: 6], .notFound, .accountDeleted, since: 6),
+
+        // B ≥ G. The request named that sign-in, so equality revokes.
+        Case([.b: 5], .revoked, .revokedByApp, since: 5),
+        Case([.g: 5, .b: 4], .authorized, .granted, since: 5),
+        Case([.g: 5, .b: 5], .revoked, .revokedByApp, since: 5),
+        Case([.g: 5, .b: 6], .revoked, .revokedByApp, since: 6),
+
+        // R > G. Equality favours the grant.
+        Case([.r: 5], .revoked, .consentRevoked, since: 5),
+        Case([.g: 5, .r: 4], .authorized, .granted, since: 5),
+        Case([.g: 5, .r: 5], .authorized, .granted, since: 5),
+        Case([.g: 5, .r: 6], .revoked, .consentRevoked, since: 6),
+
+        // X > V and X > G. Equality favours the grant, and favours the 200.
+        Case([.g: 5, .x: 4], .authorized, .granted, since: 5),
+        Case([.g: 5, .x: 5], .authorized, .granted, since: 5),
+        Case([.g: 5, .x: 6], .revoked, .tokenRejected, since: 6),
+        Case([.g: 5, .v: 7, .x: 6], .authorized, .granted, since: 5),
+        Case([.g: 5, .v: 6, .x: 6], .authorized, .granted, since: 5),
+        Case([.g: 5, .v: 6, .x: 7], .revoked, .tokenRejected, since: 7),
+        Case([.g: 5, .v: 3, .x: 4], .authorized, .granted, since: 5),
+        Case([.g: 5, .v: 4, .x: 5], .authorized, .granted, since: 5),
+        Case([.g: 5, .v: 9], .authorized, .granted, since: 5),
+
+        // The first rule that holds, not the newest register.
+        Case([.g: 5, .d: 6, .b: 9, .r: 9, .x: 9], .notFound, .accountDeleted, since: 6),
+        Case([.g: 5, .b: 6, .r: 9, .x: 9], .revoked, .revokedByApp, since: 6),
+        Case([.g: 5, .b: 5, .r: 6], .revoked, .revokedByApp, since: 5),
+        Case([.g: 5, .r: 6, .x: 9], .revoked, .consentRevoked, since: 6),
+        Case([.d: 3, .b: 9, .r: 9], .notFound, .accountDeleted, since: 3),
+        Case([.b: 3, .r: 9], .revoked, .revokedByApp, since: 3),
+        Case([.g: 5, .d: 5, .b: 5], .revoked, .revokedByApp, since: 5),
+        Case([.g: 5, .d: 5, .r: 6], .revoked, .consentRevoked, since: 6),
+        Case([.g: 5, .d: 6, .r: 6], .notFound, .accountDeleted, since: 6),
+        Case([.g: 5, .d: 4, .b: 4, .r: 5, .v: 6, .x: 6], .authorized, .granted, since: 5),
+
+        // What cannot be, and would still be an answer about no sign-in.
+        Case([.x: 5], .notFound, .neverGranted, since: nil),
+    ])
+    fileprivate func firstRuleThatHolds(_ each: Case) {
+        var user = AppUser()
+        user.deletedAt = each[.d]
+        user.consentRevokedAt = each[.r]
+        var credential = Credential()
+        credential.grantedAt = each[.g]
+        credential.revokedAt = each[.b]
+        credential.verifiedAt = each[.v]
+        credential.rejectedAt = each[.x]
+        #expect(credential.standing(under: user) == each.standing)
+    }
+}
+
+private enum Register: String {
+    case g, d, b, r, v, x
+}
+
+/// Registers, and what they come to.
+private struct Case: Sendable, CustomTestStringConvertible {
+    let registers: [Register: Int64]
+    let standing: CredentialStanding
+
+    init(_ registers: [Register: Int64], _ state: CredentialState, _ reason: StateReason, since: Int64?) {
+        self.registers = registers
+        standing = CredentialStanding(state, reason, since: since.map(at))
+    }
+
+    subscript(register: Register) -> Timestamp? { registers[register].map(at) }
+
+    var testDescription: String {
+        let values = registers.map { "\($0.rawValue.uppercased()) \($1)" }.sorted().joined(separator: ", ")
+        return "\(values.isEmpty ? "nothing" : values) → \(standing.reason.rawValue)"
+    }
+}

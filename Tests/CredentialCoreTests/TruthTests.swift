@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Foundation
+import Testing
+
+/// State is a function of the set of facts: whatever the order and the duplicates, a row is what the rules say of the set.
+@Suite struct TruthTests {
+    /// Every case follows from its number alone. `TRUTH_SEED` picks one.
+    private static let seeds: ClosedRange<UInt64> = {
+        let chosen = ProcessInfo.processInfo.environment["TRUTH_SEED"].flatMap(UInt64.init)
+        return chosen.map { $0...$0 } ?? 1...5_000
+    }()
+
+    @Test func everyArrivalEndsInTheRowThatTheRulesSay() {
+        if let seed = Self.seeds.first(where: { !isTrue(Self.arrival($0)) }) {
+            Issue.record("\(report(seed))")
+        }
+    }
+
+    /// What is never tried is never proved.
+    @Test func theCasesMeetEveryRule() {
+        let rows = (1...1_000).map(Self.arrival).flatMap { arrival in
+            Client.allCases.map(Oracle(knowing: arrival).row)
+        }
+        for reason in StateReason.allCases {
+            #expect(rows.count { $0.reason == reason } >= 20, "\(reason)")
+        }
+        #expect(rows.count { $0.token != nil && $0.sealed == nil } >= 100)
+        #expect(rows.count { $0.sealed != nil && !$0.isAskedAbout } >= 100)
+        #expect(rows.count { $0.verifiedAt != nil && $0.verifiedAt == $0.rejectedAt } >= 20)
+        #expect(rows.count { $0.mail != nil && $0.shownAddress == nil } >= 100)
+        #expect(rows.count { $0.relay != nil && $0.shownRelay == nil } >= 100)
+    }
+
+    private static func arrival(_ seed: UInt64) -> Arrival {
+        var generator = SeededGenerator(seed: seed)
+        return .random(using: &generator)
+    }
+
+    private func isTrue(_ arrival: Arrival) -> Bool {
+        Client.allCases.allSatisfy { Registers(after: arrival).row(of: $0) == Oracle(knowing: arrival).row(of: $0) }
+    }
+
+    private func report(_ seed: UInt64) -> String {
+        let shortest = Self.arrival(seed).shortened { !isTrue($0) }
+        let differences = Client.allCases.flatMap { client in
+            let (found, expected) = (Registers(after: shortest).row(of: client), Oracle(knowing: shortest).row(of: client))
+            return found.differences(from: expected).map { "\(client): \($0)" }
+        }
+        return """
+            Repeat with: TRUTH_SEED=\(seed) swift test --filter TruthTests
+            The shortest arrival that still fails:
+            \(shortest)
+            What differs, as found and as the rules say:
+            \(differences.joined(separator: "\n"))
+            """
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Metrics
+import PrometheusMetrics
+import Testing
+
+struct PrometheusRegistryTests {
+    let registry = PrometheusRegistry(
+        [
+            MetricDescription("seals_total", .counter, help: "Tokens sealed."),
+            MetricDescription("store_full", .gauge, help: "1 while the disk is full."),
+            MetricDescription("batch_size", .histogram(buckets: [1, 10]), help: "Settlements in one commit."),
+            MetricDescription("refreshes_total", .counter, help: "Answers.", labels: ["outcome", "app"]),
+        ],
+        process: nil
+    )
+    var factory: PrometheusMetricsFactory { PrometheusMetricsFactory(registry: registry) }
+
+    func value(_ name: String, _ labels: [String: String] = [:]) throws -> Double? {
+        try ParsedExposition(registry.exposition()).value(name, labels)
+    }
+
+    @Test("A declared metric without labels stands at 0 from the start; one with labels, from its first handle on")
+    func startsAtZero() throws {
+        #expect(try value("seals_total") == 0)
+        #expect(try value("store_full") == 0)
+        #expect(try value("batch_size_count") == 0)
+        #expect(try ParsedExposition(registry.exposition()).families.map(\.samples.count) == [5, 0, 1, 1])
+
+        _ = Counter(label: "refreshes_total", dimensions: [("app", "example"), ("outcome", "valid")], factory: factory)
+        #expect(try value("refreshes_total", ["app": "example", "outcome": "valid"]) == 0)
+    }
+
+    @Test("Handles of one name and the same labels, in any order, share one series")
+    func sharedSeries() throws {
+        let labels = [("app", "example"), ("outcome", "valid")]
+        Counter(label: "refreshes_total", dimensions: labels, factory: factory).increment(by: 2)
+        Counter(label: "refreshes_total", dimensions: labels.reversed(), factory: factory).increment(by: 3)
+        FloatingPointCounter(label: "refreshes_total", dimensions: labels, factory: factory).increment(by: 0.5)
+        #expect(try value("refreshes_total", ["app": "example", "outcome": "valid"]) == 5.5)
+
+        Gauge(label: "store_full", factory: factory).record(4)
+        Meter(label: "store_full", factory: factory).increment(by: 2)
+        Meter(label: "store_full", factory: factory).decrement()
+        #expect(try value("store_full") == 5)
+    }
+
+    @Test("What nobody declared appears too, by the kind of its first handle")
+    func undeclared() throws {
+        Counter(label: "http.requests", dimensions: [("path", "/metrics")], factory: factory).increment()
+        Counter(label: "http.requests", dimensions: [("error", "reset")], factory: factory).increment()
+        Counter(label: "http.requests", dimensions: [("error", "")], factory: factory).increment()
+        Counter(label: "http.requests", factory: factory).increment()
+        Timer(label: "http_duration_seconds", factory: factory).recordMilliseconds(20)
+        Gauge(label: "connections", factory: factory).record(7)
+
+        #expect(try ParsedExposition(registry.exposition()).families.allSatisfy { !$0.help.isEmpty })
+        #expect(try value("http_requests", ["path": "/metrics"]) == 1)
+        #expect(try value("http_requests", ["error": "reset"]) == 1)
+        #expect(try value("http_requests") == 2)
+        #expect(try value("http_duration_seconds_bucket", ["le": "0.025"]) == 1)
+        #expect(try value("connections") == 7)
+        #expect(registry.clashes == 0)
+    }
+
+    @Test("Metrics are sorted by name, series by labels")
+    func sorted() throws {
+        for name in ["zebra", "b", "a_b", "a"] {
+            for value in ["z", "a", "m"] { Gauge(label: name, dimensions: [("v", value)], factory: factory).record(0) }
+        }
+        let families = try ParsedExposition(registry.exposition()).families
+        #expect(families.map(\.name) == ["a", "a_b", "b", "batch_size", "refreshes_total", "seals_total", "store_full", "zebra"])
+        #expect(families.last?.samples.map(\.labels) == [["v": "a"], ["v": "m"], ["v": "z"]])
+    }
+
+    @Test("A clash changes nothing but the count of clashes", arguments: Clash.all)
+    func clash(_ clash: Clash) throws {
+        let before = registry.exposition()
+        clash.register(factory)
+        #expect(registry.exposition() == before)
+        #expect(registry.clashes == 1)
+    }
+
+    @Test("Of two declarations of one name the first holds")
+    func clashOnDeclaration() {
+        let registry = PrometheusRegistry(
+            [
+                MetricDescription("x", .histogram(buckets: []), help: "First."),
+                MetricDescription("x", .gauge, help: "Second."),
+                MetricDescription("x_count", .gauge, help: "A name of the first's."),
+            ],
+            process: nil
+        )
+        #expect(registry.exposition().hasPrefix("# HELP x First.\n# TYPE x histogram\n"))
+        #expect(!registry.exposition().contains("gauge"))
+        #expect(registry.clashes == 2)
+    }
+
+    @Test("A counter ignores what no count can grow by, and stops at the greatest number there is")
+    func saturation() throws {
+        let counter = Counter(label: "seals_total", factory: factory)
+        let fraction = FloatingPointCounter(label: "seals_total", factory: factory)
+        counter.increment(by: -1)
+        for amount in [-0.5, Double.nan, .infinity, -.infinity] { fraction.increment(by: amount) }
+        #expect(try value("seals_total") == 0)
+
+        counter.increment(by: Int64.max)
+        counter.increment(by: Int64.max)
+        #expect(try value("seals_total") == 0x1p64)
+        fraction.increment(by: Double.greatestFiniteMagnitude)
+        fraction.increment(by: Double.greatestFiniteMagnitude)
+        #expect(try value("seals_total") == .greatestFiniteMagnitude)
+
+        counter.reset()
+        #expect(try value("seals_total") == 0)
+    }
+
+    @Test("A destroyed series leaves the page and starts over; one without labels stays")
+    func destruction() throws {
+        let labels = [("app", "gone"), ("outcome", "valid")]
+        let counter = Counter(label: "refreshes_total", dimensions: labels, factory: factory)
+        counter.increment()
+        counter.destroy()
+        #expect(try value("refreshes_total", ["app": "gone", "outcome": "valid"]) == nil)
+        Counter(label: "refreshes_total", dimensions: labels, factory: factory).increment()
+        #expect(try value("refreshes_total", ["app": "gone", "outcome": "valid"]) == 1)
+
+        Gauge(label: "store_full", factory: factory).destroy()
+        #expect(try value("store_full") == 0)
+        Timer(label: "seals_total", factory: factory).destroy()
+        #expect(try value("seals_total") == 0)
+    }
+
+    @Test("Nothing is lost between tasks")
+    func concurrency() async throws {
+        await withTaskGroup { group in
+            for task in 0..<8 {
+                group.addTask {
+                    let labels = [("app", "example"), ("outcome", task.isMultiple(of: 2) ? "valid" : "rejected")]
+                    for _ in 0..<2000 {
+                        Counter(label: "refreshes_total", dimensions: labels, factory: factory).increment()
+                        Meter(label: "store_full", factory: factory).increment()
+                        Recorder(label: "batch_size", factory: factory).record(task)
+                    }
+                }
+            }
+        }
+        #expect(try value("refreshes_total", ["app": "example", "outcome": "valid"]) == 8000)
+        #expect(try value("refreshes_total", ["app": "example", "outcome": "rejected"]) == 8000)
+        #expect(try value("store_full") == 16000)
+        #expect(try value("batch_size_count") == 16000)
+        #expect(try value("batch_size_sum") == 2000 * 28)
+    }
+}
+
+/// Something registered that cannot be.
+struct Clash: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var register: @Sendable (PrometheusMetricsFactory) -> Void
+
+    static let all = [
+        Clash("a counter as a gauge") { Gauge(label: "seals_total", factory: $0).record(1) },
+        Clash("a counter as a meter") { Meter(label: "seals_total", factory: $0).set(1) },
+        Clash("a counter as a timer") { Timer(label: "seals_total", factory: $0).recordSeconds(1) },
+        Clash("a gauge as a counter") { Counter(label: "store_full", factory: $0).increment() },
+        Clash("a gauge as a floating point counter") { FloatingPointCounter(label: "store_full", factory: $0).increment() },
+        Clash("a gauge as a histogram") { Recorder(label: "store_full", factory: $0).record(1) },
+        Clash("a histogram as a gauge") { Gauge(label: "batch_size", factory: $0).record(1) },
+        Clash("a series of another kind") {
+            Gauge(label: "refreshes_total", dimensions: [("app", "a"), ("outcome", "b")], factory: $0).record(1)
+        },
+        Clash("a name that a histogram writes") { Counter(label: "batch_size_sum", factory: $0).increment() },
+        Clash("a name that becomes another's") { Gauge(label: "seals.total", factory: $0).record(1) },
+        Clash("a label that was not declared") {
+            Counter(label: "seals_total", dimensions: [("user", "a")], factory: $0).increment()
+        },
+        Clash("a declared label too few") {
+            Counter(label: "refreshes_total", dimensions: [("app", "a")], factory: $0).increment()
+        },
+        Clash("a label twice") { Counter(label: "new_total", dimensions: [("a", "1"), ("a", "2")], factory: $0).increment() },
+        Clash("two labels that become one") {
+            Counter(label: "new_total", dimensions: [("a.b", "1"), ("a-b", "2")], factory: $0).increment()
+        },
+        Clash("the histogram's own label") { Timer(label: "new_seconds", dimensions: [("le", "1")], factory: $0).recordSeconds(1) },
+        Clash("Prometheus's own label") { Counter(label: "new_total", dimensions: [("__name__", "x")], factory: $0).increment() },
+    ]
+
+    private init(_ description: String, register: @escaping @Sendable (PrometheusMetricsFactory) -> Void) {
+        self.testDescription = description
+        self.register = register
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Metrics
+import PrometheusMetrics
+import Testing
+
+struct PromtoolTests {
+    @Test(
+        "Prometheus's own linter finds nothing to say",
+        .disabled(if: ProcessInfo.processInfo.environment["SIWATCH_NO_PROMTOOL"] == "1", "SIWATCH_NO_PROMTOOL=1")
+    )
+    func lint() throws {
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        let promtool = try #require(
+            path.split(separator: ":").map { "\($0)/promtool" }.first(where: FileManager.default.isExecutableFile),
+            "promtool is not on the PATH. Debian has it in the package prometheus; SIWATCH_NO_PROMTOOL=1 does without this test."
+        )
+        let process = Process()
+        let (input, output) = (Pipe(), Pipe())
+        process.executableURL = URL(filePath: promtool)
+        process.arguments = ["check", "metrics"]
+        process.standardInput = input
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        try input.fileHandleForWriting.write(contentsOf: Data(page().utf8))
+        try input.fileHandleForWriting.close()
+        let complaints = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        #expect(String(decoding: complaints, as: UTF8.self) == "")
+        #expect(process.terminationStatus == 0)
+    }
+
+    /// Every kind, declared or not, with everything awkward.
+    private func page() -> String {
+        let awkward = "\\ \" \n \r\n {} é😀"
+        let registry = PrometheusRegistry([
+            MetricDescription("x_total", .counter, help: awkward, labels: ["a", "b"]),
+            MetricDescription("x_ratio", .gauge, help: "A gauge.", labels: ["value"]),
+            MetricDescription("x_seconds", .histogram(buckets: [0.5, 1e9]), help: "A histogram.", labels: ["a"]),
+            MetricDescription("x_empty_total", .counter, help: "A family without series.", labels: ["a"]),
+        ])
+        let factory = PrometheusMetricsFactory(registry: registry)
+        Counter(label: "x_total", dimensions: [("b", awkward), ("a", "")], factory: factory).increment()
+        for value in [Double.nan, .infinity, -.infinity, 1e300, .leastNonzeroMagnitude, -0.0] {
+            Gauge(label: "x_ratio", dimensions: [("value", "\(value)")], factory: factory).record(value)
+        }
+        Timer(label: "x_seconds", dimensions: [("a", awkward)], factory: factory).recordSeconds(2)
+        Counter(label: "undeclared_total", factory: factory).increment()
+        Gauge(label: "undeclared", factory: factory).record(1)
+        Timer(label: "undeclared_seconds", factory: factory).recordSeconds(2)
+        return registry.exposition()
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Metrics
+import PrometheusMetrics
+import Testing
+
+struct TextExpositionTests {
+    @Test("A page is written exactly so")
+    func page() {
+        let registry = PrometheusRegistry(
+            [
+                MetricDescription("queue_depth", .gauge, help: "Rows that wait.", labels: ["queue"]),
+                MetricDescription("grants_total", .counter, help: #"Backslash \ quote " and"# + "\nnewline."),
+                MetricDescription("lag_seconds", .histogram(buckets: [0.5, 10]), help: "From event to state.", labels: ["app"]),
+                MetricDescription("seals_total", .counter, help: "Tokens sealed."),
+            ],
+            process: nil
+        )
+        let factory = PrometheusMetricsFactory(registry: registry)
+        Counter(label: "grants_total", factory: factory).increment(by: 3)
+        Gauge(label: "queue_depth", dimensions: [("queue", "revocation")], factory: factory).record(1.5)
+        Gauge(label: "queue_depth", dimensions: [("queue", "grant")], factory: factory).record(2)
+        Recorder(label: "lag_seconds", dimensions: [("app", "a \\ b \" c \n d")], factory: factory).record(0.25)
+
+        #expect(
+            registry.exposition() == #"""
+                # HELP grants_total Backslash \\ quote " and\nnewline.
+                # TYPE grants_total counter
+                grants_total 3
+                # HELP lag_seconds From event to state.
+                # TYPE lag_seconds histogram
+                lag_seconds_bucket{app="a \\ b \" c \n d",le="0.5"} 1
+                lag_seconds_bucket{app="a \\ b \" c \n d",le="10"} 1
+                lag_seconds_bucket{app="a \\ b \" c \n d",le="+Inf"} 1
+                lag_seconds_sum{app="a \\ b \" c \n d"} 0.25
+                lag_seconds_count{app="a \\ b \" c \n d"} 1
+                # HELP queue_depth Rows that wait.
+                # TYPE queue_depth gauge
+                queue_depth{queue="grant"} 2
+                queue_depth{queue="revocation"} 1.5
+                # HELP seals_total Tokens sealed.
+                # TYPE seals_total counter
+                seals_total 0
+
+                """#
+        )
+    }
+
+    @Test(
+        "Numbers are written as Go reads them",
+        arguments: [
+            (0, "0"), (-0.0, "-0"), (42, "42"), (-1.5, "-1.5"), (0.1, "0.1"), (1e21, "1e+21"), (.leastNonzeroMagnitude, "5e-324"),
+            (9_007_199_254_740_991, "9007199254740991"), (.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"),
+        ] as [(Double, String)]
+    )
+    func numbers(value: Double, text: String) {
+        let registry = PrometheusRegistry([MetricDescription("x", .gauge, help: "X.")], process: nil)
+        Meter(label: "x", factory: PrometheusMetricsFactory(registry: registry)).set(value)
+        #expect(registry.exposition().hasSuffix("\nx \(text)\n"))
+    }
+
+    @Test(
+        "Names become legal",
+        arguments: [
+            ("a.b-c", "a_b_c"), ("9lives", "_9lives"), ("job:rate", "job_rate"), ("größe", "gr__e"), ("", "_"), ("e\u{301}t", "e_t"),
+        ]
+    )
+    func names(name: String, legal: String) throws {
+        let registry = PrometheusRegistry(process: nil)
+        let factory = PrometheusMetricsFactory(registry: registry)
+        Gauge(label: name, dimensions: [(name, "v")], factory: factory).record(1)
+        #expect(try ParsedExposition(registry.exposition()).value(legal, [legal: "v"]) == 1)
+    }
+
+    @Test("Whatever stands in help, labels and values is read back as it was", arguments: 1...20 as ClosedRange<UInt64>)
+    func roundTrip(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        let help = random.text()
+        let names = ["a", "b", "c"].shuffled(using: &random).prefix(Int.random(in: 0...3, using: &random))
+        let registry = PrometheusRegistry([MetricDescription("x", .gauge, help: help, labels: Array(names))], process: nil)
+        let factory = PrometheusMetricsFactory(registry: registry)
+
+        var expected: [[String: String]: Double] = [:]
+        for _ in 0..<200 {
+            let labels = names.map { ($0, random.text()) }.shuffled(using: &random)
+            let value = random.value()
+            Gauge(label: "x", dimensions: labels, factory: factory).record(value)
+            // An empty label is an absent one.
+            expected[Dictionary(uniqueKeysWithValues: labels.filter { !$0.1.isEmpty })] = value
+        }
+
+        let family = try #require(ParsedExposition(registry.exposition()).families.first)
+        #expect(Array(family.help.unicodeScalars) == Array(help.unicodeScalars))
+        let read = Dictionary(uniqueKeysWithValues: family.samples.map { ($0.labels, $0.value) })
+        #expect(read.mapValues(\.bitPattern) == expected.mapValues(\.bitPattern))
+        #expect(registry.clashes == 0)
+    }
+}
+
+/// Small, seeded and good enough: a failure names its seed and can be had again.
+private struct SplitMix64: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+
+    /// Short, so that equal ones occur, and full of what the format gives a meaning to.
+    mutating func text() -> String {
+        let scalars = Array("\\\"\n\r\t\0 n{}=,#+é\u{301}\u{2028}😀".unicodeScalars)
+        var text = String.UnicodeScalarView()
+        for _ in 0..<Int.random(in: 0...6, using: &self) { text.append(scalars.randomElement(using: &self)!) }
+        return String(text)
+    }
+
+    mutating func value() -> Double {
+        switch UInt8.random(in: 0..<4, using: &self) {
+        case 0: [0, -0.0, .infinity, -.infinity, .nan, .greatestFiniteMagnitude, .leastNonzeroMagnitude].randomElement(using: &self)!
+        case 1: Double(Int64.random(in: .min ... .max, using: &self))
+        case 2: Double.random(in: -1...1, using: &self)
+        default: Double(Int.random(in: -1000...1000, using: &self))
+        }
+    }
+}
