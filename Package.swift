@@ -148,7 +148,9 @@ let package = Package(
         .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", coreMetrics, metrics], swiftSettings: strict),
         .testTarget(
             name: "AppleSimulationTests",
-            dependencies: ["AppleSimulation", ahc, crypto, hummingbird, jwtKit, nioCore, nioFoundationCompat, nioHTTP1],
+            dependencies: [
+                "AppleSimulation", ahc, crypto, hummingbird, jwtKit, logging, nioCore, nioFoundationCompat, nioHTTP1, serviceLifecycle,
+            ],
             swiftSettings: strict
         ),
         .testTarget(

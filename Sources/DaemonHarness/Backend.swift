@@ -53,18 +53,26 @@ package struct Backend: Sendable {
         try await queue.read { db in try Int.fetchOne(db, sql: sql, arguments: arguments) ?? 0 }
     }
 
-    /// Waits until a query that counts comes to `value`, looking again whenever somebody has committed.
+    /// Waits until a query that counts comes to `value`.
     ///
     /// - Throws: with the last value seen, once `limit` is over.
-    package func until(_ sql: String, is value: Int, within limit: Duration = .seconds(60)) async throws {
+    package func until(_ sql: String, is value: Int, within limit: Duration = .seconds(120)) async throws {
+        let seen = try await first(of: sql, within: limit) { $0 == value }
+        guard seen == value else { throw HarnessError("\(sql): still \(seen) instead of \(value) after \(limit)") }
+    }
+
+    /// The first value of a query that counts to meet a condition, or the last one seen once `limit` is over.
+    ///
+    /// It looks again whenever somebody has committed; SQLite tells of other processes' commits only when asked.
+    @discardableResult
+    package func first(of sql: String, within limit: Duration, where isMet: (Int) -> Bool) async throws -> Int {
         let end = ContinuousClock.now + limit
         while true {
             let version = try await dataVersion()
             let seen = try await int(sql)
-            if seen == value { return }
-            // SQLite tells of other processes' commits only when asked.
+            if isMet(seen) { return seen }
             while try await dataVersion() == version {
-                guard .now < end else { throw HarnessError("\(sql): still \(seen) instead of \(value) after \(limit)") }
+                guard .now < end else { return seen }
                 try await Task.sleep(for: .milliseconds(2))
             }
         }

@@ -48,17 +48,15 @@ struct StopTests {
                         try await site.backend.insert(Array(signIns[start..<start + 25]))
                         try await site.backend.insert(notifications: Array(revocations[start..<start + 25]))
                         // As fast as the daemon lives to take them, so that every kill meets work.
-                        let target = max(0, start * 2 - 200)
-                        while try await site.backend.int(logged) < target { try await Task.sleep(for: .milliseconds(5)) }
+                        try await site.backend.first(of: logged, within: .seconds(300)) { $0 >= start * 2 - 200 }
                     }
                 }
                 for kill in 1...32 {
                     let daemon = try await site.folder.startDaemon()
                     // Some die at once, the others after a piece of work of random size.
                     if kill % 4 != 0 {
-                        let goal = try await site.backend.int(logged) + Int.random(in: 1...130, using: &random)
-                        let end = ContinuousClock.now + .seconds(2)
-                        while try await site.backend.int(logged) < min(goal, 5000), .now < end { await Task.yield() }
+                        let goal = min(try await site.backend.int(logged) + Int.random(in: 1...130, using: &random), 5000)
+                        try await site.backend.first(of: logged, within: .seconds(2)) { $0 >= goal }
                     }
                     daemon.signal(SIGKILL)
                     #expect(await daemon.exit() == 128 + SIGKILL)

@@ -13,9 +13,9 @@ struct SystemdTests {
             let path = site.folder.url.appending(path: "notify").path
             let listener = try NotifySocket(path: path)
             try await site.daemon(environment: ["NOTIFY_SOCKET": path]) { _ in
-                #expect(listener.receive() == "READY=1")
+                #expect(await listener.receive() == "READY=1")
             }
-            #expect(listener.receive() == "STOPPING=1")
+            #expect(await listener.receive() == "STOPPING=1")
         }
     }
 
@@ -41,7 +41,7 @@ struct SystemdTests {
 }
 
 /// The other end of `NOTIFY_SOCKET`.
-private final class NotifySocket {
+private final class NotifySocket: Sendable {
     private let descriptor: Int32
 
     init(path: String) throws {
@@ -60,10 +60,16 @@ private final class NotifySocket {
 
     deinit { close(descriptor) }
 
-    func receive() -> String? {
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        let count = recv(descriptor, &buffer, buffer.count, 0)
-        return count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self)
+    /// The next message; nil after 30 seconds without one.
+    func receive() async -> String? {
+        await withCheckedContinuation { continuation in
+            // On a thread of its own: it blocks.
+            DispatchQueue.global().async { [descriptor] in
+                var buffer = [UInt8](repeating: 0, count: 4096)
+                let count = recv(descriptor, &buffer, buffer.count, 0)
+                continuation.resume(returning: count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self))
+            }
+        }
     }
 
     /// A port that was free a moment ago.
