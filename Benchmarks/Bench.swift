@@ -12,7 +12,7 @@ struct Bench: AsyncParsableCommand {
         abstract: "What siwatch does in a second, beside what this machine could do in the same run.",
         discussion: """
             Look at the ratios: the figures alone say as much about the machine, and about who else uses it, as about siwatch. Each limit \
-            is measured before siwatch and again after it, and the mean of both is printed.
+            is measured before siwatch and again after it; the mean stands in front, both in brackets. Where they lie far apart, repeat.
             """
     )
 

@@ -5,6 +5,8 @@
 struct Limit: Sendable {
     var label: String
     var reading: Reading
+    /// How much the machine changed meanwhile, where that is known.
+    var spread: ClosedRange<Double>?
 
     enum Reading: Sendable {
         case perSecond(Double)
@@ -12,15 +14,17 @@ struct Limit: Sendable {
         case unknown(String)
     }
 
-    init(_ label: String, _ reading: Reading) {
+    init(_ label: String, _ reading: Reading, spread: ClosedRange<Double>? = nil) {
         self.label = label
         self.reading = reading
+        self.spread = spread
     }
 
     /// Two measurements of one limit, taken before and after what is compared with it: others use the machine too.
     static func mean(_ before: Limit, _ after: Limit) -> Limit {
         switch (before.reading, after.reading) {
-        case (.perSecond(let first), .perSecond(let second)): Limit(before.label, .perSecond((first + second) / 2))
+        case (.perSecond(let first), .perSecond(let second)):
+            Limit(before.label, .perSecond((first + second) / 2), spread: min(first, second)...max(first, second))
         case (.unknown, _): before
         case (_, .unknown): after
         }

@@ -11,7 +11,7 @@ struct Section: Sendable, CustomStringConvertible {
     struct Row: Sendable {
         var label: String
         var figure: String
-        /// What siwatch reaches of a limit.
+        /// What siwatch reaches of a limit, and how far that can be trusted.
         var ratio: String?
     }
 
@@ -44,8 +44,14 @@ extension Section.Row {
     /// A limit, and the share of it that siwatch reaches.
     static func limit(_ limit: Limit, of ours: Double) -> Self {
         switch limit.reading {
-        case .perSecond(let rate): Self(label: limit.label, figure: rate.perSecond, ratio: (ours / rate).rounded(to: 2))
-        case .unknown(let reason): Self(label: limit.label, figure: reason)
+        case .perSecond(let rate):
+            Self(label: limit.label, figure: rate.perSecond, ratio: (ours / rate).rounded(to: 2) + (limit.spread.map(between) ?? ""))
+        case .unknown(let reason):
+            Self(label: limit.label, figure: reason)
         }
+    }
+
+    private static func between(_ spread: ClosedRange<Double>) -> String {
+        "   (\(spread.lowerBound.rounded(to: 0)) … \(spread.upperBound.rounded(to: 0)))"
     }
 }

@@ -11,12 +11,14 @@ package struct RefreshHandler: WorkHandler {
     private let sealer: any TokenSealer
     private let policy: RefreshPolicy
     private let budget: RequestBudget
+    private let cutoff: Timestamp?
     private let clock: WallClock
     private let telemetry: Telemetry
 
     package let lane: Lane
     package let width: Int
 
+    /// - Parameter cutoff: claims only what was due by then; nil for what is due whenever it claims.
     package init(
         app: String,
         store: any WorkStore,
@@ -25,6 +27,7 @@ package struct RefreshHandler: WorkHandler {
         policy: RefreshPolicy,
         budget: RequestBudget,
         maxConcurrentRequests: Int,
+        dueBy cutoff: Timestamp? = nil,
         clock: WallClock,
         telemetry: Telemetry
     ) {
@@ -34,6 +37,7 @@ package struct RefreshHandler: WorkHandler {
         self.sealer = sealer
         self.policy = policy
         self.budget = budget
+        self.cutoff = cutoff
         self.clock = clock
         self.telemetry = telemetry
         lane = .refreshes(app: app)
@@ -45,7 +49,8 @@ package struct RefreshHandler: WorkHandler {
         let permits = budget.take(upTo: slots, at: clock.now)
         guard permits > 0 else { return [] }
         do {
-            let due = try await store.claimDueCredentials(of: app, upTo: permits, at: clock.now, policy: policy)
+            let now = min(clock.now, cutoff ?? clock.now)
+            let due = try await store.claimDueCredentials(of: app, upTo: permits, at: now, policy: policy)
             budget.giveBack(permits - due.count)
             return due
         } catch {

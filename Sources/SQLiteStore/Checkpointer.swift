@@ -37,7 +37,8 @@ final class Checkpointer: Sendable {
         connection = try DatabaseQueue(path: path, configuration: configuration)
         let logPages = LogPages()
         self.logPages = logPages
-        // The hook is the only way to learn the log's length without a checkpoint. It lives as long as the pool, which we keep.
+        // The hook is the only way to learn the log's length without a checkpoint. Its context is kept for good: whoever holds the pool
+        // last may commit after this object is gone.
         pool.writeWithoutTransaction { db in
             _ = sqlite3_wal_hook(
                 db.sqliteConnection,
@@ -46,7 +47,7 @@ final class Checkpointer: Sendable {
                     logPages.count.store(Int(pages), ordering: .relaxed)
                     return SQLITE_OK
                 },
-                Unmanaged.passUnretained(logPages).toOpaque()
+                Unmanaged.passRetained(logPages).toOpaque()
             )
         }
     }

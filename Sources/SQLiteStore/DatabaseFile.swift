@@ -81,7 +81,7 @@ package struct DatabaseFile: Sendable {
         let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int32($0) } ?? 0
         let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection)
         let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
-        if version > 0, let missing { throw .damaged("\(path) is damaged: it lacks the table \(missing)") }
+        if version > 0, let missing { throw .damaged("\(path) lacks the table \(missing)") }
         return version
     }
 

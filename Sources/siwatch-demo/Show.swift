@@ -52,7 +52,7 @@ struct Show {
         try await stage.watch(for: .seconds(60)) {
             try await Judgement(of: Observation(stage.backend), against: truth, stage.ledger).isRight
         }
-        stage.say("The people have done enough. Both programs are told to stop by SIGTERM.")
+        stage.say("That was all. Both programs are told to stop (SIGTERM).")
         screen.clear()
 
         // What counts is what a stopped siwatch leaves on the disk. Apple outlives it, to say what it was asked.

@@ -28,13 +28,14 @@ struct Daemon {
     private let refreshes: [RefreshHandler]
     private let clock = WallClock.system
 
-    init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, logger: Logger) async throws {
+    init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, once: Bool, logger: Logger) async throws {
         self.configuration = configuration
         self.logger = logger
         let clock = self.clock
         let store = database.store
         self.store = store
         try store.recover()
+        let cutoff = once ? clock.now : nil
 
         registry = PrometheusRegistry(Metric.all.map(MetricDescription.init))
         let telemetry = Telemetry(
@@ -110,6 +111,7 @@ struct Daemon {
                 policy: policy,
                 budget: RequestBudget(maxRequestsPerSecond: Double(configuration.refresh.maxRequestsPerSecond)),
                 maxConcurrentRequests: configuration.refresh.maxConcurrentRequests,
+                dueBy: cutoff,
                 clock: clock,
                 telemetry: telemetry
             )
@@ -153,7 +155,7 @@ struct Daemon {
         logger.notice("siwatch has stopped; everything in flight is settled")
     }
 
-    /// Settles what is due now.
+    /// Settles what was due when the daemon was made.
     func runOnce() async throws {
         await refreshKeys()
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -25,7 +25,7 @@ struct Run: AsyncParsableCommand {
 
         let database = try OpenedDatabase(configuration, keys)
         defer { database.close() }
-        let daemon = try await Daemon(configuration, keys, database, logger: logger)
+        let daemon = try await Daemon(configuration, keys, database, once: once, logger: logger)
         do {
             if once { try await daemon.runOnce() } else { try await daemon.run() }
         } catch {

@@ -105,6 +105,17 @@ import Testing
         #expect(try await store.sealedTokens == 2)
     }
 
+    /// Asked again after a rejection, Apple said yes.
+    @Test(arguments: StoreKind.allCases)
+    func aTokenThatWasVerifiedAgainStays(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.refresh(.valid, at: Self.rejectedAt)
+        try await store.run("UPDATE credential SET rejected_at = verified_at - 1")
+        try await store.ports.maintain(at: Self.rejectedAt + .days(30))
+        #expect(try await store.sealedTokens == 1)
+    }
+
     /// The state outlives its evidence.
     @Test(arguments: StoreKind.allCases)
     func noStateIsForgotten(_ kind: StoreKind) async throws {

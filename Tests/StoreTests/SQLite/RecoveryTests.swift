@@ -64,6 +64,21 @@ import Testing
         #expect(try await file.sqlite.queues().map(\.depth) == [4, 0, 1])
     }
 
+    /// An operator who empties the quarantine by hand makes room in the ring.
+    @Test func theRingIsCountedAnew() async throws {
+        let file = try FileUnderTest()
+        func reject(_ count: Int) async throws -> Int {
+            try await file.store.receive(count)
+            let work = try await file.store.claimNotifications(upTo: count)
+            return try await file.store.settle(work.map { .notification($0, .rejected(.malformed, detail: "")) }).evicted
+        }
+        #expect(try await reject(10_000) == 0)
+        try await file.store.run("DELETE FROM notification_quarantine WHERE id % 2 = 0")
+        try file.sqlite.recover()
+        #expect(try await reject(5_000) == 0)
+        #expect(try await reject(1) == 1)
+    }
+
     @Test func aClientDoesNotChangeHands() async throws {
         let file = try FileUnderTest()
         #expect(throws: StoreOpenError.self) { try file.store.register("other", ["elsewhere", "app"]) }
