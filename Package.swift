@@ -92,7 +92,9 @@ let package = Package(
         // Apple on loopback. It shares no code with the rest, so that it cannot share a mistake.
         .target(
             name: "AppleSimulation",
-            dependencies: [ahc, crypto, cryptoExtras, hummingbird, hummingbirdCore, logging, nioCore, nioHTTP1, nioPosix, serviceLifecycle],
+            dependencies: [
+                ahc, crypto, cryptoExtras, hummingbird, hummingbirdCore, logging, nioCore, nioHTTP1, nioPosix, serviceLifecycle,
+            ],
             swiftSettings: strict
         ),
         .executableTarget(

@@ -28,56 +28,125 @@ extension Metric {
 
     static let buildInfo = Metric("build_info", .gauge, by: ["version", "sqlite"], "Always 1; the labels say what runs.")
     static let notifications = Metric(
-        "notifications_total", .counter, by: ["type", "outcome"], "Verified notifications settled, by type and outcome.")
+        "notifications_total",
+        .counter,
+        by: ["type", "outcome"],
+        "Verified notifications settled, by type and outcome."
+    )
     static let notificationsRejected = Metric(
-        "notifications_rejected_total", .counter, by: ["reason"], "Notifications put into quarantine, by reason.")
+        "notifications_rejected_total",
+        .counter,
+        by: ["reason"],
+        "Notifications put into quarantine, by reason."
+    )
     static let notificationLag = Metric(
-        "notification_lag_seconds", .histogram(buckets: lags), "Time from an event at Apple to its settlement here.")
+        "notification_lag_seconds",
+        .histogram(buckets: lags),
+        "Time from an event at Apple to its settlement here."
+    )
     static let notificationsEvicted = Metric(
-        "notifications_evicted_total", .counter, "Unsigned rubbish that left the quarantine's ring to make room.")
+        "notifications_evicted_total",
+        .counter,
+        "Unsigned rubbish that left the quarantine's ring to make room."
+    )
     static let notificationLastReceived = Metric(
-        "notification_last_received_timestamp_seconds", .gauge, "When the newest settled notification had been received.")
+        "notification_last_received_timestamp_seconds",
+        .gauge,
+        "When the newest settled notification had been received."
+    )
     static let notificationsMissed = Metric(
-        "notifications_missed_total", .counter, by: ["app"], "Revocations found by asking Apple without a notification of them.")
+        "notifications_missed_total",
+        .counter,
+        by: ["app"],
+        "Revocations found by asking Apple without a notification of them."
+    )
     static let queueDepth = Metric("queue_depth", .gauge, by: ["queue"], "Rows that wait in a queue.")
     static let queueOldest = Metric(
-        "queue_oldest_timestamp_seconds", .gauge, by: ["queue"], "When the oldest waiting row arrived; 0 where the queue is empty.")
+        "queue_oldest_timestamp_seconds",
+        .gauge,
+        by: ["queue"],
+        "When the oldest waiting row arrived; 0 where the queue is empty."
+    )
     static let grants = Metric("grants_total", .counter, by: ["outcome"], "Sign-ins settled, by outcome.")
     static let refreshes = Metric("refreshes_total", .counter, by: ["app", "outcome"], "Checks of a refresh token, by outcome.")
     static let refreshDuration = Metric(
-        "refresh_duration_seconds", .histogram(buckets: seconds), "Time that one check of a refresh token took at Apple.")
+        "refresh_duration_seconds",
+        .histogram(buckets: seconds),
+        "Time that one check of a refresh token took at Apple."
+    )
     static let refreshesInFlight = Metric("refreshes_in_flight", .gauge, "Checks that wait for Apple's answer.")
     static let credentials = Metric("credentials", .gauge, by: ["app", "state"], "Credentials by state.")
     static let credentialsOverdue = Metric(
-        "credentials_overdue", .gauge, by: ["app"], "Credentials whose check is late; counted up to 100,000.")
+        "credentials_overdue",
+        .gauge,
+        by: ["app"],
+        "Credentials whose check is late; counted up to 100,000."
+    )
     static let credentialsUnverified = Metric(
-        "credentials_unverified", .gauge, by: ["app"], "Credentials with a token that Apple has not confirmed for three intervals.")
+        "credentials_unverified",
+        .gauge,
+        by: ["app"],
+        "Credentials with a token that Apple has not confirmed for three intervals."
+    )
     static let credentialsPending = Metric("credentials_pending", .gauge, by: ["app"], "Rejections that wait to be believed.")
     static let stateTransitions = Metric(
-        "state_transitions_total", .counter, by: ["app", "from", "to", "reason"], "Changes of a credential's state.")
+        "state_transitions_total",
+        .counter,
+        by: ["app", "from", "to", "reason"],
+        "Changes of a credential's state."
+    )
     static let appleResponses = Metric(
-        "apple_responses_total", .counter, by: ["endpoint", "status"], "Answers of Apple's endpoints by HTTP status, or what went wrong.")
+        "apple_responses_total",
+        .counter,
+        by: ["endpoint", "status"],
+        "Answers of Apple's endpoints by HTTP status, or what went wrong."
+    )
     static let signingKeys = Metric("signing_keys", .gauge, "Apple's signing keys that are known, retired ones included.")
     static let signingKeysLastRefresh = Metric(
-        "signing_keys_last_refresh_timestamp_seconds", .gauge, "When Apple's signing keys were last fetched.")
+        "signing_keys_last_refresh_timestamp_seconds",
+        .gauge,
+        "When Apple's signing keys were last fetched."
+    )
     static let settlements = Metric("settlements_total", .counter, "Pieces of work whose outcome was committed.")
     static let settlementBatchSize = Metric(
-        "settlement_batch_size", .histogram(buckets: sizes), "Pieces of work per commit.")
+        "settlement_batch_size",
+        .histogram(buckets: sizes),
+        "Pieces of work per commit."
+    )
     static let storeTransactionDuration = Metric(
-        "store_transaction_duration_seconds", .histogram(buckets: seconds), "Time that one settling transaction took.")
+        "store_transaction_duration_seconds",
+        .histogram(buckets: seconds),
+        "Time that one settling transaction took."
+    )
     static let storeErrors = Metric("store_errors_total", .counter, "Transactions that the database refused or failed.")
     static let storeFull = Metric("store_full", .gauge, "1 while the disk has no space for a commit.")
     static let foreignCheckpoints = Metric(
-        "foreign_checkpoints_total", .counter, "Checkpoints of the database's log that another program made.")
+        "foreign_checkpoints_total",
+        .counter,
+        "Checkpoints of the database's log that another program made."
+    )
     static let appPaused = Metric(
-        "app_paused", .gauge, by: ["app"], "1 while an app's checks are paused because Apple blames its configuration.")
+        "app_paused",
+        .gauge,
+        by: ["app"],
+        "1 while an app's checks are paused because Apple blames its configuration."
+    )
     static let breakerOpen = Metric("breaker_open", .gauge, by: ["app"], "1 while no rejection of this app is believed.")
     static let configLastReloadSuccessful = Metric(
-        "config_last_reload_successful", .gauge, "1 if the last reload of the configuration was taken over.")
+        "config_last_reload_successful",
+        .gauge,
+        "1 if the last reload of the configuration was taken over."
+    )
     static let configLastReloadSuccess = Metric(
-        "config_last_reload_success_timestamp_seconds", .gauge, "When a reload of the configuration was last taken over.")
+        "config_last_reload_success_timestamp_seconds",
+        .gauge,
+        "When a reload of the configuration was last taken over."
+    )
     static let appleClockSkew = Metric(
-        "apple_clock_skew_seconds", .gauge, "Apple's clock less ours, from its answers.")
+        "apple_clock_skew_seconds",
+        .gauge,
+        "Apple's clock less ours, from its answers."
+    )
     static let seals = Metric("seals_total", .counter, "Tokens sealed.")
 
     package static let all = [

@@ -59,14 +59,25 @@ struct Monitor {
 
     var refreshHandler: RefreshHandler {
         RefreshHandler(
-            app: Self.app, store: store, endpoint: endpoint, sealer: PlainSealer(), policy: policy, budget: budget,
-            maxConcurrentRequests: 64, clock: clock.wallClock, telemetry: telemetry
+            app: Self.app,
+            store: store,
+            endpoint: endpoint,
+            sealer: PlainSealer(),
+            policy: policy,
+            budget: budget,
+            maxConcurrentRequests: 64,
+            clock: clock.wallClock,
+            telemetry: telemetry
         )
     }
 
     var grantHandler: GrantHandler {
         GrantHandler(
-            store: store, sealer: PlainSealer(), clients: Set(Self.clients), clockSkew: .seconds(300), clock: clock.wallClock,
+            store: store,
+            sealer: PlainSealer(),
+            clients: Set(Self.clients),
+            clockSkew: .seconds(300),
+            clock: clock.wallClock,
             telemetry: telemetry
         )
     }

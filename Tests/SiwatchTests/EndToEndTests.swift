@@ -22,11 +22,13 @@ struct EndToEndTests {
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 60)
 
                 let states = try await site.backend.rows(
-                    "SELECT state, reason, COUNT(*) FROM credential_state GROUP BY 1, 2 ORDER BY 3")
+                    "SELECT state, reason, COUNT(*) FROM credential_state GROUP BY 1, 2 ORDER BY 3"
+                )
                 #expect(
                     states.map { "\($0[0] as String) \($0[1] as String) \($0[2] as Int)" } == [
                         "notFound account_deleted 10", "revoked consent_revoked 10", "authorized granted 80",
-                    ])
+                    ]
+                )
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE email_forwarding = 'disabled'") == 10)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_log WHERE outcome = 'duplicate'") == 30)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
@@ -54,7 +56,9 @@ struct EndToEndTests {
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'", is: 2)
                 #expect(
                     try await site.backend.int(
-                        "SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked' AND client_id = 'com.example.app'") == 1)
+                        "SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked' AND client_id = 'com.example.app'"
+                    ) == 1
+                )
             }
         }
     }
@@ -99,19 +103,28 @@ struct EndToEndTests {
                 let user = signIns[0].user_id
                 let genuine = try await site.apple.notify("notifications", users: [signIns[1].user_id], ["type": "consent-revoked"])[0]
                 let forged = try await site.apple.notify(
-                    "notifications", users: [user], ["type": "consent-revoked", "signature": "forged"])
+                    "notifications",
+                    users: [user],
+                    ["type": "consent-revoked", "signature": "forged"]
+                )
                 let foreign = try await site.apple.notify(
-                    "notifications", users: [user], ["type": "consent-revoked", "audience": "com.somebody.else"])
+                    "notifications",
+                    users: [user],
+                    ["type": "consent-revoked", "audience": "com.somebody.else"]
+                )
                 try await site.backend.insert(notifications: forged + foreign + ["{}", "not JSON", #"{"payload":7}"#])
                 // A token that verifies, with a tail behind a NUL.
                 try await site.backend.execute(
-                    "INSERT INTO notification_queue (payload) VALUES (CAST(CAST(? AS BLOB) || X'00' || X'7B7D' AS TEXT))", [genuine])
+                    "INSERT INTO notification_queue (payload) VALUES (CAST(CAST(? AS BLOB) || X'00' || X'7B7D' AS TEXT))",
+                    [genuine]
+                )
                 try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
                 let reasons = try await site.backend.rows("SELECT reason FROM notification_quarantine ORDER BY reason")
                 #expect(
                     reasons.map { $0[0] as String } == [
                         "bad_signature", "malformed", "malformed", "malformed", "malformed", "wrong_audience",
-                    ])
+                    ]
+                )
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
             }
         }
@@ -123,7 +136,8 @@ struct EndToEndTests {
             for index in signIns.indices { signIns[index].granted_at -= 100_000 }
             try await site.backend.insert(signIns)
             try await site.backend.insert(
-                notifications: try await site.apple.notify("consent-revocations", users: signIns[0..<50].map(\.user_id)))
+                notifications: try await site.apple.notify("consent-revocations", users: signIns[0..<50].map(\.user_id))
+            )
             let (status, output) = try await site.folder.run("run", "--once")
             #expect(status == 0, "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)

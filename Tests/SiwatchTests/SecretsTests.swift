@@ -13,7 +13,8 @@ struct SecretsTests {
                 try await site.settle(signIns)
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 20)
                 try await site.backend.insert(
-                    notifications: try await site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.user_id)))
+                    notifications: try await site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.user_id))
+                )
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 5)
             }
             let log = daemon.output.joined(separator: "\n")

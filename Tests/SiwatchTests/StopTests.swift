@@ -78,7 +78,8 @@ struct StopTests {
             #expect(try await backend.int("SELECT COUNT(DISTINCT jti) FROM notification_log") == 2500)
             #expect(try await backend.int("SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked'") == 2500)
             #expect(try await backend.int("SELECT COUNT(*) FROM credential_change WHERE to_state = 'revoked'") == 2500)
-            let repeated = "SELECT COUNT(*) FROM (SELECT 1 FROM credential_change GROUP BY user_id, kind, to_state, email HAVING COUNT(*) > 1)"
+            let repeated =
+                "SELECT COUNT(*) FROM (SELECT 1 FROM credential_change GROUP BY user_id, kind, to_state, email HAVING COUNT(*) > 1)"
             #expect(try await backend.int(repeated) == 0)
             let counted = "SELECT SUM(count) FROM credential_count WHERE state = 'revoked'"
             #expect(try await backend.int(counted) == 2500)

@@ -26,7 +26,9 @@ struct SystemdTests {
                 try await site.settle(try await site.apple.signIn(7))
                 func get(_ path: String) async throws -> String {
                     let response = try await HTTPClient.shared.execute(
-                        HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)"), timeout: .seconds(30))
+                        HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)"),
+                        timeout: .seconds(30)
+                    )
                     return String(buffer: try await response.body.collect(upTo: 1 << 20))
                 }
                 #expect(try await get("/readyz") == "ok\n")

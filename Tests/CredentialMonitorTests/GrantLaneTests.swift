@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import CredentialTesting
+import GRDB
+import Testing
+
+@testable import SQLiteStore
+
+struct GrantLaneTests {
+    @Test func aTokenStandsNowhereInClear() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann", token: "r-very-secret")
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            let dump = Dump()
+            try monitor.store.writer.dumpContent(to: dump)
+            #expect(dump.text.contains("ann"))
+            #expect(!dump.text.contains("very-secret"))
+        }
+    }
+
+    @Test func aGrantOfAnUnknownClientWaits() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann", client: "com.example.forgotten")
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue WHERE attempts = 0") == 1)
+            monitor.clock.advance(by: .seconds(61))
+            #expect(try await monitor.loop(monitor.grantHandler).round() == 1, "looked at again")
+        }
+    }
+
+    @Test func aGrantFromTheFutureIsLoggedAndNotApplied() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann", at: monitor.clock.now.advanced(by: .seconds(301)))
+            try await monitor.signIn("bob", at: monitor.clock.now.advanced(by: .seconds(299)))
+            #expect(try await monitor.state(of: "ann") == nil)
+            #expect(try await monitor.state(of: "bob") == "authorized granted")
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_log WHERE outcome = 'in_future'") == 1)
+        }
+    }
+
+    @Test func aGrantThatKeepsKillingTheProcessIsPutAway() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.grant("ann")
+            try await monitor.execute("UPDATE grant_queue SET attempts = 5")
+            try await monitor.settle(monitor.grantHandler)
+            #expect(try await monitor.value("SELECT outcome || ' ' || reason FROM grant_log") == "rejected poison")
+        }
+    }
+
+    @Test func bytesThatAreNoTextAreRejectedAndLogged() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.execute(
+                "INSERT INTO grant_queue (client_id, user_id) VALUES ('com.example.app', CAST(X'C328' AS TEXT))"
+            )
+            monitor.clock.set(to: Timestamp(milliseconds: 4_000_000_000_000))
+            try await monitor.settle(monitor.grantHandler)
+            #expect(
+                try await monitor.value("SELECT outcome || ' ' || reason || ' ' || hex(user_id) FROM grant_log")
+                    == "rejected malformed C328"
+            )
+        }
+    }
+}
+
+private final class Dump: TextOutputStream {
+    private(set) var text = ""
+
+    func write(_ string: String) {
+        text += string
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import CredentialTesting
+import Testing
+
+struct RequestBudgetTests {
+    let clock = TestClock()
+
+    @Test func noMoreThanTheRateIsGivenOut() {
+        let budget = RequestBudget(maxRequestsPerSecond: 50)
+        var taken = 0
+        for _ in 0..<100 {
+            taken += budget.take(upTo: 64, at: clock.now)
+            clock.advance(by: .milliseconds(100))
+        }
+        #expect(taken >= 495 && taken <= 510, "\(taken) in ten seconds at 50 a second")
+    }
+
+    @Test func aSlowRateStillMoves() {
+        let budget = RequestBudget(maxRequestsPerSecond: 0.5)
+        #expect(budget.take(upTo: 10, at: clock.now) == 1)
+        clock.advance(by: .seconds(1))
+        #expect(budget.take(upTo: 10, at: clock.now) == 0)
+        clock.advance(by: .seconds(1))
+        #expect(budget.take(upTo: 10, at: clock.now) == 1)
+    }
+
+    @Test func aClockSetBackGivesNothingAndStallsNothing() {
+        let budget = RequestBudget(maxRequestsPerSecond: 10)
+        budget.pause(for: .seconds(60), at: clock.now)
+        clock.set(to: clock.now.advanced(by: .seconds(-2 * 86_400)))
+        #expect(budget.take(upTo: 10, at: clock.now) > 0)
+    }
+
+    @Test func whatIsGivenBackCanBeTakenAgain() {
+        let budget = RequestBudget(maxRequestsPerSecond: 10)
+        #expect(budget.take(upTo: 10, at: clock.now) == 2)
+        budget.giveBack(2)
+        #expect(budget.take(upTo: 10, at: clock.now) == 2)
+    }
+}
