@@ -137,6 +137,7 @@ let package = Package(
         .testTarget(
             name: "StoreTests",
             dependencies: ["CredentialCore", "CredentialTesting", "SQLiteStore", grdb, grdbSQLite],
+            exclude: ["Schema.sql"],
             swiftSettings: strict
         ),
         .testTarget(

@@ -23,6 +23,9 @@ final class Checkpointer: Sendable {
     /// Whether the log holds a token that has been erased since. A former process may have left one.
     private let holdsErasedToken = Atomic<Bool>(true)
 
+    /// When it was last tried to empty the log, in milliseconds since 1970.
+    private let truncatedAt = Atomic<Int64>(0)
+
     private final class LogPages: Sendable {
         let count = Atomic<Int>(0)
     }
@@ -73,9 +76,11 @@ final class Checkpointer: Sendable {
         holdsErasedToken.store(true, ordering: .relaxed)
     }
 
-    /// Empties the log if it holds what was erased.
-    func truncateAfterErasure() throws {
-        guard holdsErasedToken.exchange(false, ordering: .relaxed) else { return }
+    /// Empties the log if it holds what was erased, and once a day.
+    func truncateAfterErasure(at now: Timestamp) throws {
+        let isStale = abs(now.milliseconds - truncatedAt.load(ordering: .relaxed)) > Duration.seconds(86_400).milliseconds
+        guard holdsErasedToken.exchange(false, ordering: .relaxed) || isStale else { return }
+        truncatedAt.store(now.milliseconds, ordering: .relaxed)
         var isEmpty = false
         defer { if !isEmpty { mustTruncate() } }
         // A reader in the way means later: to wait for it would keep every writer waiting.

@@ -29,7 +29,8 @@ extension SQLiteStore: StoreMaintenance {
         try await prune("credential_change", "recorded_at", olderThan: now.advanced(by: .zero - retention.changes))
         try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
-        try checkpointer?.truncateAfterErasure()
+        try await forgetUnknownClients()
+        try checkpointer?.truncateAfterErasure(at: now)
     }
 
     /// Rows are appended in the order of time, so the oldest stand first: no index on time is needed.
@@ -62,6 +63,15 @@ extension SQLiteStore: StoreMaintenance {
             )
             if db.changesCount > 0 { checkpointer?.mustTruncate() }
             return db.changesCount
+        }
+    }
+
+    /// A client of which no grant waits any more has its week anew when the next one comes.
+    private func forgetUnknownClients() async throws {
+        try await write { db in
+            try db.execute(
+                cached: "DELETE FROM unknown_client WHERE client_id NOT IN (SELECT client_id FROM grant_queue WHERE due_at > 0)"
+            )
         }
     }
 

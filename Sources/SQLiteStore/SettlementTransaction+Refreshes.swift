@@ -10,11 +10,14 @@ extension SettlementTransaction {
     mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict) throws -> Settled {
         guard let client = directory.clients[work.id.clientID] else { return .superseded }
         let key = RegisterCache.Key(app: client.app, userID: work.id.userID)
-        return try withUser(key, .refresh, at: verdict.fact?.requestedAt ?? now) { user in
+        var fact = verdict.fact
+        // Grants go first here too: who has signed in again is not told of the end of an older token.
+        if fact?.verdict == .rejected, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
+        return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact] user in
             guard var row = user.rows[client.id], row.claimedBy == work.claim.owner, row.attempts == work.claim.attempts,
                 row.credential.token?.key == work.token
             else { return .superseded }
-            if let fact = verdict.fact { row.credential.apply(fact) }
+            if let fact { row.credential.apply(fact) }
             row.answeredAt = latest(row.answeredAt, verdict.answeredAt)
             row.failures = verdict.answeredAt == nil ? row.failures + 1 : 0
             row.dueAt = verdict.nextCheck
@@ -23,5 +26,14 @@ extension SettlementTransaction {
             user.rows[client.id] = row
             return .refreshed
         }
+    }
+
+    private func hasWaitingGrant(of credential: CredentialID, newerThan time: Timestamp) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT EXISTS (SELECT 1 FROM grant_queue WHERE user_id = ? AND granted_at > ? AND client_id = ?)"
+            ),
+            arguments: [credential.userID, time.milliseconds, credential.clientID]
+        ) ?? false
     }
 }

@@ -105,6 +105,19 @@ struct RefreshTests {
         }
     }
 
+    @Test func aRejectionOfATokenIsNoFactWhileANewerSignInWaits() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("bob")
+            try await monitor.signIn("ann")
+            try await day(of: monitor)
+            monitor.endpoint.answer(.rejected, for: "ann")
+            try await monitor.grant("ann", token: "newer")
+            try await day(of: monitor)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
+        }
+    }
+
     @Test func aRefreshNeverTouchesTheStoredToken() async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann")
