@@ -21,6 +21,13 @@ extension Duration {
     }
 }
 
+extension Int {
+    /// The share of so many bytes that each of `count` pieces of work took.
+    func perPiece(_ count: Int) -> String {
+        "\((Double(self) / 1024 / Double(count)).rounded(to: 1)) KiB"
+    }
+}
+
 extension [Duration] {
     /// The smallest element that `share` of all do not exceed. There must be one.
     func percentile(_ share: Double) -> Duration {

@@ -32,6 +32,7 @@ struct NotificationBenchmark: Sendable {
                     + limits.map { .limit($0, of: rate) }
                     + [
                         .init(label: "siwatch's processor time for each", figure: usage.processorTime.perPiece(count)),
+                        .init(label: "siwatch's writes for each", figure: usage.written.perPiece(count)),
                         .init(label: "siwatch's resident memory afterwards", figure: usage.memory),
                     ],
                 arguments: "--only notifications --notifications \(count)"

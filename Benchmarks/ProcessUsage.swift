@@ -8,6 +8,8 @@ import Foundation
 struct ProcessUsage: Sendable {
     /// Spent since the process began, in its own code and in the kernel for it.
     let processorTime: Duration
+    /// Bytes handed to the kernel since the process began, whatever the file: here that is the database, its log, and the lines of logging.
+    let written: Int
     /// Resident memory in bytes, and the part of it that no file backs.
     let resident, anonymous: Int
 
@@ -21,13 +23,16 @@ struct ProcessUsage: Sendable {
         }
         processorTime = .seconds(Double(user + system) / Double(sysconf(Int32(_SC_CLK_TCK))))
 
-        let status = try String(contentsOfFile: "\(folder)/status", encoding: .utf8)
-        func bytes(_ name: String) -> Int {
-            let line = status.split(separator: "\n").first { $0.hasPrefix("\(name):") }
-            return (line?.split(whereSeparator: \.isWhitespace).dropFirst().first).flatMap { Int($0) }.map { $0 * 1024 } ?? 0
-        }
-        resident = bytes("VmRSS")
-        anonymous = bytes("RssAnon")
+        written = try Self.number("wchar", in: "\(folder)/io")
+        resident = try Self.number("VmRSS", in: "\(folder)/status") * 1024
+        anonymous = try Self.number("RssAnon", in: "\(folder)/status") * 1024
+    }
+
+    private static func number(_ name: String, in file: String) throws -> Int {
+        let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
+        let words = lines.first { $0.hasPrefix("\(name):") }?.split(whereSeparator: \.isWhitespace) ?? []
+        guard words.count > 1, let number = Int(words[1]) else { throw HarnessError("\(file) says nothing of \(name)") }
+        return number
     }
 
     var memory: String { "\(Self.megabytes(resident)) (\(Self.megabytes(anonymous)) anonymous)" }

@@ -22,12 +22,13 @@ struct RefreshBenchmark: Sendable {
                 // Apple's answer to a token stays the same for a minute here: signing it anew takes longer than all else.
                 _ = try await bare.answersPerSecond(atOnce: concurrency)
                 let before = try await limit(bare, concurrency)
-                let (rate, time) = try await refresh(place, atOnce: concurrency)
+                let (rate, usage) = try await refresh(place, atOnce: concurrency)
                 let after = try await limit(bare, concurrency)
                 rows += [
                     .ours("siwatch, \(count) refreshes, \(concurrency) at once", rate),
                     .limit(.mean(before, after), of: rate),
-                    .init(label: "siwatch's processor time for each", figure: time.perPiece(count)),
+                    .init(label: "siwatch's processor time for each", figure: usage.processorTime.perPiece(count)),
+                    .init(label: "siwatch's writes for each", figure: usage.written.perPiece(count)),
                 ]
             }
             return Section(
@@ -42,7 +43,7 @@ struct RefreshBenchmark: Sendable {
         Limit("bare async-http-client, \(concurrency) at once", .perSecond(try await bare.answersPerSecond(atOnce: concurrency)))
     }
 
-    private func refresh(_ place: Workplace, atOnce concurrency: Int) async throws -> (perSecond: Double, processorTime: Duration) {
+    private func refresh(_ place: Workplace, atOnce concurrency: Int) async throws -> (perSecond: Double, ProcessUsage) {
         try place.configure(
             refresh: """
                 interval = "24h"
@@ -54,14 +55,14 @@ struct RefreshBenchmark: Sendable {
         return try await place.withBackend { backend in
             // Due at once, as after a long stop; no backend would ever write here.
             try await backend.execute("UPDATE credential SET due_at = 1")
-            let (end, time) = try await place.withDaemon { daemon in
+            let (end, usage) = try await place.withDaemon { daemon in
                 try await untilAllAreDueTomorrow(backend)
-                return (Date.now.timeIntervalSince1970, try ProcessUsage(of: daemon).processorTime)
+                return (Date.now.timeIntervalSince1970, try ProcessUsage(of: daemon))
             }
             try await checkAnswers(of: place.apple)
             // Verified at the moment of the request.
             let start = try await backend.int("SELECT MIN(verified_at) FROM credential")
-            return (Double(count) / (end - Double(start) / 1000), time)
+            return (Double(count) / (end - Double(start) / 1000), usage)
         }
     }
 

@@ -32,7 +32,7 @@ package struct AppleTokenEndpoint: TokenEndpoint {
             let response = TokenResponse(
                 response: try await transport.send(AppleRequest(.token, url: url, form: form)),
                 userID: credential.userID,
-                secrets: [token, clientSecret],
+                secrets: [token, clientSecret, Secret(credential.userID)],
                 receivedAt: clock.now
             )
             return RefreshResponse(response.refreshOutcome, by: identity)

@@ -61,6 +61,8 @@ package enum StoreError: Error, Sendable {
     case full
     /// This batch breaks a rule of the schema: repeating it cannot help.
     case refused(String)
+    /// The file is not what SQLite wrote.
+    case damaged(String)
     /// Reading or writing failed, and whether the commit happened is not known.
     case outcomeUnknown(String)
 }

@@ -66,10 +66,12 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         let hands = Hands(handler.width)
         await withDiscardingTaskGroup { group in
             for await _ in wakeups.untilShutdown() {
-                progress.turn(handler.lane)
+                // While nothing can be committed nothing is claimed, and the lane makes no progress.
+                guard !writer.isInTrouble else { continue }
+                if hands.free < max(1, handler.width / 4) { progress.turn(handler.lane) }
                 // A quarter of the hands: claiming in handfuls instead of ones doubles throughput.
                 while hands.free >= max(1, handler.width / 4), !Task.isShuttingDownGracefully, !Task.isCancelled {
-                    let claimed = await claim(upTo: hands.free)
+                    guard let claimed = await claim(upTo: hands.free) else { break }
                     progress.turn(handler.lane)
                     for work in claimed {
                         hands.take()
@@ -106,12 +108,13 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         return claimed.count
     }
 
-    private func claim(upTo slots: Int) async -> [Handler.Work] {
+    /// Nil where the store is in trouble.
+    private func claim(upTo slots: Int) async -> [Handler.Work]? {
         do {
             return try await handler.claim(upTo: slots)
         } catch {
             telemetry.claimFailed(handler.lane, error)
-            return []
+            return nil
         }
     }
 

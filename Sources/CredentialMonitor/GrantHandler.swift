@@ -43,10 +43,12 @@ package struct GrantHandler: WorkHandler {
     package func resolve(_ work: [ClaimedGrant]) async -> [Resolution] {
         let latest = clock.now.advanced(by: clockSkew)
         var sealed = 0
+        var unknown: [String] = []
         let resolutions = work.compactMap { grant -> Resolution? in
             do {
                 let verdict = try verdict(on: grant, latest: latest)
                 if case .accepted(let grant, _) = verdict, grant.token != nil { sealed += 1 }
+                if case .unknownClient = verdict, let clientID = grant.content?.credential.clientID { unknown.append(clientID) }
                 return .grant(grant, verdict)
             } catch {
                 // Our own fault, and not the row's: it stays claimed and comes back.
@@ -55,16 +57,14 @@ package struct GrantHandler: WorkHandler {
             }
         }
         telemetry.sealed(sealed)
+        if !unknown.isEmpty { telemetry.unknownClients(Set(unknown), grants: unknown.count) }
         return resolutions
     }
 
     private func verdict(on grant: ClaimedGrant, latest: Timestamp) throws -> GrantVerdict {
         if grant.claim.isPoison { return .rejected(.poison) }
         guard let content = grant.content else { return .rejected(.malformed) }
-        guard clients.contains(content.credential.clientID) else {
-            telemetry.unknownClient(content.credential.clientID)
-            return .unknownClient
-        }
+        guard clients.contains(content.credential.clientID) else { return .unknownClient }
         guard grant.grantedAt <= latest else { return .inFuture }
         let token = try content.refreshToken.map { token in
             RefreshToken(

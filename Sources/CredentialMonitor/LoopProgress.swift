@@ -2,18 +2,16 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 internal import CredentialCore
+internal import ServiceLifecycle
 internal import Synchronization
 
 /// When each loop last turned, which is what health means here: a bare timer would prove nothing.
 package final class LoopProgress: Sendable {
     private let lanes: Set<Lane>
     private let limit: Duration
-    private let state = Mutex(State())
-
-    private struct State {
-        var turns: [Lane: ContinuousClock.Instant] = [:]
-        var waiting: [CheckedContinuation<Void, Never>] = []
-    }
+    private let turns = Mutex<[Lane: ContinuousClock.Instant]>([:])
+    private let firstTurns: AsyncStream<Void>
+    private let allTurned: AsyncStream<Void>.Continuation
 
     /// - Parameters:
     ///   - lanes: those that are to run.
@@ -22,34 +20,29 @@ package final class LoopProgress: Sendable {
         self.lanes = lanes
         // A busy machine may take a while to run a ready task; that is no stall.
         limit = max(pollInterval * 2, .seconds(5))
+        (firstTurns, allTurned) = AsyncStream.makeStream()
     }
 
     func turn(_ lane: Lane) {
-        let waiting = state.withLock { state in
-            state.turns[lane] = .now
-            guard lanes.isSubset(of: state.turns.keys) else { return [CheckedContinuation<Void, Never>]() }
-            defer { state.waiting = [] }
-            return state.waiting
+        let turned = turns.withLock { turns in
+            turns[lane] = .now
+            return lanes.isSubset(of: turns.keys)
         }
-        for continuation in waiting { continuation.resume() }
+        if turned { allTurned.finish() }
     }
 
-    /// Returns once every loop has turned.
-    package func allTurned() async {
-        await withCheckedContinuation { continuation in
-            let isDone = state.withLock { state in
-                if lanes.isSubset(of: state.turns.keys) { return true }
-                state.waiting.append(continuation)
-                return false
-            }
-            if isDone { continuation.resume() }
-        }
+    /// Returns once every loop has turned, or a stop or a cancellation came first. To be awaited once.
+    ///
+    /// - Returns: whether every loop has turned and none is to stop yet.
+    package func waitForFirstTurns() async -> Bool {
+        for await _ in firstTurns.cancelOnGracefulShutdown() {}
+        return !Task.isShuttingDownGracefully && !Task.isCancelled
     }
 
     /// The loops that have not turned for too long, or not at all, by name.
     package var stalled: [String] {
         let now = ContinuousClock.now
-        let turns = state.withLock { $0.turns }
+        let turns = turns.withLock { $0 }
         return lanes.filter { lane in turns[lane].map { now - $0 > limit } ?? true }.map(\.description).sorted()
     }
 }

@@ -11,14 +11,12 @@ package struct RefreshHandler: WorkHandler {
     private let sealer: any TokenSealer
     private let policy: RefreshPolicy
     private let budget: RequestBudget
-    private let cutoff: Timestamp?
     private let clock: WallClock
     private let telemetry: Telemetry
 
     package let lane: Lane
     package let width: Int
 
-    /// - Parameter cutoff: claims only what was due by then; nil for what is due whenever it claims.
     package init(
         app: String,
         store: any WorkStore,
@@ -27,7 +25,6 @@ package struct RefreshHandler: WorkHandler {
         policy: RefreshPolicy,
         budget: RequestBudget,
         maxConcurrentRequests: Int,
-        dueBy cutoff: Timestamp? = nil,
         clock: WallClock,
         telemetry: Telemetry
     ) {
@@ -37,7 +34,6 @@ package struct RefreshHandler: WorkHandler {
         self.sealer = sealer
         self.policy = policy
         self.budget = budget
-        self.cutoff = cutoff
         self.clock = clock
         self.telemetry = telemetry
         lane = .refreshes(app: app)
@@ -49,8 +45,7 @@ package struct RefreshHandler: WorkHandler {
         let permits = budget.take(upTo: slots, at: clock.now)
         guard permits > 0 else { return [] }
         do {
-            let now = min(clock.now, cutoff ?? clock.now)
-            let due = try await store.claimDueCredentials(of: app, upTo: permits, at: now, policy: policy)
+            let due = try await store.claimDueCredentials(of: app, upTo: permits, at: clock.now, policy: policy)
             budget.giveBack(permits - due.count)
             return due
         } catch {
@@ -68,14 +63,16 @@ package struct RefreshHandler: WorkHandler {
         let response = await ask(work)
         let answeredAt = clock.now
         switch response.outcome {
-        case .valid, .rejected, .ambiguous:
+        case .valid:
             if budget.resume() { telemetry.appResumed(app) }
         case .misconfigured(let error):
-            let pause = budget.pauseForMisconfiguration(at: answeredAt)
-            telemetry.appPaused(app, client: work.id.clientID, error: error, pause: pause)
+            if let pause = budget.pauseForMisconfiguration(askedAt: requestedAt, at: answeredAt) {
+                telemetry.appPaused(app, client: work.id.clientID, error: error, pause: pause)
+            }
         case .throttled(let retryAfter):
             budget.pause(for: min(retryAfter ?? .seconds(30), .seconds(3600)), at: answeredAt)
-        case .unavailable:
+        case .rejected, .ambiguous, .unavailable:
+            // A dead token answers `invalid_grant` whoever asks: it says nothing of our configuration.
             break
         }
         telemetry.refreshAnswered(app, work.id, response.outcome)
@@ -89,8 +86,9 @@ package struct RefreshHandler: WorkHandler {
         do {
             token = try sealer.open(work.sealed, for: work.id, grantedAt: work.token.grantedAt)
         } catch {
+            telemetry.tokenUnreadable(app, work.id, error)
             return RefreshResponse(
-                .ambiguous("the stored token cannot be opened: \(error)"),
+                .unavailable("the stored token cannot be opened"),
                 by: ClientIdentity(clientID: work.id.clientID, keyID: "")
             )
         }

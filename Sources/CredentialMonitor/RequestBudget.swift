@@ -14,9 +14,22 @@ package final class RequestBudget: Sendable {
         /// Permits that may be taken now.
         var permits: Double
         var refilledAt: Timestamp?
-        var pausedUntil: Timestamp?
-        /// Answers in a row that blame our configuration.
+        /// Apple asked for less.
+        var throttled: Pause?
+        /// Apple blamed our configuration.
+        var blamed: Pause?
+        /// Pauses in a row for that reason.
         var misconfigurations = 0
+    }
+
+    private struct Pause {
+        var start: Timestamp
+        var length: Duration
+
+        /// A start that has yet to come is from a clock that has since been set back, and stalls nothing.
+        func holds(at now: Timestamp) -> Bool {
+            start <= now && now < start.advanced(by: length)
+        }
     }
 
     /// How soon to look again when all permits are taken.
@@ -32,17 +45,13 @@ package final class RequestBudget: Sendable {
     /// Takes up to `count` permits, none while the app is paused, and a single one to probe after its configuration was blamed.
     package func take(upTo count: Int, at now: Timestamp) -> Int {
         state.withLock { state in
-            if let pausedUntil = state.pausedUntil {
-                // A pause further away than any is: the clock has been set back.
-                guard now >= pausedUntil || pausedUntil > now.advanced(by: .seconds(86_400)) else { return 0 }
-                state.pausedUntil = nil
-            }
+            guard !isPaused(state, at: now) else { return 0 }
             refill(&state, at: now)
-            let limit = state.misconfigurations > 0 ? min(count, 1) : count
-            let taken = min(limit, Int(state.permits))
+            let isProbe = state.misconfigurations > 0
+            let taken = min(isProbe ? min(count, 1) : count, Int(state.permits))
             state.permits -= Double(taken)
-            if state.misconfigurations > 0, taken > 0 {
-                state.pausedUntil = now.advanced(by: RefreshPolicy.pause(afterFailures: state.misconfigurations))
+            if isProbe, taken > 0 {
+                state.blamed = Pause(start: now, length: RefreshPolicy.pause(afterFailures: state.misconfigurations))
             }
             return taken
         }
@@ -52,7 +61,7 @@ package final class RequestBudget: Sendable {
         state.withLock { state in
             state.permits = min(state.permits + Double(count), capacity)
             // An unused probe may be taken at once.
-            if count > 0, state.misconfigurations > 0 { state.pausedUntil = nil }
+            if count > 0, state.misconfigurations > 0 { state.blamed = nil }
         }
     }
 
@@ -60,32 +69,42 @@ package final class RequestBudget: Sendable {
     package func isExhausted(at now: Timestamp) -> Bool {
         state.withLock { state in
             refill(&state, at: now)
-            return state.permits < 1 && state.pausedUntil == nil
+            return state.permits < 1 && !isPaused(state, at: now)
         }
     }
 
     package func pause(for duration: Duration, at now: Timestamp) {
-        state.withLock { $0.pausedUntil = latest($0.pausedUntil, now.advanced(by: duration)) }
+        state.withLock { $0.throttled = Pause(start: now, length: duration) }
     }
 
-    /// - Returns: how long the app is paused now.
-    func pauseForMisconfiguration(at now: Timestamp) -> Duration {
+    /// Pauses after an answer that blames our configuration, ever longer. What was asked before a pause began counts with it: a
+    /// hiccup that strikes all requests in flight is one.
+    ///
+    /// - Returns: how long the app is paused now; nil where it was already.
+    package func pauseForMisconfiguration(askedAt: Timestamp, at now: Timestamp) -> Duration? {
         state.withLock { state in
+            if let blamed = state.blamed, blamed.holds(at: now), askedAt < blamed.start { return nil }
             state.misconfigurations += 1
-            let pause = RefreshPolicy.pause(afterFailures: state.misconfigurations)
-            state.pausedUntil = now.advanced(by: pause)
-            return pause
+            let length = RefreshPolicy.pause(afterFailures: state.misconfigurations)
+            state.blamed = Pause(start: now, length: length)
+            return length
         }
     }
 
+    /// Ends the blame after a 200.
+    ///
     /// - Returns: whether the app was paused for its configuration.
-    func resume() -> Bool {
+    package func resume() -> Bool {
         state.withLock { state in
             guard state.misconfigurations > 0 else { return false }
             state.misconfigurations = 0
-            state.pausedUntil = nil
+            state.blamed = nil
             return true
         }
+    }
+
+    private func isPaused(_ state: State, at now: Timestamp) -> Bool {
+        state.throttled?.holds(at: now) == true || state.blamed?.holds(at: now) == true
     }
 
     private func refill(_ state: inout State, at now: Timestamp) {

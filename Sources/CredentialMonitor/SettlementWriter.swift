@@ -14,6 +14,7 @@ package final class SettlementWriter: Service {
     private let clock: WallClock
     private let telemetry: Telemetry
     private let state = Mutex(State())
+    private let troubled = Atomic<Bool>(false)
     private let signals: AsyncStream<Void>
     private let signal: AsyncStream<Void>.Continuation
 
@@ -57,6 +58,9 @@ package final class SettlementWriter: Service {
             if isClosed { done.resume(throwing: Closed()) } else { signal.yield() }
         }
     }
+
+    /// Whether the last try to commit failed. Nobody should claim more then.
+    package var isInTrouble: Bool { troubled.load(ordering: .relaxed) }
 
     /// Submissions that wait for the next commit.
     package var waiting: Int { state.withLock { $0.waiting.count } }
@@ -116,6 +120,7 @@ package final class SettlementWriter: Service {
             do {
                 let start = ContinuousClock.now
                 let batch = try await store.settle(judged.map(\.settlement), under: rules, at: clock.now)
+                troubled.store(false, ordering: .relaxed)
                 telemetry.settled(judged, batch, in: ContinuousClock.now - start, at: clock.now)
                 return
             } catch StoreError.refused(let reason) {
@@ -124,6 +129,7 @@ package final class SettlementWriter: Service {
                 for one in judged { try await settle([one]) }
                 return
             } catch let error as StoreError {
+                troubled.store(true, ordering: .relaxed)
                 telemetry.storeFailed(error)
                 if case .full = error {} else if attempt >= Self.mostTries { throw error }
                 try await clock.sleep(for: Self.retries[min(attempt, Self.retries.count - 1)])

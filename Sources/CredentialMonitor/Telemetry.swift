@@ -32,6 +32,7 @@ package struct Telemetry: Sendable {
     func claimFailed(_ lane: Lane, _ error: any Error) {
         if error is CancellationError { return }
         count(Metric.storeErrors)
+        if case StoreError.full = error { gauge(Metric.storeFull, 1) }
         logger.error("Claiming work failed; the next wake-up tries again", metadata: ["lane": "\(lane)", "error": "\(error)"])
     }
 
@@ -63,8 +64,13 @@ package struct Telemetry: Sendable {
         count(Metric.seals, by: number)
     }
 
-    func unknownClient(_ clientID: String) {
-        logger.warning("A grant names a client that no app in the configuration has; it waits", metadata: ["client_id": "\(clientID)"])
+    /// A client id comes from the backend and may be anything by mistake, so only what looks like one is shown.
+    func unknownClients(_ clientIDs: Set<String>, grants: Int) {
+        let shown = clientIDs.filter(\.looksLikeClientID).sorted().prefix(3).joined(separator: ", ")
+        logger.warning(
+            "Grants name clients that no app in the configuration has; they wait",
+            metadata: ["client_id": "\(shown)", "count": "\(grants)"]
+        )
     }
 
     package func maintenanceFailed(_ error: any Error) {
@@ -96,6 +102,15 @@ package struct Telemetry: Sendable {
         case .unavailable(let detail, _):
             logger.debug("Apple gave no usable answer; asked again later", metadata: metadata.adding(error: detail))
         }
+    }
+
+    func tokenUnreadable(_ app: String, _ credential: CredentialID, _ error: any Error) {
+        logger.error(
+            "A stored token cannot be opened; check the sealing key",
+            metadata: [
+                "app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))", "error": "\(error)",
+            ]
+        )
     }
 
     func appPaused(_ app: String, client: String, error: String, pause: Duration) {
@@ -263,6 +278,14 @@ package struct Telemetry: Sendable {
 
     private func record(_ metric: Metric, _ value: Double) {
         Recorder(label: metric.name, dimensions: [], aggregate: true, factory: factory).record(value)
+    }
+}
+
+extension String {
+    /// Such as `com.example.app`: neither a `sub` nor a token, whose parts are longer.
+    fileprivate var looksLikeClientID: Bool {
+        utf8.count <= 100 && split(separator: ".").allSatisfy { $0.utf8.count <= 24 }
+            && utf8.allSatisfy { $0 == 0x2d || $0 == 0x2e || (0x30...0x39).contains($0) || (0x41...0x5a).contains($0) || (0x61...0x7a).contains($0) }
     }
 }
 

@@ -23,6 +23,9 @@ final class Checkpointer: Sendable {
     /// Whether the log holds a token that has been erased since. A former process may have left one.
     private let holdsErasedToken = Atomic<Bool>(true)
 
+    /// How long the log was when it was last checkpointed.
+    private let triedAtPages = Atomic<Int>(0)
+
     /// When it was last tried to empty the log, in milliseconds since 1970.
     private let truncatedAt = Atomic<Int64>(0)
 
@@ -55,13 +58,18 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Checkpoints where the log has grown long. Called by the writer between two commits.
-    func checkpointIfNeeded() throws {
-        if logPages.count.load(ordering: .relaxed) >= Self.threshold { try checkpoint() }
+    /// Checkpoints where the log has grown long since the last time. A reader may pin it: then a part stays.
+    func checkpointIfNeeded() async throws {
+        let pages = logPages.count.load(ordering: .relaxed)
+        // A log that is shorter than it was has been started anew.
+        if pages < triedAtPages.load(ordering: .relaxed) { triedAtPages.store(0, ordering: .relaxed) }
+        guard pages - triedAtPages.load(ordering: .relaxed) >= Self.threshold else { return }
+        triedAtPages.store(pages, ordering: .relaxed)
+        try await checkpoint()
     }
 
-    func checkpoint() throws {
-        try pool.writeWithoutTransaction { db in
+    func checkpoint() async throws {
+        try await pool.writeWithoutTransaction { [connection] db in
             try db.inTransaction(.immediate) {
                 try connection.inDatabase { other in
                     _ = try Row.fetchOne(other, sql: "PRAGMA wal_checkpoint(PASSIVE)")
@@ -69,7 +77,6 @@ final class Checkpointer: Sendable {
                 return .rollback
             }
         }
-        logPages.count.store(0, ordering: .relaxed)
     }
 
     func mustTruncate() {

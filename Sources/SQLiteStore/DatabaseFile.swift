@@ -31,7 +31,9 @@ package struct DatabaseFile: Sendable {
 
     /// Looks without writing a byte: the header by plain reading, then, where that is ours, the schema over a read-only connection
     /// that is closed again. Opening a pool on a foreign file would already write to it.
-    package func inspect() throws(Unusable) -> Contents {
+    ///
+    /// - Parameter isInUse: whether a daemon may be writing it right now, so that only SQLite's own reading is safe.
+    package func inspect(isInUse: Bool = false) throws(Unusable) -> Contents {
         guard FileManager.default.fileExists(atPath: path) else { return .none }
         guard let handle = FileHandle(forReadingAtPath: path) else {
             throw .unreadable("\(path) cannot be opened for reading")
@@ -53,7 +55,7 @@ package struct DatabaseFile: Sendable {
             throw .foreign("\(path) is an SQLite database of another program")
         }
         try refuseNewer(Int32(bitPattern: header.bigEndian32(at: 60)))
-        let version = try schemaVersion()
+        let version = try schemaVersion(isInUse: isInUse)
         try refuseNewer(version)
         return version == 0 ? .none : .siwatch(version: version)
     }
@@ -64,13 +66,13 @@ package struct DatabaseFile: Sendable {
 
     /// The version that SQLite reads, from the log where that is newer than the file, and whether the tables are there.
     ///
-    /// Where there is no log, the connection leaves no trace, not even a `-wal` or `-shm` file.
-    private func schemaVersion() throws(Unusable) -> Int32 {
+    /// Where there is no log and no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
+    private func schemaVersion(isInUse: Bool) throws(Unusable) -> Int32 {
         let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
         var components = URLComponents()
         components.scheme = "file"
         components.path = URL(filePath: path).path
-        components.query = (log ?? 0) == 0 ? "immutable=1" : nil
+        components.query = !isInUse && (log ?? 0) == 0 ? "immutable=1" : nil
 
         var connection: OpaquePointer?
         defer { sqlite3_close_v2(connection) }

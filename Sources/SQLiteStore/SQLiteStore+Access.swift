@@ -14,7 +14,7 @@ extension SQLiteStore: WorkStore {
         }
         if erasedToken { checkpointer?.mustTruncate() }
         // A checkpoint that must wait takes nothing from what is committed.
-        try? checkpointer?.checkpointIfNeeded()
+        try? await checkpointer?.checkpointIfNeeded()
         return batch
     }
 }
@@ -45,6 +45,15 @@ extension SQLiteStore {
     }
 }
 
+/// Runs what speaks with SQLite outside the ports, with their errors.
+func translatingErrors<Value>(_ body: () throws -> Value) throws -> Value {
+    do {
+        return try body()
+    } catch let error as DatabaseError {
+        throw StoreError(error)
+    }
+}
+
 extension StoreError {
     /// SQLite's text for a failure names tables and columns, never values.
     init(_ error: DatabaseError) {
@@ -53,6 +62,7 @@ extension StoreError {
         case .SQLITE_BUSY, .SQLITE_LOCKED: self = .busy
         case .SQLITE_FULL: self = .full
         case .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_TOOBIG, .SQLITE_RANGE: self = .refused(text)
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged(text)
         default: self = .outcomeUnknown(text)
         }
     }

@@ -12,7 +12,7 @@ extension SQLiteStore {
             let statement = try db.cachedStatement(
                 sql: """
                     UPDATE notification_queue
-                       SET due_at = ?, attempts = attempts + 1, claimed_by = ?
+                       SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
                      WHERE id = ?
                     RETURNING attempts, CAST(payload AS BLOB), received_at
                     """
@@ -36,7 +36,7 @@ extension SQLiteStore {
             let statement = try db.cachedStatement(
                 sql: """
                     UPDATE grant_queue
-                       SET due_at = ?, attempts = attempts + 1, claimed_by = ?
+                       SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
                      WHERE id = ?
                     RETURNING attempts, granted_at, CAST(client_id AS BLOB), CAST(user_id AS BLOB), CAST(refresh_token AS BLOB),
                               CAST(email AS BLOB), email_is_private
@@ -86,7 +86,7 @@ extension SQLiteStore {
             )
             let statement = try db.cachedStatement(
                 sql: """
-                    UPDATE credential SET due_at = ?, attempts = attempts + 1, claimed_by = ?
+                    UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
                      WHERE user_id = ? AND client = ?
                     RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts
                     """

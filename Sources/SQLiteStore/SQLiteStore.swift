@@ -31,32 +31,36 @@ package final class SQLiteStore: Sendable {
     ///
     /// - Throws: `DatabaseFile.Unusable` before a byte is written, or `StoreOpenError`.
     package static func open(_ file: DatabaseFile, retention: Retention = Retention()) throws -> SQLiteStore {
-        let contents = try file.inspect()
-        if contents == .none { try file.createIfMissing() }
-        let pool = try DatabasePool(path: file.path, configuration: configuration)
-        try pool.writeWithoutTransaction { db in
-            // GRDB sets NORMAL itself when it opens a file in WAL mode, after everything it lets us prepare.
-            try db.execute(sql: "PRAGMA synchronous = FULL")
-            guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == 2 else {
-                throw StoreOpenError("\(file.path): SQLite does not keep PRAGMA synchronous = FULL")
+        try translatingErrors {
+            let contents = try file.inspect()
+            if contents == .none { try file.createIfMissing() }
+            let pool = try DatabasePool(path: file.path, configuration: configuration)
+            try pool.writeWithoutTransaction { db in
+                // GRDB sets NORMAL itself when it opens a file in WAL mode, after everything it lets us prepare.
+                try db.execute(sql: "PRAGMA synchronous = FULL")
+                guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == 2 else {
+                    throw StoreOpenError("\(file.path): SQLite does not keep PRAGMA synchronous = FULL")
+                }
             }
+            let store = SQLiteStore(
+                writer: pool,
+                checkpointer: try Checkpointer(path: file.path, pool: pool),
+                watch: try DatabaseQueue(path: file.path, configuration: .readOnly),
+                retention: retention
+            )
+            try store.migrate()
+            return store
         }
-        let store = SQLiteStore(
-            writer: pool,
-            checkpointer: try Checkpointer(path: file.path, pool: pool),
-            watch: try DatabaseQueue(path: file.path, configuration: .readOnly),
-            retention: retention
-        )
-        try store.migrate()
-        return store
     }
 
     /// Opens a file to look at it, beside a daemon that may be at work. Nothing is written, and nothing but reading works.
     package static func openForReading(_ file: DatabaseFile) throws -> SQLiteStore {
-        let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
-        let store = SQLiteStore(writer: queue, checkpointer: nil, watch: nil, retention: Retention())
-        try store.directory.withLock { $0 = try queue.read { db in try ClientDirectory(db) } }
-        return store
+        try translatingErrors {
+            let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
+            let store = SQLiteStore(writer: queue, checkpointer: nil, watch: nil, retention: Retention())
+            try store.directory.withLock { $0 = try queue.read { db in try ClientDirectory(db) } }
+            return store
+        }
     }
 
     /// A store without a file, for tests and simulations.
@@ -93,31 +97,35 @@ package final class SQLiteStore: Sendable {
     ///
     /// - Throws: `StoreOpenError` where a client would change hands.
     package func register(_ apps: [AppClients]) throws {
-        var directory = self.directory.withLock { $0 }
-        try writer.write { db in try directory.register(apps, in: db) }
-        self.directory.withLock { $0 = directory }
+        try translatingErrors {
+            var directory = self.directory.withLock { $0 }
+            try writer.write { db in try directory.register(apps, in: db) }
+            self.directory.withLock { $0 = directory }
+        }
     }
 
     /// Makes rows that a former process claimed due at once, and counts anew what an operator may have deleted by hand.
     ///
     /// Right only for the holder of the lock on the database. Credentials wait for the end of their lease: Apple may have been asked.
     package func recover() throws {
-        try writer.write { db in
-            for queue in Queue.allCases {
-                try db.execute(
-                    sql: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
-                )
-                try db.execute(
-                    sql: """
-                        INSERT INTO counter (name, value)
-                        VALUES ('\(queue.removedCounter)',
-                                COALESCE((SELECT seq FROM sqlite_sequence WHERE name = '\(queue.rawValue)'), 0)
-                                - (SELECT COUNT(*) FROM \(queue.rawValue)))
-                            ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                        """
-                )
+        try translatingErrors {
+            try writer.write { db in
+                for queue in Queue.allCases {
+                    try db.execute(
+                        sql: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
+                    )
+                    try db.execute(
+                        sql: """
+                            INSERT INTO counter (name, value)
+                            VALUES ('\(queue.removedCounter)',
+                                    COALESCE((SELECT seq FROM sqlite_sequence WHERE name = '\(queue.rawValue)'), 0)
+                                    - (SELECT COUNT(*) FROM \(queue.rawValue)))
+                                ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                            """
+                    )
+                }
+                try QuarantineRing.recount(in: db)
             }
-            try QuarantineRing.recount(in: db)
         }
     }
 
@@ -125,21 +133,25 @@ package final class SQLiteStore: Sendable {
     ///
     /// - Parameter make: seals a new key where there is none yet.
     package func sealedSecret(named name: String, make: () throws -> [UInt8]) throws -> [UInt8] {
-        try writer.write { db in
-            if let sealed = try Data.fetchOne(db, sql: "SELECT sealed FROM secret WHERE name = ?", arguments: [name]) {
-                return [UInt8](sealed)
+        try translatingErrors {
+            try writer.write { db in
+                if let sealed = try Data.fetchOne(db, sql: "SELECT sealed FROM secret WHERE name = ?", arguments: [name]) {
+                    return [UInt8](sealed)
+                }
+                let sealed = try make()
+                try db.execute(sql: "INSERT INTO secret (name, sealed) VALUES (?, ?)", arguments: [name, Data(sealed)])
+                return sealed
             }
-            let sealed = try make()
-            try db.execute(sql: "INSERT INTO secret (name, sealed) VALUES (?, ?)", arguments: [name, Data(sealed)])
-            return sealed
         }
     }
 
     /// Whether anything in a file is sealed, so that a lost key file must not be replaced by a new one.
     package static func hasSealedRows(in file: DatabaseFile) throws -> Bool {
-        let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
-        defer { try? queue.close() }
-        return try queue.read { db in try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM secret)") ?? false }
+        try translatingErrors {
+            let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
+            defer { try? queue.close() }
+            return try queue.read { db in try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM secret)") ?? false }
+        }
     }
 
     /// Writes the log back into the file and closes every connection, last one that may write: SQLite removes the log with it.

@@ -22,7 +22,7 @@ extension SettlementTransaction {
                 return try postpone(.notification, work.id, work.claim, until: now.advanced(by: SettlementRules.unknownClientRetry))
             }
             if try awaitsNewerGrant(notification, of: client.app, receivedAt: work.receivedAt) {
-                return try postpone(.notification, work.id, work.claim, until: now.advanced(by: rules.pollInterval))
+                return try postpone(.notification, work.id, work.claim, until: now.advanced(by: min(rules.pollInterval, .seconds(60))))
             }
             guard try isHeld(.notification, work.id, work.claim) else { return .superseded }
             let outcome = try apply(notification, of: client)

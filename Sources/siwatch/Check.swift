@@ -19,12 +19,12 @@ struct Check: ParsableCommand {
         let file = DatabaseFile(path: configuration.database.path)
         let contents: DatabaseFile.Contents
         do {
-            contents = try file.inspect()
+            contents = try file.inspect(isInUse: DatabaseLock.isHeld(database: file.path))
             if keys.ring == nil, contents != .none, try SQLiteStore.hasSealedRows(in: file) {
                 throw CommandFailure.unusable(["encryption.key_file: \(configuration.encryption.keyFile) is missing"])
             }
-        } catch let error as DatabaseFile.Unusable {
-            throw CommandFailure.unusable(["database.path: \(error)"])
+        } catch {
+            throw CommandFailure(database: error)
         }
         for warning in configuration.warnings { printError("warning: \(configuration.source): \(warning)") }
         print("\(configuration.source) is good.")

@@ -28,14 +28,12 @@ struct Daemon {
     private let refreshes: [RefreshHandler]
     private let clock = WallClock.system
 
-    init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, once: Bool, logger: Logger) async throws {
+    init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, logger: Logger) async throws {
         self.configuration = configuration
         self.logger = logger
         let clock = self.clock
         let store = database.store
         self.store = store
-        try store.recover()
-        let cutoff = once ? clock.now : nil
 
         registry = PrometheusRegistry(Metric.all.map(MetricDescription.init))
         let telemetry = Telemetry(
@@ -67,6 +65,7 @@ struct Daemon {
         )
         try await signingKeys.load()
         self.signingKeys = signingKeys
+        telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
 
         let clients = Set(configuration.apps.flatMap(\.clientIDs))
         writer = SettlementWriter(
@@ -111,7 +110,6 @@ struct Daemon {
                 policy: policy,
                 budget: RequestBudget(maxRequestsPerSecond: Double(configuration.refresh.maxRequestsPerSecond)),
                 maxConcurrentRequests: configuration.refresh.maxConcurrentRequests,
-                dueBy: cutoff,
                 clock: clock,
                 telemetry: telemetry
             )
@@ -152,26 +150,38 @@ struct Daemon {
         group.maximumGracefulShutdownDuration = .seconds(45)
         logger.notice("siwatch starts", metadata: ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
         try await ServiceGroup(configuration: group).run()
-        logger.notice("siwatch has stopped; everything in flight is settled")
+        logger.notice("siwatch has stopped")
     }
 
-    /// Settles what was due when the daemon was made.
+    /// Settles what is due now, and stops like the daemon if a signal comes first.
     func runOnce() async throws {
+        var writing = ServiceGroupConfiguration.ServiceConfiguration(service: writer)
+        writing.successTerminationBehavior = .gracefullyShutdownGroup
+        var settling = ServiceGroupConfiguration.ServiceConfiguration(service: Errand { try await settleAll() })
+        settling.successTerminationBehavior = .gracefullyShutdownGroup
+        let group = ServiceGroupConfiguration(
+            services: [writing, settling],
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger
+        )
+        try await ServiceGroup(configuration: group).run()
+        try await store.maintain(at: clock.now)
+    }
+
+    private func settleAll() async throws {
         await refreshKeys()
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await writer.run() }
-            defer { group.cancelAll() }
-            try await settleAll(grants)
-            try await settleAll(notifications)
-            for handler in refreshes { try await settleAll(handler) }
-        }
+        try await settleAll(grants)
+        try await settleAll(notifications)
+        let due = try await store.overdueCredentials(before: clock.now, upTo: .max)
+        // No more than are due now: with a short interval some are due again before the last is done.
+        for (app, handler) in zip(configuration.apps, refreshes) { try await settleAll(handler, atMost: due[app.name] ?? 0) }
     }
 
     func shutdown() async throws {
         try await client.shutdown()
     }
 
-    private func settleAll(_ handler: some WorkHandler) async throws {
+    private func settleAll(_ handler: some WorkHandler, atMost limit: Int = .max) async throws {
         let loop = ClaimLoop(
             handler,
             writer: writer,
@@ -179,8 +189,11 @@ struct Daemon {
             progress: LoopProgress(lanes: [], pollInterval: configuration.queues.pollInterval),
             telemetry: telemetry
         )
-        while true {
-            if try await loop.round() > 0 { continue }
+        var settled = 0
+        while settled < limit, !Task.isShuttingDownGracefully {
+            let round = try await loop.round()
+            settled += round
+            if round > 0 { continue }
             guard let delay = handler.retryDelay() else { return }
             try await Task.sleep(for: delay)
         }
@@ -244,5 +257,14 @@ extension MetricDescription {
             case .histogram(let buckets): .histogram(buckets: buckets)
             }
         self.init(metric.name, kind, help: metric.help, labels: metric.labels)
+    }
+}
+
+/// Work that ends by itself, as a service.
+private struct Errand: Service {
+    var body: @Sendable () async throws -> Void
+
+    func run() async throws {
+        try await body()
     }
 }

@@ -45,13 +45,14 @@ struct OpenedDatabase {
             }
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
             pseudonyms = UserPseudonyms(ring)
+            try store.recover()
             try store.register(configuration.apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) })
         } catch let failure as CommandFailure {
             throw failure
         } catch let error as SealingError {
             throw .unusable(["encryption.key_file: \(configuration.encryption.keyFile) does not open this database: \(error)"])
         } catch {
-            throw .unusable(["\(error)"])
+            throw CommandFailure(database: error)
         }
     }
 
@@ -82,5 +83,20 @@ extension Retention {
         grantLog = configuration.grantLog
         revocationLog = configuration.revocationLog
         rejectedToken = configuration.rejectedToken
+    }
+}
+
+extension CommandFailure {
+    /// A database that is in use or has no room is worth another try soon; one that is not ours or damaged is not.
+    init(database error: any Error) {
+        switch error {
+        case let failure as CommandFailure: self = failure
+        case StoreError.busy: self = .unavailable("the database is locked by another program")
+        case StoreError.full: self = .unavailable("the disk has no space for the database")
+        case StoreError.outcomeUnknown(let reason): self = .unavailable("the database cannot be read or written: \(reason)")
+        case StoreError.damaged(let reason): self = .unusable(["database.path: the database is damaged: \(reason)"])
+        case let error as DatabaseFile.Unusable: self = .unusable(["database.path: \(error)"])
+        default: self = .unusable(["\(error)"])
+        }
     }
 }

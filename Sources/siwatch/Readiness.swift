@@ -28,7 +28,7 @@ final class Readiness: Service {
     }
 
     func run() async throws {
-        await progress.allTurned()
+        guard await progress.waitForFirstTurns() else { return }
         state.withLock { $0 = .good }
         tell(.ready)
         logger.notice("siwatch is ready")

@@ -21,11 +21,13 @@ struct Run: AsyncParsableCommand {
             LogLines(label: label, level: configuration.log.level, format: configuration.log.format)
         }
         let logger = Logger(label: "siwatch")
-        for warning in configuration.warnings { logger.warning("\(warning)") }
+        for warning in configuration.warnings {
+            logger.warning("The configuration is legal and hardly meant", metadata: ["reason": "\(warning)"])
+        }
 
         let database = try OpenedDatabase(configuration, keys)
         defer { database.close() }
-        let daemon = try await Daemon(configuration, keys, database, once: once, logger: logger)
+        let daemon = try await Daemon(configuration, keys, database, logger: logger)
         do {
             if once { try await daemon.runOnce() } else { try await daemon.run() }
         } catch {

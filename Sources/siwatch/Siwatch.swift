@@ -64,5 +64,6 @@ struct CommonOptions: ParsableArguments {
 }
 
 func printError(_ line: String) {
-    FileHandle.standardError.write(Data((line + "\n").utf8))
+    // A line that cannot be written, on a full disk say, must not end the program.
+    try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
 }

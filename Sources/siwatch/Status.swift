@@ -19,10 +19,8 @@ struct Status: AsyncParsableCommand {
         let report: StatusReport
         do {
             report = try await StatusReport(of: configuration)
-        } catch let error as DatabaseFile.Unusable {
-            throw CommandFailure.unusable(["database.path: \(error)"])
-        } catch let error as StoreOpenError {
-            throw CommandFailure.unusable(["\(error)"])
+        } catch {
+            throw CommandFailure(database: error)
         }
         if json {
             let encoder = JSONEncoder()
@@ -53,10 +51,10 @@ struct StatusReport: Encodable {
     init(of configuration: Configuration) async throws {
         database = configuration.database.path
         let file = DatabaseFile(path: database)
-        guard try file.inspect() != .none else {
+        isRunning = DatabaseLock.isHeld(database: database)
+        guard try file.inspect(isInUse: isRunning) != .none else {
             throw StoreOpenError("\(database) is not there yet; siwatch migrate creates it")
         }
-        isRunning = DatabaseLock.isHeld(database: database)
         sqlite = SQLiteLibrary.version
         hasWALResetBug = SQLiteLibrary.hasWALResetBug
         let store = try SQLiteStore.openForReading(file)

@@ -28,11 +28,27 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 10, at: clock.now) == 1)
     }
 
-    @Test func aClockSetBackGivesNothingAndStallsNothing() {
+    @Test(arguments: [-3600, -86_400, -2 * 86_400])
+    func aClockSetBackGivesNothingAndStallsNothing(step: Int) {
         let budget = RequestBudget(maxRequestsPerSecond: 10)
         budget.pause(for: .seconds(60), at: clock.now)
-        clock.set(to: clock.now.advanced(by: .seconds(-2 * 86_400)))
+        #expect(budget.take(upTo: 10, at: clock.now) == 0)
+        clock.set(to: clock.now.advanced(by: .seconds(step)))
         #expect(budget.take(upTo: 10, at: clock.now) > 0)
+    }
+
+    @Test func oneHiccupThatStrikesAllRequestsInFlightIsOnePause() {
+        let budget = RequestBudget(maxRequestsPerSecond: 1000)
+        let askedAt = clock.now
+        clock.advance(by: .seconds(1))
+        let first = budget.pauseForMisconfiguration(askedAt: askedAt, at: clock.now)
+        #expect(first != nil)
+        for _ in 1...63 { #expect(budget.pauseForMisconfiguration(askedAt: askedAt, at: clock.now) == nil) }
+        #expect(budget.take(upTo: 64, at: clock.now) == 0)
+        clock.advance(by: .seconds(13))
+        #expect(budget.take(upTo: 64, at: clock.now) == 1, "one probe")
+        #expect(budget.resume())
+        #expect(budget.take(upTo: 64, at: clock.now) > 1)
     }
 
     @Test func whatIsGivenBackCanBeTakenAgain() {

@@ -80,6 +80,35 @@ struct BadInputTests {
         }
     }
 
+    @Test func aDatabaseThatIsLockedAtTheStartIsUnavailableAndNotUnusable() async throws {
+        try await Site.with { site in
+            var configuration = GRDB.Configuration()
+            configuration.allowsUnsafeTransactions = true
+            let queue = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
+            try await queue.writeWithoutTransaction { db in try db.execute(sql: "BEGIN IMMEDIATE") }
+            #expect(try await site.folder.run("run").status == 69)
+            try await queue.writeWithoutTransaction { db in try db.execute(sql: "ROLLBACK") }
+            try queue.close()
+        }
+    }
+
+    @Test func aRowWithAbsurdAttemptsHoldsUpNobody() async throws {
+        try await Site.with { site in
+            try await site.daemon { _ in
+                let signIns = try await site.apple.signIn(2)
+                try await site.backend.execute(
+                    "INSERT INTO notification_queue (payload, attempts) VALUES ('{}', 9223372036854775807)"
+                )
+                try await site.settle(signIns)
+                try await site.backend.insert(
+                    notifications: try await site.apple.notify("consent-revocations", users: signIns.map(\.user_id))
+                )
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'poison'", is: 1)
+            }
+        }
+    }
+
     @Test func wrongUsageIs64() async throws {
         let folder = try WatchedFolder()
         defer { folder.remove() }

@@ -80,6 +80,7 @@ import Testing
         case .busy: "busy"
         case .full: "full"
         case .refused: "refused"
+        case .damaged: "damaged"
         case .outcomeUnknown: "outcomeUnknown"
         case nil: nil
         }
