@@ -6,8 +6,14 @@
 /// A claim sets a row's due time to the end of its lease and counts an attempt, durably. A settlement is one transaction and returns
 /// after the commit. Settling twice changes nothing: the second finds no claim that matches.
 package protocol WorkStore: Sendable {
-    /// Claims up to `limit` due notifications, oldest first. A row suspected of killing the process comes alone.
-    func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedNotification]
+    /// Claims up to `limit` due notifications, oldest first. A row suspected of killing the process comes alone, and only if
+    /// `suspects` allows: where nothing else is under way that it could take along.
+    func claimNotifications(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedNotification]
 
     /// Claims up to `limit` due grants that bring a token or nothing. Those with a code wait for their own lane.
     func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant]
@@ -19,6 +25,12 @@ package protocol WorkStore: Sendable {
     ///
     /// - Throws: `StoreError`; nothing of the batch is in the store then, unless it is `outcomeUnknown`.
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch
+}
+
+extension WorkStore {
+    package func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedNotification] {
+        try await claimNotifications(upTo: limit, at: now, lease: lease, suspects: true)
+    }
 }
 
 /// Keeps a store in shape: old evidence goes, erased tokens leave its files.

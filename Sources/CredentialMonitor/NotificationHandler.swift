@@ -26,7 +26,13 @@ package struct NotificationHandler: WorkHandler {
     }
 
     package func claim(upTo slots: Int) async throws -> [ArraySlice<ClaimedNotification>] {
-        try await store.claimNotifications(upTo: slots * Self.chunk, at: clock.now, lease: Self.lease).chunked(into: slots)
+        let claimed = try await store.claimNotifications(
+            upTo: slots * Self.chunk,
+            at: clock.now,
+            lease: Self.lease,
+            suspects: slots == width
+        )
+        return claimed.chunked(into: slots)
     }
 
     package func resolve(_ work: ArraySlice<ClaimedNotification>) async -> [Resolution] {

@@ -285,7 +285,9 @@ extension String {
     /// Such as `com.example.app`: neither a `sub` nor a token, whose parts are longer.
     fileprivate var looksLikeClientID: Bool {
         utf8.count <= 100 && split(separator: ".").allSatisfy { $0.utf8.count <= 24 }
-            && utf8.allSatisfy { $0 == 0x2d || $0 == 0x2e || (0x30...0x39).contains($0) || (0x41...0x5a).contains($0) || (0x61...0x7a).contains($0) }
+            && utf8.allSatisfy {
+                $0 == 0x2d || $0 == 0x2e || (0x30...0x39).contains($0) || (0x41...0x5a).contains($0) || (0x61...0x7a).contains($0)
+            }
     }
 }
 

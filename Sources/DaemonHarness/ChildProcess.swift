@@ -16,9 +16,7 @@ package final class ChildProcess: Sendable {
     }
 
     private let state = Mutex(State())
-    private let process = Process()
-
-    package var identifier: pid_t { process.processIdentifier }
+    package let identifier: pid_t
 
     /// Starts a program that stands beside the running one, as all products of a build do.
     package convenience init(_ name: String, _ arguments: [String], environment: [String: String] = [:]) throws {
@@ -28,29 +26,42 @@ package final class ChildProcess: Sendable {
     }
 
     package init(_ program: URL, _ arguments: [String], environment: [String: String] = [:]) throws {
-        process.executableURL = program
-        process.arguments = arguments
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { _, new in new }
-        process.standardInput = FileHandle.nullDevice
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = output
-        // It keeps this object alive until the process is gone.
-        process.terminationHandler = { self.exited($0.terminationStatus, by: $0.terminationReason) }
-        try Self.withoutBlockedSignals { try process.run() }
-        // Not by a readability handler: on Linux, libdispatch crashed at the end of every third process that was killed.
-        let reader = output.fileHandleForReading
-        Thread.detachNewThread { self.listen(to: reader) }
-    }
+        // Not by Foundation's Process: on Linux it crashed now and then where many processes started and were killed at once.
+        var pipeEnds: [Int32] = [-1, -1]
+        guard pipe(&pipeEnds) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
+        let ends = (read: pipeEnds[0], write: pipeEnds[1])
+        for end in pipeEnds { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        defer { close(ends.write) }
 
-    /// Threads of Dispatch block nearly all signals, and a child inherits the mask of the thread that starts it.
-    private static func withoutBlockedSignals(_ body: () throws -> Void) rethrows {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, ends.write, 1)
+        posix_spawn_file_actions_adddup2(&actions, ends.write, 2)
+
+        // Threads of Dispatch block nearly all signals, and a child would inherit that.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
         var none = sigset_t()
-        var usual = sigset_t()
         sigemptyset(&none)
-        pthread_sigmask(SIG_SETMASK, &none, &usual)
-        defer { pthread_sigmask(SIG_SETMASK, &usual, nil) }
-        try body()
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+
+        let variables = ProcessInfo.processInfo.environment.merging(environment) { _, new in new }
+        var argv = ([program.path] + arguments).map { strdup($0) } + [nil]
+        var envp = variables.map { strdup("\($0)=\($1)") } + [nil]
+        defer { for text in argv + envp { free(text) } }
+        var identifier = pid_t()
+        let result = posix_spawn(&identifier, program.path, &actions, &attributes, &argv, &envp)
+        guard result == 0 else {
+            close(ends.read)
+            throw HarnessError("\(program.path) does not start: \(String(cString: strerror(result)))")
+        }
+        self.identifier = identifier
+        let reader = ends.read
+        Thread.detachNewThread { self.listen(to: reader) }
     }
 
     /// What the process wrote so far, both streams together.
@@ -97,14 +108,20 @@ package final class ChildProcess: Sendable {
         for continuation in waiting { continuation.resume(returning: status) }
     }
 
-    private func listen(to reader: FileHandle) {
+    /// Reads to the end of the output, then waits for the end of the process.
+    private func listen(to reader: Int32) {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {
-            let count = read(reader.fileDescriptor, &buffer, buffer.count)
+            let count = read(reader, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
             received(Array(buffer.prefix(max(count, 0))))
-            if count <= 0 { return }
+            if count <= 0 { break }
         }
+        close(reader)
+        var status: Int32 = 0
+        while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+        // As the C macros take it apart: the low seven bits are the signal, the next byte the exit code.
+        exited(with: status & 0x7f == 0 ? (status >> 8) & 0xff : 128 + (status & 0x7f))
     }
 
     private func received(_ bytes: [UInt8]) {
@@ -129,8 +146,7 @@ package final class ChildProcess: Sendable {
         if bytes.isEmpty { resumeAfterExit() }
     }
 
-    private func exited(_ code: Int32, by reason: Process.TerminationReason) {
-        let status = reason == .uncaughtSignal ? 128 + code : code
+    private func exited(with status: Int32) {
         state.withLock { $0.status = status }
         resumeAfterExit()
     }

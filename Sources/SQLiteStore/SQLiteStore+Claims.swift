@@ -7,8 +7,13 @@ internal import GRDB
 internal import Synchronization
 
 extension SQLiteStore {
-    package func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedNotification] {
-        try await claim(from: .notification, where: "TRUE", upTo: limit, at: now) { [owner] db, ids in
+    package func claimNotifications(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedNotification] {
+        try await claim(from: .notification, where: "TRUE", upTo: limit, at: now, suspects: suspects) { [owner] db, ids in
             let statement = try db.cachedStatement(
                 sql: """
                     UPDATE notification_queue
@@ -131,6 +136,7 @@ extension SQLiteStore {
         where lane: String,
         upTo limit: Int,
         at now: Timestamp,
+        suspects: Bool = true,
         take: @escaping @Sendable (Database, [Int64]) throws -> [Work]
     ) async throws -> [Work] {
         let table = queue.rawValue
@@ -155,13 +161,13 @@ extension SQLiteStore {
                 ),
                 arguments: [now.milliseconds, limit]
             )
-            return try take(db, Self.claimable(rows.map { (id: $0[0], attempts: $0[1]) }))
+            return try take(db, Self.claimable(rows.map { (id: $0[0], attempts: $0[1]) }, suspects: suspects))
         }
     }
 
     /// A row that may have killed the process comes alone, so that it takes nobody along if it does so again.
-    private static func claimable(_ rows: [(id: Int64, attempts: Int)]) -> [Int64] {
-        if let first = rows.first, first.attempts >= Claim.suspectAttempts { return [first.id] }
+    private static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
+        if let first = rows.first, first.attempts >= Claim.suspectAttempts { return suspects ? [first.id] : [] }
         return rows.prefix { $0.attempts < Claim.suspectAttempts }.map(\.id)
     }
 }

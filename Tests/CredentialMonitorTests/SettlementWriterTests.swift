@@ -129,8 +129,13 @@ struct TroubledStore: WorkStore {
         return try await store.settle(settlements, under: rules, at: now)
     }
 
-    func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedNotification] {
-        try await store.claimNotifications(upTo: limit, at: now, lease: lease)
+    func claimNotifications(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedNotification] {
+        try await store.claimNotifications(upTo: limit, at: now, lease: lease, suspects: suspects)
     }
 
     func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
