@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import DaemonHarness
 import Foundation
 import Testing
 
@@ -39,19 +40,16 @@ import Testing
     @Test func anotherProcessIsKeptOutUntilThisOneEnds() async throws {
         let folder = try TemporaryFolder()
         let database = folder.path("siwatch.sqlite")
-        // flock(1) takes the same lock; it says so on its output and holds it until its input ends.
-        let holder = Process()
-        holder.executableURL = URL(filePath: "/usr/bin/flock")
-        holder.arguments = ["--nonblock", database + ".lock", "sh", "-c", "echo locked; read line"]
-        let (input, output) = (Pipe(), Pipe())
-        holder.standardInput = input
-        holder.standardOutput = output
-        try holder.run()
-        #expect(try output.fileHandleForReading.read(upToCount: 7) == Data("locked\n".utf8))
+        // flock(1) takes the same lock; it says so on its output and holds it until it is ended.
+        let holder = try ChildProcess(
+            URL(filePath: "/usr/bin/flock"),
+            ["--nonblock", "--no-fork", database + ".lock", "sh", "-c", "echo locked; exec sleep 60"]
+        )
+        #expect(await holder.line(containing: "locked") != nil)
 
         #expect(throws: DatabaseLockError.held(database: database)) { try DatabaseLock(database: database) }
-        try input.fileHandleForWriting.close()
-        holder.waitUntilExit()
+        holder.signal(SIGKILL)
+        await holder.exit()
         try DatabaseLock(database: database).release()
     }
 
