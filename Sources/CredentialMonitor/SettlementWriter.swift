@@ -124,6 +124,8 @@ package final class SettlementWriter: Service {
                 telemetry.settled(judged, batch, in: ContinuousClock.now - start, at: clock.now)
                 return
             } catch StoreError.refused(let reason) {
+                // The database works: it says no. Claims may go on.
+                troubled.store(false, ordering: .relaxed)
                 guard judged.count > 1 else { return telemetry.settlementRefused(reason) }
                 // One of them breaks a rule of the schema. The others must not wait for it, and it comes back alone.
                 for one in judged { try await settle([one]) }

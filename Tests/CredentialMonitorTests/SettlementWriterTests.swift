@@ -70,6 +70,19 @@ struct SettlementWriterTests {
         }
     }
 
+    @Test func aRefusalAfterTroubleEndsTheTrouble() async throws {
+        let trouble = TroubledStore.Trouble(failing: [.busy], refusing: "bob")
+        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
+            try await monitor.grant("bob")
+            async let round = monitor.loop(monitor.grantHandler).round()
+            try await monitor.clock.sleeper()
+            #expect(monitor.writer.isInTrouble)
+            monitor.clock.advance(by: .seconds(5))
+            _ = try await round
+            #expect(!monitor.writer.isInTrouble, "or nobody would claim again, ever")
+        }
+    }
+
     @Test func aSettlementThatIsRefusedDoesNotHoldUpTheOthers() async throws {
         let trouble = TroubledStore.Trouble(refusing: "bob")
         try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
