@@ -27,6 +27,7 @@ let jwtKit = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let metrics = Target.Dependency.product(name: "Metrics", package: "swift-metrics")
 let metricsTestKit = Target.Dependency.product(name: "MetricsTestKit", package: "swift-metrics")
+let nioConcurrency = Target.Dependency.product(name: "NIOConcurrencyHelpers", package: "swift-nio")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioFoundationCompat = Target.Dependency.product(name: "NIOFoundationCompat", package: "swift-nio")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
@@ -66,25 +67,27 @@ let package = Package(
         // How Apple speaks.
         .target(
             name: "AppleIdentity",
-            dependencies: ["CredentialCore", ahc, crypto, cryptoExtras, jwtKit, nioCore, nioHTTP1, nioPosix, nioSSL],
+            dependencies: [
+                "CredentialCore", ahc, crypto, cryptoExtras, jwtKit, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
+            ],
             swiftSettings: strict
         ),
         // One file on disk.
-        .target(name: "SQLiteStore", dependencies: ["CredentialCore", grdb, grdbSQLite], swiftSettings: strict),
+        .target(name: "SQLiteStore", dependencies: ["CredentialCore", grdb, grdbSQLite, nioConcurrency], swiftSettings: strict),
         // When things happen.
         .target(
             name: "CredentialMonitor",
-            dependencies: ["CredentialCore", asyncAlgorithms, coreMetrics, logging, metrics, serviceLifecycle],
+            dependencies: ["CredentialCore", asyncAlgorithms, coreMetrics, logging, metrics, nioConcurrency, serviceLifecycle],
             swiftSettings: strict
         ),
         // A swift-metrics backend that speaks Prometheus.
-        .target(name: "PrometheusMetrics", dependencies: [coreMetrics], swiftSettings: strict),
+        .target(name: "PrometheusMetrics", dependencies: [coreMetrics, nioConcurrency], swiftSettings: strict),
         // The composition root.
         .executableTarget(
             name: "siwatch",
             dependencies: [
                 "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "PrometheusMetrics", "SQLiteStore",
-                ahc, argumentParser, hummingbird, logging, metrics, serviceLifecycle, tomlKit, unixSignals,
+                ahc, argumentParser, hummingbird, logging, metrics, nioConcurrency, serviceLifecycle, tomlKit, unixSignals,
             ],
             swiftSettings: strict
         ),
@@ -93,7 +96,8 @@ let package = Package(
         .target(
             name: "AppleSimulation",
             dependencies: [
-                ahc, crypto, cryptoExtras, hummingbird, hummingbirdCore, logging, nioCore, nioHTTP1, nioPosix, serviceLifecycle,
+                ahc, crypto, cryptoExtras, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix,
+                serviceLifecycle,
             ],
             swiftSettings: strict
         ),
@@ -104,7 +108,11 @@ let package = Package(
         ),
 
         // The programs as processes of their own, for the demo, the benchmarks and the tests from end to end.
-        .target(name: "DaemonHarness", dependencies: [ahc, grdb, nioCore, nioFoundationCompat, nioHTTP1], swiftSettings: strict),
+        .target(
+            name: "DaemonHarness",
+            dependencies: [ahc, grdb, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1],
+            swiftSettings: strict
+        ),
         .executableTarget(
             name: "siwatch-demo",
             dependencies: ["DaemonHarness", argumentParser, grdb, unixSignals],
@@ -121,7 +129,7 @@ let package = Package(
             swiftSettings: strict
         ),
         // What tests hold.
-        .target(name: "CredentialTesting", dependencies: ["CredentialCore"], swiftSettings: strict),
+        .target(name: "CredentialTesting", dependencies: ["CredentialCore", nioConcurrency], swiftSettings: strict),
 
         .testTarget(name: "CredentialCoreTests", dependencies: ["CredentialCore", "CredentialTesting"], swiftSettings: strict),
         .testTarget(
@@ -131,20 +139,23 @@ let package = Package(
         ),
         .testTarget(
             name: "AppleIdentityTests",
-            dependencies: ["AppleIdentity", "CredentialCore", ahc, crypto, cryptoExtras, jwtKit, nioCore, nioHTTP1, nioPosix, nioSSL],
+            dependencies: [
+                "AppleIdentity", "CredentialCore",
+                ahc, crypto, cryptoExtras, jwtKit, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "StoreTests",
-            dependencies: ["CredentialCore", "CredentialTesting", "SQLiteStore", grdb, grdbSQLite],
+            dependencies: ["CredentialCore", "CredentialTesting", "SQLiteStore", grdb, grdbSQLite, nioConcurrency],
             exclude: ["Schema.sql"],
             swiftSettings: strict
         ),
         .testTarget(
             name: "CredentialMonitorTests",
             dependencies: [
-                "CredentialCore", "CredentialMonitor", "CredentialTesting", "SQLiteStore", coreMetrics, grdb, logging, metricsTestKit,
-                serviceLifecycle,
+                "CredentialCore", "CredentialMonitor", "CredentialTesting", "SQLiteStore",
+                coreMetrics, grdb, logging, metricsTestKit, nioConcurrency, serviceLifecycle,
             ],
             swiftSettings: strict
         ),

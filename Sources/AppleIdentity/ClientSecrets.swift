@@ -3,7 +3,7 @@
 
 package import CredentialCore
 import JWTKit
-import Synchronization
+import NIOConcurrencyHelpers
 
 /// Makes the `client_secret` of each client of one team, and keeps it for a while.
 ///
@@ -12,7 +12,7 @@ package final class ClientSecrets: Sendable {
     private let teamID: String
     private let key: ClientSecretKey
     private let clock: WallClock
-    private let minted = Mutex<[String: Minted]>([:])
+    private let minted = NIOLockedValueBox<[String: Minted]>([:])
 
     /// Apple allows six months; a secret that leaks is worth an hour.
     package static let lifetime = Duration.seconds(3600)
@@ -33,9 +33,9 @@ package final class ClientSecrets: Sendable {
     /// A secret with at least half of its life ahead. Two callers at once may both make one; either is good.
     package func secret(for clientID: String) async throws -> Secret {
         let now = clock.now
-        if let kept = minted.withLock({ $0[clientID] }), kept.isFresh(at: now) { return kept.secret }
+        if let kept = minted.withLockedValue({ $0[clientID] }), kept.isFresh(at: now) { return kept.secret }
         let new = Minted(secret: try await mint(for: clientID, at: now), at: now)
-        minted.withLock { $0[clientID] = new }
+        minted.withLockedValue { $0[clientID] = new }
         return new.secret
     }
 

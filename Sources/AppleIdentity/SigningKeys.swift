@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-import Synchronization
+import NIOConcurrencyHelpers
 
 /// Apple's signing keys: fetched, remembered, never forgotten.
 ///
@@ -14,7 +14,7 @@ package final class SigningKeys: Sendable {
     private let transport: any AppleTransport
     private let store: any SigningKeyStore
     private let clock: WallClock
-    private let state = Mutex(State())
+    private let state = NIOLockedValueBox(State())
 
     fileprivate struct State {
         var keys: [String: (key: SigningKey, firstSeenAt: Timestamp)] = [:]
@@ -34,7 +34,7 @@ package final class SigningKeys: Sendable {
         let known = records.compactMap { record in
             (try? JSON(Array(record.jwk.utf8))).flatMap(SigningKey.init).map { (key: $0, record: record) }
         }
-        state.withLock { state in
+        state.withLockedValue { state in
             for (key, record) in known where state.keys[key.id] == nil {
                 state.keys[key.id] = (key, record.firstSeenAt)
             }
@@ -48,13 +48,13 @@ package final class SigningKeys: Sendable {
 extension SigningKeys {
     /// Exactly the key of this name.
     func key(_ id: String) -> SigningKey? {
-        state.withLock { $0.keys[id]?.key }
+        state.withLockedValue { $0.keys[id]?.key }
     }
 
     /// What to say of a token whose key is not known: not yet, or never.
     func absence(of id: String, receivedAt: Timestamp, skew: Duration) -> VerificationError {
         let now = clock.now
-        return switch state.withLock({ $0.schedule.absence(receivedAt: receivedAt, skew: skew, now: now) }) {
+        return switch state.withLockedValue({ $0.schedule.absence(receivedAt: receivedAt, skew: skew, now: now) }) {
         case .waits(let until): .keyNotYetKnown(retryAt: until)
         case .givenUp: .rejected(.unknownKey, detail: id)
         }
@@ -62,12 +62,12 @@ extension SigningKeys {
 
     /// How many keys are known, retired ones included.
     package var count: Int {
-        state.withLock { $0.keys.count }
+        state.withLockedValue { $0.keys.count }
     }
 
     /// When the last successful fetch began.
     package var lastRefresh: Timestamp? {
-        state.withLock { $0.schedule.successes.last }
+        state.withLockedValue { $0.schedule.successes.last }
     }
 }
 
@@ -86,19 +86,19 @@ extension SigningKeys {
     /// When the next fetch may begin: hourly, a minute after a failure, once a minute while a token waits for its key.
     package func nextRefresh() -> Timestamp {
         let now = clock.now
-        return state.withLock { $0.schedule.nextFetch(at: now) }
+        return state.withLockedValue { $0.schedule.nextFetch(at: now) }
     }
 
     /// Fetches if it is time and nobody else is at it.
     package func refreshIfDue() async -> KeyRefresh {
         let start = clock.now
-        guard state.withLock({ $0.schedule.begin(at: start) }) else { return .notDue }
+        guard state.withLockedValue({ $0.schedule.begin(at: start) }) else { return .notDue }
         do {
             let set = try await fetch()
-            let (new, records) = state.withLock { $0.take(set, fetchedAt: start) }
+            let (new, records) = state.withLockedValue { $0.take(set, fetchedAt: start) }
             return .fetched(new: new, ignored: set.ignored, unsaved: await save(records, fetchedAt: start))
         } catch {
-            state.withLock { $0.schedule.end(succeeded: false) }
+            state.withLockedValue { $0.schedule.end(succeeded: false) }
             return .failed("\(error)")
         }
     }

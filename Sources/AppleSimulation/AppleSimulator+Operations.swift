@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import Synchronization
+import NIOConcurrencyHelpers
 
 /// What people do, as Swift calls. The control routes offer the same over HTTP.
 extension AppleSimulator {
@@ -85,7 +85,7 @@ extension AppleSimulator {
 
     /// Sends a notification once more, byte by byte.
     package func redeliver(_ notificationID: String) throws(SimulatorError) -> SignedNotification {
-        let notification = world.withLock { $0.notifications[notificationID] }
+        let notification = world.withLockedValue { $0.notifications[notificationID] }
         guard let notification else { throw .unknownNotification(notificationID) }
         delivery?.enqueue([notification])
         return notification
@@ -94,7 +94,7 @@ extension AppleSimulator {
     /// Signs drafts on as many cores as there are, keeps the results for ``redeliver(_:)`` and posts them where that is configured.
     func emit(_ drafts: [NotificationDraft]) async throws -> [SignedNotification] {
         let notifications = try await drafts.concurrentMap { try $0.signed() }
-        world.withLock { world in
+        world.withLockedValue { world in
             world.counters.notifications.emitted += notifications.count
             for notification in notifications { world.notifications.append(notification) }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import Synchronization
+import NIOConcurrencyHelpers
 
 extension AppleSimulator {
     /// Signs the answers that the next refreshes of all living tokens will get, so that a benchmark measures its subject and not RS256.
@@ -10,9 +10,9 @@ extension AppleSimulator {
     ///
     /// - Returns: how many were signed.
     package func prepareAnswers() async throws -> Int {
-        let drafts = world.withLock { $0.draftAnswers(now: $0.now) }
+        let drafts = world.withLockedValue { $0.draftAnswers(now: $0.now) }
         let answers = try await drafts.concurrentMap { (draft: $0, body: try $0.signed()) }
-        world.withLock { world in
+        world.withLockedValue { world in
             for answer in answers { world.keep(answer.body, of: answer.draft) }
         }
         return answers.count

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import Synchronization
+import NIOConcurrencyHelpers
 
 /// The levers behind the world: clock, keys and faults.
 extension AppleSimulator {
     /// The present moment by Apple's clock.
-    package var now: Moment { world.withLock { $0.now } }
+    package var now: Moment { world.withLockedValue { $0.now } }
 
     /// How far Apple's clock is ahead of the machine's. Set it forward instead of sleeping.
     package var clockOffset: Duration {
-        get { world.withLock { $0.clockOffset } }
-        set { world.withLock { $0.clockOffset = newValue } }
+        get { world.withLockedValue { $0.clockOffset } }
+        set { world.withLockedValue { $0.clockOffset = newValue } }
     }
 
     /// Publishes a new key and signs with it from now on.
@@ -21,14 +21,14 @@ extension AppleSimulator {
     @discardableResult
     package func rotateKeys(keepingFormer: Bool = true) throws -> [String] {
         let key = try SigningKey()
-        return world.withLock { world in
+        return world.withLockedValue { world in
             world.signingKeys.rotate(to: key, keepingFormer: keepingFormer)
             return world.signingKeys.ids
         }
     }
 
     /// The ids of the published keys; the last one signs.
-    package var signingKeyIDs: [String] { world.withLock { $0.signingKeys.ids } }
+    package var signingKeyIDs: [String] { world.withLockedValue { $0.signingKeys.ids } }
 
     /// Enables a key for the app group of `clientID`, as the developer portal does.
     package func register(_ key: RegisteredKey, for clientID: String) throws(SimulatorError) {
@@ -43,7 +43,7 @@ extension AppleSimulator {
     /// - Returns: the id to clear it by.
     @discardableResult
     package func script(_ fault: Fault) -> Int {
-        world.withLock { $0.faults.add(fault) }
+        world.withLockedValue { $0.faults.add(fault) }
     }
 
     package func clearFault(_ id: Int) throws(SimulatorError) {
@@ -51,8 +51,8 @@ extension AppleSimulator {
     }
 
     package func clearFaults() {
-        world.withLock { $0.faults.clear() }
+        world.withLockedValue { $0.faults.clear() }
     }
 
-    package var faults: [ScheduledFault] { world.withLock { $0.faults.all } }
+    package var faults: [ScheduledFault] { world.withLockedValue { $0.faults.all } }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import Synchronization
+import NIOConcurrencyHelpers
 
 /// What is true and what happened, to hold a program under test against.
 extension AppleSimulator {
-    package var counters: Counters { world.withLock { $0.counters } }
+    package var counters: Counters { world.withLockedValue { $0.counters } }
 
     package func resetCounters() {
-        world.withLock { $0.counters.reset() }
+        world.withLockedValue { $0.counters.reset() }
     }
 
     package func truth(of userID: String) throws(SimulatorError) -> UserTruth {
@@ -17,14 +17,14 @@ extension AppleSimulator {
 
     /// The truth about everybody, in the order of creation.
     package var truth: [UserTruth] {
-        world.withLock { world in world.users.indices.map { world.truth(of: $0) } }
+        world.withLockedValue { world in world.users.indices.map { world.truth(of: $0) } }
     }
 
     /// The shortest time between two answers to refreshes of one token, over all users: it proves that nobody was asked twice in a day.
     package var shortestRefreshGap: Duration? {
-        world.withLock { world in world.grants.lazy.compactMap(\.refreshes.shortestGap).min() }
+        world.withLockedValue { world in world.grants.lazy.compactMap(\.refreshes.shortestGap).min() }
     }
 
     /// The kept notifications, oldest first.
-    package var notifications: [SignedNotification] { world.withLock { $0.notifications.all } }
+    package var notifications: [SignedNotification] { world.withLockedValue { $0.notifications.all } }
 }

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import Logging
+import NIOConcurrencyHelpers
 import ServiceLifecycle
-import Synchronization
 
 /// Apple on loopback: the endpoints of Sign in with Apple over real HTTP, and a world of people behind them.
 ///
@@ -14,7 +14,7 @@ import Synchronization
 package final class AppleSimulator: Service {
     let configuration: SimulatorConfiguration
     let logger: Logger
-    let world: Mutex<AppleWorld>
+    let world: NIOLockedValueBox<AppleWorld>
     let delivery: NotificationDelivery?
     private let onListening: @Sendable (String) -> Void
 
@@ -27,7 +27,7 @@ package final class AppleSimulator: Service {
     ) throws {
         self.configuration = configuration
         self.logger = logger
-        self.world = Mutex(try AppleWorld(configuration))
+        self.world = NIOLockedValueBox(try AppleWorld(configuration))
         self.delivery = configuration.delivery.map { NotificationDelivery(target: $0, logger: logger) }
         self.onListening = onListening
     }

@@ -2,14 +2,14 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 internal import CredentialCore
+internal import NIOConcurrencyHelpers
 internal import ServiceLifecycle
-internal import Synchronization
 
 /// When each loop last turned, which is what health means here: a bare timer would prove nothing.
 package final class LoopProgress: Sendable {
     private let lanes: Set<Lane>
     private let limit: Duration
-    private let turns = Mutex<[Lane: ContinuousClock.Instant]>([:])
+    private let turns = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
     private let firstTurns: AsyncStream<Void>
     private let allTurned: AsyncStream<Void>.Continuation
 
@@ -24,7 +24,7 @@ package final class LoopProgress: Sendable {
     }
 
     func turn(_ lane: Lane) {
-        let turned = turns.withLock { turns in
+        let turned = turns.withLockedValue { turns in
             turns[lane] = .now
             return lanes.isSubset(of: turns.keys)
         }
@@ -42,7 +42,7 @@ package final class LoopProgress: Sendable {
     /// The loops that have not turned for too long, or not at all, by name.
     package var stalled: [String] {
         let now = ContinuousClock.now
-        let turns = turns.withLock { $0 }
+        let turns = turns.withLockedValue { $0 }
         return lanes.filter { lane in turns[lane].map { now - $0 > limit } ?? true }.map(\.description).sorted()
     }
 }

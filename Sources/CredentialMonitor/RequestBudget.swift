@@ -2,13 +2,13 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 /// How many requests an app may send now. Permits come first, then claims.
 package final class RequestBudget: Sendable {
     private let rate: Double
     private let capacity: Double
-    private let state: Mutex<State>
+    private let state: NIOLockedValueBox<State>
 
     private struct State {
         /// Permits that may be taken now.
@@ -39,12 +39,12 @@ package final class RequestBudget: Sendable {
     package init(maxRequestsPerSecond: Double) {
         rate = maxRequestsPerSecond
         capacity = max(maxRequestsPerSecond / 5, 1)
-        state = Mutex(State(permits: capacity))
+        state = NIOLockedValueBox(State(permits: capacity))
     }
 
     /// Takes up to `count` permits, none while the app is paused, and a single one to probe after its configuration was blamed.
     package func take(upTo count: Int, at now: Timestamp) -> Int {
-        state.withLock { state in
+        state.withLockedValue { state in
             guard !isPaused(state, at: now) else { return 0 }
             refill(&state, at: now)
             let isProbe = state.misconfigurations > 0
@@ -58,7 +58,7 @@ package final class RequestBudget: Sendable {
     }
 
     package func giveBack(_ count: Int) {
-        state.withLock { state in
+        state.withLockedValue { state in
             state.permits = min(state.permits + Double(count), capacity)
             // An unused probe may be taken at once.
             if count > 0, state.misconfigurations > 0 { state.blamed = nil }
@@ -67,14 +67,14 @@ package final class RequestBudget: Sendable {
 
     /// Whether claiming stopped for want of permits.
     package func isExhausted(at now: Timestamp) -> Bool {
-        state.withLock { state in
+        state.withLockedValue { state in
             refill(&state, at: now)
             return state.permits < 1 && !isPaused(state, at: now)
         }
     }
 
     package func pause(for duration: Duration, at now: Timestamp) {
-        state.withLock { $0.throttled = Pause(start: now, length: duration) }
+        state.withLockedValue { $0.throttled = Pause(start: now, length: duration) }
     }
 
     /// Pauses after an answer that blames our configuration, ever longer. What was asked before a pause began counts with it: a
@@ -82,7 +82,7 @@ package final class RequestBudget: Sendable {
     ///
     /// - Returns: how long the app is paused now; nil where it was already.
     package func pauseForMisconfiguration(askedAt: Timestamp, at now: Timestamp) -> Duration? {
-        state.withLock { state in
+        state.withLockedValue { state in
             if let blamed = state.blamed, blamed.holds(at: now), askedAt < blamed.start { return nil }
             state.misconfigurations += 1
             let length = RefreshPolicy.pause(afterFailures: state.misconfigurations)
@@ -95,7 +95,7 @@ package final class RequestBudget: Sendable {
     ///
     /// - Returns: whether the app was paused for its configuration.
     package func resume() -> Bool {
-        state.withLock { state in
+        state.withLockedValue { state in
             guard state.misconfigurations > 0 else { return false }
             state.misconfigurations = 0
             state.blamed = nil

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+internal import NIOConcurrencyHelpers
 internal import ServiceLifecycle
 internal import Synchronization
 
@@ -13,7 +14,7 @@ package final class SettlementWriter: Service {
     private let rules: SettlementRules
     private let clock: WallClock
     private let telemetry: Telemetry
-    private let state = Mutex(State())
+    private let state = NIOLockedValueBox(State())
     private let troubled = Atomic<Bool>(false)
     private let signals: AsyncStream<Void>
     private let signal: AsyncStream<Void>.Continuation
@@ -51,7 +52,7 @@ package final class SettlementWriter: Service {
     package func submit(_ resolutions: [Resolution]) async throws {
         guard !resolutions.isEmpty else { return }
         try await withCheckedThrowingContinuation { done in
-            let isClosed = state.withLock { state in
+            let isClosed = state.withLockedValue { state in
                 if !state.isClosed { state.waiting.append(Submission(resolutions: resolutions, done: done)) }
                 return state.isClosed
             }
@@ -63,7 +64,7 @@ package final class SettlementWriter: Service {
     package var isInTrouble: Bool { troubled.load(ordering: .relaxed) }
 
     /// Submissions that wait for the next commit.
-    package var waiting: Int { state.withLock { $0.waiting.count } }
+    package var waiting: Int { state.withLockedValue { $0.waiting.count } }
 
     package func run() async throws {
         var breaker = RevocationBreaker()
@@ -81,7 +82,7 @@ package final class SettlementWriter: Service {
     }
 
     private func next() -> [Submission]? {
-        state.withLock { state in
+        state.withLockedValue { state in
             var size = 0
             let batch = Array(
                 state.waiting.prefix { submission in
@@ -95,7 +96,7 @@ package final class SettlementWriter: Service {
     }
 
     private func close(_ error: any Error) {
-        let left = state.withLock { state in
+        let left = state.withLockedValue { state in
             state.isClosed = true
             defer { state.waiting = [] }
             return state.waiting

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 /// A value under a lock, and those who wait until it meets a condition.
 ///
@@ -19,18 +19,18 @@ final class Observed<Value: Sendable>: Sendable {
         var cancel: @Sendable () -> Void
     }
 
-    private let state: Mutex<State>
+    private let state: NIOLockedValueBox<State>
 
     init(_ value: Value) {
-        state = Mutex(State(value: value))
+        state = NIOLockedValueBox(State(value: value))
     }
 
     var value: Value {
-        state.withLock { $0.value }
+        state.withLockedValue { $0.value }
     }
 
     func update<Result: Sendable>(_ change: (inout Value) -> Result) -> Result {
-        state.withLock { state in
+        state.withLockedValue { state in
             let result = change(&state.value)
             let value = state.value
             state.waiters = state.waiters.filter { !$0.value.look(value) }
@@ -42,7 +42,7 @@ final class Observed<Value: Sendable>: Sendable {
     ///
     /// - Throws: `CancellationError` where the task is cancelled before that.
     func first<Match: Sendable>(_ match: @escaping @Sendable (Value) -> Match?) async throws -> Match {
-        let id = state.withLock { state in
+        let id = state.withLockedValue { state in
             state.nextWaiter += 1
             return state.nextWaiter
         }
@@ -56,7 +56,7 @@ final class Observed<Value: Sendable>: Sendable {
                     },
                     cancel: { continuation.resume(throwing: CancellationError()) }
                 )
-                state.withLock { state in
+                state.withLockedValue { state in
                     // A cancellation that came earlier found no waiter; one that comes now waits for the lock.
                     if Task.isCancelled {
                         waiter.cancel()
@@ -66,7 +66,7 @@ final class Observed<Value: Sendable>: Sendable {
                 }
             }
         } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: id) }?.cancel()
+            state.withLockedValue { $0.waiters.removeValue(forKey: id) }?.cancel()
         }
     }
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import Foundation
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 /// A program of ours as a real process: started, listened to, signalled, awaited.
 package final class ChildProcess: Sendable {
@@ -15,7 +15,7 @@ package final class ChildProcess: Sendable {
         var waitingForExit: [CheckedContinuation<Int32, Never>] = []
     }
 
-    private let state = Mutex(State())
+    private let state = NIOLockedValueBox(State())
     package let identifier: pid_t
 
     /// Starts a program that stands beside the running one, as all products of a build do.
@@ -65,15 +65,15 @@ package final class ChildProcess: Sendable {
     }
 
     /// What the process wrote so far, both streams together.
-    package var output: [String] { state.withLock { $0.lines } }
+    package var output: [String] { state.withLockedValue { $0.lines } }
 
     /// How the process ended, as `exit()` returns it; nil while it runs.
-    package var exitStatus: Int32? { state.withLock { $0.status } }
+    package var exitStatus: Int32? { state.withLockedValue { $0.status } }
 
     /// The first line that contains a text; nil if the process ends without it.
     package func line(containing text: String) async -> String? {
         await withCheckedContinuation { found in
-            let line: String?? = state.withLock { state in
+            let line: String?? = state.withLockedValue { state in
                 if let line = state.lines.first(where: { $0.contains(text) }) { return line }
                 if state.isSilent { return .some(nil) }
                 state.waiting.append((text, found))
@@ -85,7 +85,7 @@ package final class ChildProcess: Sendable {
 
     package func signal(_ signal: Int32) {
         // A process that has been waited for may have left its number to another.
-        if state.withLock({ $0.status == nil }) { kill(identifier, signal) }
+        if state.withLockedValue({ $0.status == nil }) { kill(identifier, signal) }
     }
 
     /// Waits for the end of the process and of its output.
@@ -94,13 +94,13 @@ package final class ChildProcess: Sendable {
     @discardableResult
     package func exit() async -> Int32 {
         await withCheckedContinuation { continuation in
-            state.withLock { $0.waitingForExit.append(continuation) }
+            state.withLockedValue { $0.waitingForExit.append(continuation) }
             resumeAfterExit()
         }
     }
 
     private func resumeAfterExit() {
-        let (status, waiting): (Int32, [CheckedContinuation<Int32, Never>]) = state.withLock { state in
+        let (status, waiting): (Int32, [CheckedContinuation<Int32, Never>]) = state.withLockedValue { state in
             guard let status = state.status, state.isSilent else { return (0, []) }
             defer { state.waitingForExit = [] }
             return (status, state.waitingForExit)
@@ -125,7 +125,7 @@ package final class ChildProcess: Sendable {
     }
 
     private func received(_ bytes: [UInt8]) {
-        let found = state.withLock { state in
+        let found = state.withLockedValue { state in
             var found: [(CheckedContinuation<String?, Never>, String?)] = []
             state.partial += bytes
             while let end = state.partial.firstIndex(of: UInt8(ascii: "\n")) {
@@ -147,7 +147,7 @@ package final class ChildProcess: Sendable {
     }
 
     private func exited(with status: Int32) {
-        state.withLock { $0.status = status }
+        state.withLockedValue { $0.status = status }
         resumeAfterExit()
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 /// Every metric of the process, and the page on which Prometheus reads them.
 ///
@@ -45,7 +45,7 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    private let state: Mutex<State>
+    private let state: NIOLockedValueBox<State>
     private let process: ProcessMetrics?
 
     /// - Parameter process: where `process_*` is read at each exposition; nil for none.
@@ -57,18 +57,18 @@ package final class PrometheusRegistry: Sendable {
             if labels.isEmpty { family.series[""] = metric.kind.makeSeries() }
             if !state.add(family, as: metric.name.legalName) { state.clashes += 1 }
         }
-        self.state = Mutex(state)
+        self.state = NIOLockedValueBox(state)
         self.process = process
     }
 
     /// How many times something was registered that could not be, since the start. It is 0 in a program without mistakes.
-    package var clashes: Int { state.withLock(\.clashes) }
+    package var clashes: Int { state.withLockedValue(\.clashes) }
 
     /// Everything as Prometheus text, version 0.0.4, by metric name and then by labels.
     ///
     /// Each series is read at one moment, so a histogram agrees with itself; two series may be a moment apart.
     package func exposition() -> String {
-        let registered = state.withLock(\.families)
+        let registered = state.withLockedValue(\.families)
         let families = registered.merging(process?.families() ?? [:]) { registered, _ in registered }
         var text = TextExposition()
         for (name, family) in families.sorted(by: { $0.key < $1.key }) {
@@ -86,7 +86,7 @@ package final class PrometheusRegistry: Sendable {
     func series<S: Series>(_ name: String, _ dimensions: [(String, String)], as type: S.Type) -> S? {
         let name = name.legalName
         let labels = Labels(dimensions)
-        return state.withLock { state in
+        return state.withLockedValue { state in
             let series = labels.flatMap { state.series(name, $0, as: type) }
             if series == nil { state.clashes += 1 }
             return series
@@ -97,7 +97,7 @@ package final class PrometheusRegistry: Sendable {
     ///
     /// Should it be asked for later it starts at 0. A series without labels stays, because its metric has no other.
     func remove(_ handler: AnyObject) {
-        state.withLock { state in
+        state.withLockedValue { state in
             for (name, family) in state.families {
                 for (labels, series) in family.series where series === handler && !labels.isEmpty {
                     state.families[name]?.series[labels] = nil

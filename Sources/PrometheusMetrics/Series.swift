@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 internal import CoreMetrics
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 /// The values under one name and one set of labels. It is the swift-metrics handler itself, shared by all who ask for it.
 protocol Series: AnyObject, Sendable {
@@ -26,21 +26,21 @@ extension MetricDescription.Kind {
 final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
     static let undeclaredKind = MetricDescription.Kind.counter
 
-    private let value = Mutex(0.0)
+    private let value = NIOLockedValueBox(0.0)
 
     func increment(by amount: Int64) { increment(by: Double(amount)) }
 
     /// Ignores what no count can grow by: a negative amount, an infinite one, NaN.
     func increment(by amount: Double) {
         guard amount > 0, amount.isFinite else { return }
-        value.withLock { $0 = ($0 + amount).clampedToFinite }
+        value.withLockedValue { $0 = ($0 + amount).clampedToFinite }
     }
 
     /// Starts over, which Prometheus understands as a restart.
-    func reset() { value.withLock { $0 = 0 } }
+    func reset() { value.withLockedValue { $0 = 0 } }
 
     func write(_ name: String, _ labels: String, to text: inout TextExposition) {
-        text.sample(name, labels, value.withLock(\.self))
+        text.sample(name, labels, value.withLockedValue(\.self))
     }
 }
 
@@ -48,21 +48,21 @@ final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
 final class GaugeSeries: Series, MeterHandler, RecorderHandler {
     static let undeclaredKind = MetricDescription.Kind.gauge
 
-    private let value: Mutex<Double>
+    private let value: NIOLockedValueBox<Double>
 
     init(_ value: Double = 0) {
-        self.value = Mutex(value)
+        self.value = NIOLockedValueBox(value)
     }
 
     func set(_ value: Int64) { set(Double(value)) }
-    func set(_ value: Double) { self.value.withLock { $0 = value } }
-    func increment(by amount: Double) { value.withLock { $0 += amount } }
-    func decrement(by amount: Double) { value.withLock { $0 -= amount } }
+    func set(_ value: Double) { self.value.withLockedValue { $0 = value } }
+    func increment(by amount: Double) { value.withLockedValue { $0 += amount } }
+    func decrement(by amount: Double) { value.withLockedValue { $0 -= amount } }
     func record(_ value: Int64) { set(value) }
     func record(_ value: Double) { set(value) }
 
     func write(_ name: String, _ labels: String, to text: inout TextExposition) {
-        text.sample(name, labels, value.withLock(\.self))
+        text.sample(name, labels, value.withLockedValue(\.self))
     }
 }
 
@@ -81,11 +81,11 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
 
     /// Ascending; the last is +Inf.
     private let bounds: [Double]
-    private let observations: Mutex<Observations>
+    private let observations: NIOLockedValueBox<Observations>
 
     init(buckets: [Double]) {
         bounds = Set(buckets.filter(\.isFinite)).sorted() + [.infinity]
-        observations = Mutex(Observations(counts: Array(repeating: 0, count: bounds.count)))
+        observations = NIOLockedValueBox(Observations(counts: Array(repeating: 0, count: bounds.count)))
     }
 
     func record(_ value: Int64) { record(Double(value)) }
@@ -93,7 +93,7 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
     /// Ignores infinities and NaN: one of them would spoil the sum for good.
     func record(_ value: Double) {
         guard value.isFinite, let bucket = bounds.firstIndex(where: { value <= $0 }) else { return }
-        observations.withLock {
+        observations.withLockedValue {
             $0.counts[bucket] += 1
             $0.sum = ($0.sum + value).clampedToFinite
         }
@@ -103,7 +103,7 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func write(_ name: String, _ labels: String, to text: inout TextExposition) {
-        let observations = observations.withLock(\.self)
+        let observations = observations.withLockedValue(\.self)
         var count = 0
         for (bound, inBucket) in zip(bounds, observations.counts) {
             count += inBucket

@@ -3,11 +3,11 @@
 
 package import CredentialCore
 internal import GRDB
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 extension SQLiteStore: WorkStore {
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
-        let directory = self.directory.withLock { $0 }
+        let directory = self.directory.withLockedValue { $0 }
         let (batch, erasedToken) = try await write { db in
             var transaction = SettlementTransaction(db: db, directory: directory, rules: rules, now: now)
             return try transaction.settle(settlements)

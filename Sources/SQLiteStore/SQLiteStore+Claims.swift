@@ -4,7 +4,7 @@
 package import CredentialCore
 internal import Foundation
 internal import GRDB
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 extension SQLiteStore {
     package func claimNotifications(
@@ -67,7 +67,7 @@ extension SQLiteStore {
         at now: Timestamp,
         policy: RefreshPolicy
     ) async throws -> [DueCredential] {
-        let directory = self.directory.withLock { $0 }
+        let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
         let furthest = now.advanced(by: policy.longestDelay).milliseconds
         guard try await hasDueCredential(appID, at: now, furthest: furthest) else { return [] }

@@ -4,7 +4,7 @@
 package import CredentialCore
 internal import GRDB
 internal import GRDBSQLite
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 extension SQLiteStore: CredentialReader {
     package func queues() async throws -> [QueueStatus] {
@@ -42,7 +42,7 @@ extension SQLiteStore: CredentialReader {
     }
 
     package func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int] {
-        let apps = directory.withLock { $0.apps.values }
+        let apps = directory.withLockedValue { $0.apps.values }
         return try await read { db in
             var overdue: [String: Int] = [:]
             for app in apps {

@@ -4,7 +4,7 @@
 internal import CredentialCore
 internal import Foundation
 internal import GRDB
-internal import Synchronization
+internal import NIOConcurrencyHelpers
 
 /// One SQLite file: its connections, and the rules that a commit survives whatever comes.
 ///
@@ -16,7 +16,7 @@ package final class SQLiteStore: Sendable {
     /// A connection that only watches what others commit; nil in memory.
     let watch: DatabaseQueue?
     let retention: Retention
-    let directory = Mutex(ClientDirectory())
+    let directory = NIOLockedValueBox(ClientDirectory())
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
@@ -58,7 +58,7 @@ package final class SQLiteStore: Sendable {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
             let store = SQLiteStore(writer: queue, checkpointer: nil, watch: nil, retention: Retention())
-            try store.directory.withLock { $0 = try queue.read { db in try ClientDirectory(db) } }
+            try store.directory.withLockedValue { $0 = try queue.read { db in try ClientDirectory(db) } }
             return store
         }
     }
@@ -90,7 +90,7 @@ package final class SQLiteStore: Sendable {
         // The header must say what the file is, without its log.
         if before != Schema.version { try checkpointer?.truncateLog() }
         let directory = try writer.read { db in try ClientDirectory(db) }
-        self.directory.withLock { $0 = directory }
+        self.directory.withLockedValue { $0 = directory }
     }
 
     /// Takes the configured apps in.
@@ -98,9 +98,9 @@ package final class SQLiteStore: Sendable {
     /// - Throws: `StoreOpenError` where a client would change hands.
     package func register(_ apps: [AppClients]) throws {
         try translatingErrors {
-            var directory = self.directory.withLock { $0 }
+            var directory = self.directory.withLockedValue { $0 }
             try writer.write { db in try directory.register(apps, in: db) }
-            self.directory.withLock { $0 = directory }
+            self.directory.withLockedValue { $0 = directory }
         }
     }
 

@@ -3,15 +3,15 @@
 
 import CredentialMonitor
 import Logging
+import NIOConcurrencyHelpers
 import ServiceLifecycle
-import Synchronization
 
 /// Says when the daemon is ready and when it no longer is. Last in the service group, so first to hear of a stop.
 final class Readiness: Service {
     private let progress: LoopProgress
     private let notifier: SystemdNotifier
     private let logger: Logger
-    private let state = Mutex(OperationsServer.Condition.bad("starting"))
+    private let state = NIOLockedValueBox(OperationsServer.Condition.bad("starting"))
 
     init(progress: LoopProgress, notifier: SystemdNotifier, logger: Logger) {
         self.progress = progress
@@ -21,7 +21,7 @@ final class Readiness: Service {
 
     /// Good from the first turn of every loop to the first moment of a stop, while every loop turns.
     var condition: OperationsServer.Condition {
-        let condition = state.withLock { $0 }
+        let condition = state.withLockedValue { $0 }
         guard case .good = condition else { return condition }
         let stalled = progress.stalled
         return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
@@ -29,11 +29,11 @@ final class Readiness: Service {
 
     func run() async throws {
         guard await progress.waitForFirstTurns() else { return }
-        state.withLock { $0 = .good }
+        state.withLockedValue { $0 = .good }
         tell(.ready)
         logger.notice("siwatch is ready")
         try? await gracefulShutdown()
-        state.withLock { $0 = .bad("stopping") }
+        state.withLockedValue { $0 = .bad("stopping") }
         tell(.stopping)
         logger.notice("siwatch stops; what is in flight is settled first")
     }

@@ -3,9 +3,9 @@
 
 import AsyncHTTPClient
 import CredentialCore
+import NIOConcurrencyHelpers
 import NIOCore
 import NIOSSL
-import Synchronization
 import Testing
 
 @testable import AppleIdentity
@@ -13,7 +13,7 @@ import Testing
 /// The transport over real sockets, on loopback.
 @Suite struct HTTPTransportTests {
     private final class Observations: Sendable {
-        let all = Mutex<[String]>([])
+        let all = NIOLockedValueBox<[String]>([])
     }
 
     private struct Exchange {
@@ -44,7 +44,7 @@ import Testing
         let client = HTTPClient(configuration: .apple(maxConcurrentRequests: 4))
         let observations = Observations()
         let transport = HTTPTransport(client: client, version: "1.2.3", timeout: timeout) { endpoint, status, duration in
-            observations.all.withLock { $0.append("\(endpoint.rawValue) \(status)") }
+            observations.all.withLockedValue { $0.append("\(endpoint.rawValue) \(status)") }
             #expect(duration > .zero)
         }
         let result: Result<AppleResponse, TransportFailure>
@@ -54,7 +54,7 @@ import Testing
             result = .failure(error)
         }
         try await client.shutdown()
-        return (result, observations.all.withLock { $0 })
+        return (result, observations.all.withLockedValue { $0 })
     }
 
     @Test func postsAForm() async throws {

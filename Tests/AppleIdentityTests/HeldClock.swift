@@ -2,20 +2,20 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import Synchronization
+import NIOConcurrencyHelpers
 
 /// A wall clock that stands still until it is told to move.
 final class HeldClock: Sendable {
-    private let time: Mutex<Timestamp>
+    private let time: NIOLockedValueBox<Timestamp>
 
     init(_ time: Timestamp = Timestamp(milliseconds: AppleFixture.issuedAt * 1000 + 30_000)) {
-        self.time = Mutex(time)
+        self.time = NIOLockedValueBox(time)
     }
 
-    var now: Timestamp { time.withLock { $0 } }
+    var now: Timestamp { time.withLockedValue { $0 } }
 
     func advance(by duration: Duration) {
-        time.withLock { $0 = $0.advanced(by: duration) }
+        time.withLockedValue { $0 = $0.advanced(by: duration) }
     }
 
     var clock: WallClock {

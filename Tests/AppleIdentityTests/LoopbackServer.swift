@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Synchronization
 
 /// A server that does one thing to every request, down to the bytes.
 final class LoopbackServer: Sendable {
@@ -48,10 +48,10 @@ final class LoopbackServer: Sendable {
     }
 
     var port: Int { channel.localAddress!.port! }
-    var requests: [String] { received.requests.withLock { $0 } }
+    var requests: [String] { received.requests.withLockedValue { $0 } }
 
     private final class Received: Sendable {
-        let requests = Mutex<[String]>([])
+        let requests = NIOLockedValueBox<[String]>([])
     }
 
     private final class Handler: ChannelInboundHandler {
@@ -71,7 +71,7 @@ final class LoopbackServer: Sendable {
             text += String(buffer: unwrapInboundIn(data))
             // A TLS greeting is no request, but gets the same answer.
             guard !text.hasPrefix("GET") && !text.hasPrefix("POST") || isComplete else { return }
-            received.requests.withLock { $0.append(text) }
+            received.requests.withLockedValue { $0.append(text) }
             text = ""
             answer(context)
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import Synchronization
+import NIOConcurrencyHelpers
 
 @testable import AppleIdentity
 
@@ -9,11 +9,11 @@ import Synchronization
 final class ScriptedTransport: AppleTransport {
     typealias Answer = @Sendable (AppleRequest) async -> Result<AppleResponse, TransportFailure>
 
-    private let answer: Mutex<Answer>
-    private let sent = Mutex<[AppleRequest]>([])
+    private let answer: NIOLockedValueBox<Answer>
+    private let sent = NIOLockedValueBox<[AppleRequest]>([])
 
     init(_ answer: @escaping Answer) {
-        self.answer = Mutex(answer)
+        self.answer = NIOLockedValueBox(answer)
     }
 
     convenience init(status: Int = 200, body: [UInt8], retryAfter: String? = nil) {
@@ -24,10 +24,10 @@ final class ScriptedTransport: AppleTransport {
         self.init(status: status, body: Array(body.utf8))
     }
 
-    var requests: [AppleRequest] { sent.withLock { $0 } }
+    var requests: [AppleRequest] { sent.withLockedValue { $0 } }
 
     func now(_ answer: @escaping Answer) {
-        self.answer.withLock { $0 = answer }
+        self.answer.withLockedValue { $0 = answer }
     }
 
     func now(publishes jwks: String...) {
@@ -36,7 +36,7 @@ final class ScriptedTransport: AppleTransport {
     }
 
     func send(_ request: AppleRequest) async throws(TransportFailure) -> AppleResponse {
-        sent.withLock { $0.append(request) }
-        return try await answer.withLock { $0 }(request).get()
+        sent.withLockedValue { $0.append(request) }
+        return try await answer.withLockedValue { $0 }(request).get()
     }
 }

@@ -4,8 +4,8 @@
 import CredentialCore
 import CredentialMonitor
 import CredentialTesting
+import NIOConcurrencyHelpers
 import SQLiteStore
-import Synchronization
 import Testing
 
 struct SettlementWriterTests {
@@ -103,26 +103,26 @@ struct TroubledStore: WorkStore {
             var batches: [Int] = []
         }
 
-        private let state: Mutex<State>
+        private let state: NIOLockedValueBox<State>
         let refusedUser: String?
 
         init(failing failures: [StoreError] = [], refusing refusedUser: String? = nil) {
-            state = Mutex(State(failures: failures))
+            state = NIOLockedValueBox(State(failures: failures))
             self.refusedUser = refusedUser
         }
 
-        var batches: [Int] { state.withLock { $0.batches } }
-        func hold() { state.withLock { $0.isHeld = true } }
-        func release() { state.withLock { $0.isHeld = false } }
+        var batches: [Int] { state.withLockedValue { $0.batches } }
+        func hold() { state.withLockedValue { $0.isHeld = true } }
+        func release() { state.withLockedValue { $0.isHeld = false } }
         func commitStarted() async { while batches.isEmpty { await Task.yield() } }
 
         fileprivate func pass(_ count: Int) async throws {
-            let failure = state.withLock { state in
+            let failure = state.withLockedValue { state in
                 state.batches.append(count)
                 return state.failures.isEmpty ? nil : state.failures.removeFirst()
             }
             if let failure { throw failure }
-            while state.withLock({ $0.isHeld }) { await Task.yield() }
+            while state.withLockedValue({ $0.isHeld }) { await Task.yield() }
         }
     }
 

@@ -3,9 +3,9 @@
 
 import AsyncHTTPClient
 import Logging
+import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
-import Synchronization
 
 /// Posts notifications to the endpoint of an app, as Apple does: again after anything but a 200, and in no promised order.
 struct NotificationDelivery: Sendable {
@@ -35,7 +35,7 @@ struct NotificationDelivery: Sendable {
                 if free == 0 { await group.next() } else { free -= 1 }
                 group.addTask {
                     let isDelivered = await deliver(notification)
-                    simulator.world.withLock { world in
+                    simulator.world.withLockedValue { world in
                         world.counters.notifications.delivered += isDelivered ? 1 : 0
                         world.counters.notifications.undelivered += isDelivered ? 0 : 1
                     }

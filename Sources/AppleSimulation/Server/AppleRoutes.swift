@@ -3,8 +3,8 @@
 
 import Foundation
 import Hummingbird
+import NIOConcurrencyHelpers
 import NIOCore
-import Synchronization
 
 /// Apple's own endpoints.
 struct AppleRoutes: Sendable {
@@ -32,26 +32,26 @@ struct AppleRoutes: Sendable {
 
     /// - Throws: a `TokenError`, or an error of swift-crypto if the id_token cannot be signed.
     private func tokens(_ request: TokenRequest) throws -> ByteBuffer {
-        let reply = try simulator.world.withLock { world throws(TokenError) in try world.answer(request, now: world.now) }
+        let reply = try simulator.world.withLockedValue { world throws(TokenError) in try world.answer(request, now: world.now) }
         switch reply {
         case .ready(let body):
             return body
         case .draft(let draft):
             let body = try draft.signed()
-            simulator.world.withLock { $0.keep(body, of: draft) }
+            simulator.world.withLockedValue { $0.keep(body, of: draft) }
             return body
         }
     }
 
     private func keys() -> AppleAnswer {
-        .keys(ByteBuffer(bytes: simulator.world.withLock { $0.signingKeys.document }))
+        .keys(ByteBuffer(bytes: simulator.world.withLockedValue { $0.signingKeys.document }))
     }
 
     /// Nearly everything gets 200 and an empty body, whether or not anything was revoked. The proof is a later refresh.
     private func revoke(_ form: Result<FormBody, TokenError>) async throws -> AppleAnswer {
         do {
             let request = try RevocationRequest(form.get())
-            let drafts = simulator.world.withLock { $0.revoke(request, now: $0.now) }
+            let drafts = simulator.world.withLockedValue { $0.revoke(request, now: $0.now) }
             _ = try await simulator.emit(drafts)
             return .empty
         } catch let error as TokenError {
@@ -60,7 +60,7 @@ struct AppleRoutes: Sendable {
     }
 
     private func refusal(_ error: TokenError) -> AppleAnswer {
-        simulator.world.withLock { $0.counters.count(error) }
+        simulator.world.withLockedValue { $0.counters.count(error) }
         return .token(.badRequest, ByteBuffer(bytes: error.body))
     }
 }

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Hummingbird
+import NIOConcurrencyHelpers
 import NIOCore
 import ServiceLifecycle
-import Synchronization
 
 /// One request to one of Apple's endpoints, from its arrival to its outcome, with the fault that meets it.
 struct Exchange {
@@ -25,7 +25,7 @@ struct Exchange {
 
     func run(_ work: Work) async throws -> Response {
         let form = try await form()
-        let arrival = simulator.world.withLock {
+        let arrival = simulator.world.withLockedValue {
             $0.begin(endpoint, try? form.get(), hasUserAgent: request.headers[.userAgent] != nil)
         }
         let resolution: Resolution
@@ -42,7 +42,7 @@ struct Exchange {
     }
 
     private func end(_ arrival: Arrival, _ outcome: ExchangeOutcome) {
-        simulator.world.withLock { $0.end(arrival, outcome, now: $0.now) }
+        simulator.world.withLockedValue { $0.end(arrival, outcome, now: $0.now) }
     }
 
     /// What becomes of a request.

@@ -3,7 +3,7 @@
 
 import CredentialCore
 import GRDB
-import Synchronization
+import NIOConcurrencyHelpers
 import Testing
 
 @testable import SQLiteStore
@@ -73,14 +73,16 @@ import Testing
 
     /// Every statement that ran, once.
     private final class StatementLog: Sendable {
-        private let statements = Mutex<Set<String>>([])
+        private let statements = NIOLockedValueBox<Set<String>>([])
 
         var all: [String] {
-            statements.withLock { $0.filter { sql in ["SELECT", "INSERT", "UPDATE", "DELETE"].contains { sql.hasPrefix($0) } }.sorted() }
+            statements.withLockedValue {
+                $0.filter { sql in ["SELECT", "INSERT", "UPDATE", "DELETE"].contains { sql.hasPrefix($0) } }.sorted()
+            }
         }
 
         func note(_ event: Database.TraceEvent) {
-            if case .statement(let statement) = event { statements.withLock { _ = $0.insert(statement.sql) } }
+            if case .statement(let statement) = event { statements.withLockedValue { _ = $0.insert(statement.sql) } }
         }
     }
 }
