@@ -39,9 +39,9 @@ package protocol StoreMaintenance: Sendable {
 }
 
 /// Tells that somebody committed, in whatever process.
-package protocol CommitCounter: Sendable {
-    /// A number that is another one after every commit. A hint and never a proof.
-    func commitCount() async throws -> Int
+package protocol CommitWatch: Sendable {
+    /// An element soon after each commit; several may share one. A hint and never a proof.
+    func commits() -> AsyncStream<Void>
 }
 
 /// What the store needs to know to settle.

@@ -6,34 +6,19 @@ internal import ServiceLifecycle
 
 /// Wakes the loops when anybody commits, in whatever process: a row is handled within milliseconds of its insert.
 package struct CommitHints: Service {
-    private let counter: any CommitCounter
+    private let watch: any CommitWatch
     private let wakeups: [Wakeups]
-    private let telemetry: Telemetry
 
-    /// 50 looks a second cost well under 1 % of a core and find a commit within 20 ms.
-    static let interval = Duration.milliseconds(20)
-
-    package init(counter: any CommitCounter, wakeups: [Wakeups], telemetry: Telemetry) {
-        self.counter = counter
+    package init(_ watch: any CommitWatch, wakeups: [Wakeups]) {
+        self.watch = watch
         self.wakeups = wakeups
-        self.telemetry = telemetry
     }
 
     package func run() async throws {
-        try? await cancelWhenGracefulShutdown {
-            var last: Int?
-            while !Task.isCancelled {
-                do {
-                    let count = try await counter.commitCount()
-                    if let last, last != count { for wakeup in wakeups { wakeup.hint() } }
-                    last = count
-                } catch {
-                    // The timers still wake the loops.
-                    telemetry.watchFailed(error)
-                    try await Task.sleep(for: .seconds(1))
-                }
-                try await Task.sleep(for: Self.interval)
-            }
+        for await _ in watch.commits().cancelOnGracefulShutdown() {
+            for wakeup in wakeups { wakeup.hint() }
         }
+        // Before a stop the sequence has no end of its own.
+        try? await gracefulShutdown()
     }
 }

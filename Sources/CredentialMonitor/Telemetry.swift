@@ -52,10 +52,6 @@ package struct Telemetry: Sendable {
         logger.error("The database could not commit; trying again", metadata: ["error": "\(error)"])
     }
 
-    func watchFailed(_ error: any Error) {
-        logger.warning("Watching for commits failed; work is found by the timer", metadata: ["error": "\(error)"])
-    }
-
     func sealingFailed(_ error: any Error) {
         logger.error("A token could not be sealed; its grant comes back", metadata: ["error": "\(error)"])
     }
@@ -75,6 +71,15 @@ package struct Telemetry: Sendable {
 
     package func maintenanceFailed(_ error: any Error) {
         logger.warning("Maintenance of the database failed; it is repeated", metadata: ["error": "\(error)"])
+    }
+
+    package func foreignCheckpoints(_ number: Int) {
+        guard number > 0 else { return }
+        count(Metric.foreignCheckpoints, by: number)
+        logger.warning(
+            "Another program wrote the database's log back; it should set PRAGMA wal_autocheckpoint = 0",
+            metadata: ["count": "\(number)"]
+        )
     }
 
     // MARK: Apple

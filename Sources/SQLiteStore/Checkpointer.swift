@@ -17,6 +17,7 @@ final class Checkpointer: Sendable {
 
     private let pool: DatabasePool
     private let connection: DatabaseQueue
+    let foreign: ForeignCheckpoints
     /// Pages in the log after the last commit of our writer.
     private let logPages: LogPages
 
@@ -41,6 +42,7 @@ final class Checkpointer: Sendable {
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY")
         }
         connection = try DatabaseQueue(path: path, configuration: configuration)
+        foreign = ForeignCheckpoints(logPath: path + "-wal")
         let logPages = LogPages()
         self.logPages = logPages
         // The hook is the only way to learn the log's length without a checkpoint. Its context is kept for good: whoever holds the pool
@@ -69,10 +71,13 @@ final class Checkpointer: Sendable {
     }
 
     func checkpoint() async throws {
-        try await pool.writeWithoutTransaction { [connection] db in
+        try await pool.writeWithoutTransaction { [connection, foreign] db in
             try db.inTransaction(.immediate) {
+                foreign.look()
                 try connection.inDatabase { other in
-                    _ = try Row.fetchOne(other, sql: "PRAGMA wal_checkpoint(PASSIVE)")
+                    // Busy, pages in the log, pages of it that are in the file.
+                    let result = try Row.fetchOne(other, sql: "PRAGMA wal_checkpoint(PASSIVE)")
+                    if let result, result[1] as Int == result[2] { foreign.completedOurs() }
                 }
                 return .rollback
             }
@@ -84,14 +89,14 @@ final class Checkpointer: Sendable {
     }
 
     /// Empties the log if it holds what was erased, and once a day.
-    func truncateAfterErasure(at now: Timestamp) throws {
+    func truncateAfterErasure(at now: Timestamp) async throws {
         let isStale = abs(now.milliseconds - truncatedAt.load(ordering: .relaxed)) > Duration.seconds(86_400).milliseconds
         guard holdsErasedToken.exchange(false, ordering: .relaxed) || isStale else { return }
         truncatedAt.store(now.milliseconds, ordering: .relaxed)
         var isEmpty = false
         defer { if !isEmpty { mustTruncate() } }
         // A reader in the way means later: to wait for it would keep every writer waiting.
-        isEmpty = try truncateLog(waiting: .zero)
+        isEmpty = try await pool.writeWithoutTransaction { [self] db in try truncateLog(db, waiting: .zero) }
     }
 
     /// Empties the log, so that nothing erased stays readable in it. Takes the write lock itself.
@@ -99,13 +104,17 @@ final class Checkpointer: Sendable {
     /// - Returns: whether it is empty; false where a reader stood in the way for too long.
     @discardableResult
     func truncateLog(waiting patience: Duration = .seconds(5)) throws -> Bool {
-        let busy = try pool.writeWithoutTransaction { db in
-            sqlite3_busy_timeout(db.sqliteConnection, Int32(patience.milliseconds))
-            defer { sqlite3_busy_timeout(db.sqliteConnection, 5000) }
-            return try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")?[0] as Int? ?? 1
-        }
-        if busy == 0 { logPages.count.store(0, ordering: .relaxed) }
-        return busy == 0
+        try pool.writeWithoutTransaction { db in try truncateLog(db, waiting: patience) }
+    }
+
+    private func truncateLog(_ db: Database, waiting patience: Duration) throws -> Bool {
+        foreign.look()
+        sqlite3_busy_timeout(db.sqliteConnection, Int32(patience.milliseconds))
+        defer { sqlite3_busy_timeout(db.sqliteConnection, 5000) }
+        guard try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")?[0] as Int? == 0 else { return false }
+        foreign.completedOurs()
+        logPages.count.store(0, ordering: .relaxed)
+        return true
     }
 
     func close() throws {

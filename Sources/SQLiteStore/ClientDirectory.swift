@@ -31,6 +31,8 @@ struct ClientDirectory: Sendable {
     private(set) var apps: [String: App] = [:]
     private(set) var clients: [String: Client] = [:]
     private(set) var clientsByID: [Int64: Client] = [:]
+    /// Those that the configuration names; the others have been taken out of it.
+    private(set) var configured: Set<Int64> = []
 
     init() {}
 
@@ -73,6 +75,8 @@ struct ClientDirectory: Sendable {
                 try db.execute(sql: "DELETE FROM unknown_client WHERE client_id = ?", arguments: [clientID])
             }
         }
+        let others = self.configured.filter { id in !configured.contains { $0.name == clientsByID[id]?.app.name } }
         self = try ClientDirectory(db)
+        self.configured = others.union(configured.flatMap(\.clientIDs).compactMap { clients[$0]?.id })
     }
 }

@@ -96,8 +96,14 @@ extension SQLiteStore {
                     RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts
                     """
             )
+            let postpone = try db.cachedStatement(sql: "UPDATE credential SET due_at = ? WHERE user_id = ? AND client = ?")
             return try due.compactMap { row -> DueCredential? in
                 let (userID, clientID, attempts): (String, Int64, Int) = (row[0], row[1], row[2])
+                guard directory.configured.contains(clientID) else {
+                    // Apple would blame us for a client that was taken out of the configuration. It may come back.
+                    try postpone.execute(arguments: [now.advanced(by: policy.interval).milliseconds, userID, clientID])
+                    return nil
+                }
                 let leaseEnd = now.advanced(by: policy.lease(attempts: attempts)).milliseconds
                 guard let client = directory.clientsByID[clientID],
                     let row = try Row.fetchOne(statement, arguments: [leaseEnd, owner, userID, clientID])

@@ -30,7 +30,7 @@ extension SQLiteStore: StoreMaintenance {
         try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
         try await forgetUnknownClients()
-        try checkpointer?.truncateAfterErasure(at: now)
+        try await checkpointer?.truncateAfterErasure(at: now)
     }
 
     /// Rows are appended in the order of time, so the oldest stand first: no index on time is needed.

@@ -66,6 +66,11 @@ extension SQLiteStore {
             return Dictionary(uniqueKeysWithValues: rows.map { ($0[0] as String, $0[1] as Int) })
         }
     }
+
+    /// How often since the last call somebody else wrote the log back, which only we should do.
+    package func takeForeignCheckpoints() -> Int {
+        checkpointer?.foreign.take() ?? 0
+    }
 }
 
 /// The SQLite that this program is linked with.

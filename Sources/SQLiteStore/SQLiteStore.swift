@@ -13,17 +13,17 @@ package final class SQLiteStore: Sendable {
     let writer: any DatabaseWriter
     /// Checkpoints of a file; nil in memory.
     let checkpointer: Checkpointer?
-    /// A connection that only watches what others commit; nil in memory.
-    let watch: DatabaseQueue?
+    /// Sees what others commit; nil in memory.
+    let commitWatcher: CommitWatcher?
     let retention: Retention
     let directory = NIOLockedValueBox(ClientDirectory())
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
-    private init(writer: any DatabaseWriter, checkpointer: Checkpointer?, watch: DatabaseQueue?, retention: Retention) {
+    private init(writer: any DatabaseWriter, checkpointer: Checkpointer?, commitWatcher: CommitWatcher?, retention: Retention) {
         self.writer = writer
         self.checkpointer = checkpointer
-        self.watch = watch
+        self.commitWatcher = commitWatcher
         self.retention = retention
     }
 
@@ -45,7 +45,7 @@ package final class SQLiteStore: Sendable {
             let store = SQLiteStore(
                 writer: pool,
                 checkpointer: try Checkpointer(path: file.path, pool: pool),
-                watch: try DatabaseQueue(path: file.path, configuration: .readOnly),
+                commitWatcher: try CommitWatcher(path: file.path),
                 retention: retention
             )
             try store.migrate()
@@ -57,7 +57,7 @@ package final class SQLiteStore: Sendable {
     package static func openForReading(_ file: DatabaseFile) throws -> SQLiteStore {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
-            let store = SQLiteStore(writer: queue, checkpointer: nil, watch: nil, retention: Retention())
+            let store = SQLiteStore(writer: queue, checkpointer: nil, commitWatcher: nil, retention: Retention())
             try store.directory.withLockedValue { $0 = try queue.read { db in try ClientDirectory(db) } }
             return store
         }
@@ -66,7 +66,7 @@ package final class SQLiteStore: Sendable {
     /// A store without a file, for tests and simulations.
     package static func inMemory(retention: Retention = Retention()) throws -> SQLiteStore {
         let queue = try DatabaseQueue(configuration: configuration)
-        let store = SQLiteStore(writer: queue, checkpointer: nil, watch: nil, retention: retention)
+        let store = SQLiteStore(writer: queue, checkpointer: nil, commitWatcher: nil, retention: retention)
         try store.migrate()
         return store
     }
@@ -157,7 +157,7 @@ package final class SQLiteStore: Sendable {
     /// Writes the log back into the file and closes every connection, last one that may write: SQLite removes the log with it.
     package func close() throws {
         _ = try? checkpointer?.truncateLog()
-        try watch?.close()
+        try commitWatcher?.close()
         try writer.close()
         try checkpointer?.close()
     }

@@ -138,7 +138,7 @@ struct Daemon {
         services.append(writer)
         services += [loop(grants), loop(notifications)] as [any Service]
         services += refreshes.map { loop($0) }
-        services.append(CommitHints(counter: store, wakeups: wakeups, telemetry: telemetry))
+        services.append(CommitHints(store, wakeups: wakeups))
         services.append(readiness)
 
         var group = ServiceGroupConfiguration(
@@ -212,11 +212,12 @@ struct Daemon {
     }
 
     private var keyRefresh: Recurring {
-        Recurring(every: .milliseconds(250), onFailure: { _ in }) { await refreshKeys() }
+        Recurring(every: .seconds(1), onFailure: { _ in }) { await refreshKeys() }
     }
 
     private var maintenance: Recurring {
-        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, clock] in
+        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry] in
+            telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
             try await store.maintain(at: clock.now)
         }
     }

@@ -113,4 +113,17 @@ import Testing
         #expect(try await row(store)[0] == "authorized")
         #expect(try await store.claimCredentials(at: Self.asked + .days(3)).count == 1)
     }
+
+    /// Its app's other clients are asked about as ever, and it comes back with the line in the configuration.
+    @Test(arguments: StoreKind.allCases)
+    func aClientThatLeftTheConfigurationIsNotAskedAbout(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        try await store.signIn(client: "web", token: "w")
+        try store.register("example", ["web"])
+        #expect(try await store.claimCredentials(at: Self.asked).map(\.id.clientID) == ["web"])
+        #expect(try await store.column("SELECT state FROM credential_state") == ["authorized", "authorized"])
+        try store.register("example", ["app", "web"])
+        #expect(try await store.claimCredentials(at: Self.asked).isEmpty)
+        #expect(Set(try await store.claimCredentials(at: Self.asked + .days(1)).map(\.id.clientID)) == ["app", "web"])
+    }
 }

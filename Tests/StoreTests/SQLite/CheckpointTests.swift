@@ -55,4 +55,25 @@ import Testing
         try store.close()
         #expect(try file.contents().keys.sorted() == ["siwatch.sqlite"])
     }
+
+    @Test func ourOwnCheckpointsAreNotForeign() async throws {
+        let file = try FileUnderTest()
+        try await work(file, rounds: 25)
+        #expect(try file.sqlite.checkpointer?.truncateLog() == true)
+        try await work(file, rounds: 5)
+        #expect(file.sqlite.takeForeignCheckpoints() == 0)
+    }
+
+    /// A backend that forgot the PRAGMA writes the log back when it closes its connection, or after a thousand pages.
+    @Test func whatOthersWriteBackIsCounted() async throws {
+        let file = try FileUnderTest()
+        try await work(file, rounds: 1)
+        _ = file.sqlite.takeForeignCheckpoints()
+        for number in 1...3 {
+            _ = try await file.store.rows("PRAGMA wal_checkpoint(RESTART)")
+            try await file.store.receive()
+            if number != 2 { #expect(file.sqlite.takeForeignCheckpoints() == (number == 1 ? 1 : 2)) }
+        }
+        #expect(file.sqlite.takeForeignCheckpoints() == 0)
+    }
 }

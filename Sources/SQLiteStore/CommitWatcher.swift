@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import Foundation
+internal import GRDB
+
+/// A thread that sleeps until the log is written, and then looks whether somebody has committed.
+///
+/// The kernel tells of the write, usually just before the commit; `PRAGMA data_version` on a connection of its own tells of the commit
+/// itself, for microseconds a look. So nothing is done while nobody writes, and a commit is seen about a millisecond after it. Where the
+/// kernel does not tell, the thread looks 50 times a second.
+final class CommitWatcher: Sendable {
+    private let connection: DatabaseQueue
+    private let logPath: String
+
+    /// - Parameter logPath: the log beside the database, where there is no reason for another.
+    init(path: String, logPath: String? = nil) throws {
+        connection = try DatabaseQueue(path: path, configuration: .readOnly)
+        self.logPath = logPath ?? path + "-wal"
+    }
+
+    /// An element after each commit; several commits may share one. The thread ends with the iteration.
+    func commits() -> AsyncStream<Void> {
+        let (commits, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let stop = Pipe()
+        let writes = LogWrites(path: logPath)
+        let first = version
+        // A thread and not a task: it blocks for as long as nothing happens.
+        let thread = Thread {
+            // Milliseconds; without end where the kernel tells.
+            let idle: Int32 = writes == nil ? 20 : -1
+            var wait = idle
+            var last = first
+            while true {
+                var polled = [pollfd(fd: stop.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)]
+                if let writes { polled.append(pollfd(fd: writes.descriptor, events: Int16(POLLIN), revents: 0)) }
+                poll(&polled, nfds_t(polled.count), wait)
+                if polled[0].revents != 0 { return }
+                if let writes {
+                    if polled[1].revents != 0 {
+                        writes.drain()
+                        wait = 1
+                    } else {
+                        // A commit follows the write when the disk has it; a roll-back never does.
+                        wait = wait < 500 ? wait * 2 : idle
+                    }
+                }
+                // Trouble with the database is reported by whoever has work for it.
+                let version = self.version
+                if version != last {
+                    last = version
+                    wait = idle
+                    continuation.yield()
+                }
+            }
+        }
+        thread.name = "siwatch commits"
+        continuation.onTermination = { _ in try? stop.fileHandleForWriting.close() }
+        thread.start()
+        return commits
+    }
+
+    func close() throws {
+        try connection.close()
+    }
+
+    private var version: Int? {
+        try? connection.unsafeRead { db in try Int.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) }
+    }
+}
+
+extension SQLiteStore: CommitWatch {
+    package func commits() -> AsyncStream<Void> {
+        commitWatcher?.commits() ?? AsyncStream { _ in }
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import Foundation
+
+/// What the kernel tells of writes to one file, by inotify.
+final class LogWrites: Sendable {
+    /// Readable after a write.
+    let descriptor: Int32
+
+    /// Nil where the kernel does not tell: another system than Linux, or no inotify instance is left to this user.
+    init?(path: String) {
+        #if os(Linux)
+            descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
+            guard descriptor >= 0 else { return nil }
+            guard inotify_add_watch(descriptor, path, UInt32(IN_MODIFY)) >= 0 else {
+                Foundation.close(descriptor)
+                return nil
+            }
+        #else
+            return nil
+        #endif
+    }
+
+    deinit {
+        Foundation.close(descriptor)
+    }
+
+    /// Forgets what has been told so far.
+    func drain() {
+        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 8) { buffer in
+            while read(descriptor, buffer.baseAddress, buffer.count) > 0 {}
+        }
+    }
+}

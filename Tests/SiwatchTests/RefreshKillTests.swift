@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+/// I4, I5 and I6 when the daemon dies between Apple's answers and its own commits.
+struct RefreshKillTests {
+    private static let users = 600
+    private static let kills = 6
+    private static let concurrency = 64
+
+    private struct AppleCounters: Decodable {
+        /// Absent while no token was answered twice.
+        var shortestRefreshGap: Int64?
+
+        enum CodingKeys: String, CodingKey {
+            case shortestRefreshGap = "shortest_refresh_gap_ms"
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3))) func aKilledDaemonAsksAgainOnlyWhatWasInFlightAndAfterItsLease() async throws {
+        let refresh = "interval = \"2m\"\nmax_requests_per_second = 1000\nmax_concurrent_requests = \(Self.concurrency)"
+        try await Site.with(["refresh": refresh]) { site in
+            struct Ignored: Decodable {}
+            let slow = ["endpoint": JSONValue.string("token"), "delay_ms": 100]
+            _ = try await site.apple.post("faults", slow, as: Ignored.self)
+            // Long ago, so that the first check of each is due at once, spread over six seconds.
+            var signIns = try await site.apple.signIn(Self.users)
+            for index in signIns.indices { signIns[index].granted_at -= 3_600_000 }
+            try await site.backend.insert(signIns)
+
+            let verified = "SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL"
+            for _ in 1...Self.kills {
+                let daemon = try await site.folder.startDaemon()
+                let goal = try await site.backend.int(verified) + Int.random(in: 1...Self.users / Self.kills / 2)
+                try await site.backend.first(of: verified, within: .seconds(20)) { $0 >= goal }
+                daemon.signal(SIGKILL)
+                #expect(await daemon.exit() == 128 + SIGKILL)
+            }
+            let lost = "SELECT COUNT(*) FROM credential WHERE verified_at IS NULL"
+            try await site.daemon { _ in
+                try await site.backend.until(lost + " AND claimed_by IS NULL", is: 0)
+                // What was in flight at a kill keeps its lease, whatever the new process thinks of the old one's claims.
+                let inFlight = try await site.backend.int(lost)
+                #expect((1...Self.kills * Self.concurrency).contains(inFlight))
+                #expect(try await site.apple.get("counters", as: AppleCounters.self).shortestRefreshGap == nil)
+
+                // Their leases end.
+                try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE verified_at IS NULL")
+                try await site.backend.until(lost, is: 0)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == Self.users)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 0)
+            #expect(try await site.backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
+        }
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Testing
+
+@testable import SQLiteStore
+
+/// The thread that sees other processes' commits. Each test ends because a commit is seen, and hangs where one is not.
+@Suite(.timeLimit(.minutes(1))) struct CommitWatcherTests {
+    @Test func seesEveryCommit() async throws {
+        let file = try FileUnderTest()
+        var commits = file.sqlite.commits().makeAsyncIterator()
+        for _ in 1...20 {
+            try await file.store.receive()
+            await commits.next()
+        }
+    }
+
+    /// The log's first page is written long before the commit: the thread has to look again.
+    @Test func seesACommitThatComesLongAfterItsWrites() async throws {
+        let file = try FileUnderTest()
+        var commits = file.sqlite.commits().makeAsyncIterator()
+        try await file.store.door.run("PRAGMA cache_size = 2", [])
+        try await file.store.door.run(
+            """
+            WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 2000)
+            INSERT INTO notification_queue (payload) SELECT printf('%.1000c', 'x') FROM number
+            """,
+            []
+        )
+        await commits.next()
+    }
+
+    @Test func looksWhereTheKernelDoesNotTell() async throws {
+        let file = try FileUnderTest()
+        let watcher = try CommitWatcher(path: file.file.path, logPath: "/nowhere/at-all-wal")
+        var commits = watcher.commits().makeAsyncIterator()
+        for _ in 1...3 {
+            try await file.store.receive()
+            await commits.next()
+        }
+    }
+
+    @Test func endsWithItsReader() async throws {
+        let file = try FileUnderTest()
+        let reading = Task { for await _ in file.sqlite.commits() {} }
+        reading.cancel()
+        await reading.value
+    }
+}
