@@ -39,8 +39,8 @@ test: setup setup-test ## Run all tests
 	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --skip-build --parallel $(ARGS)
 
 .PHONY: test-tsan
-test-tsan: setup setup-test ## Run all tests under the thread sanitizer (slow)
-	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread $(ARGS)
+test-tsan: setup setup-test ## Run all tests under the thread sanitizer, one by one (half an hour)
+	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread --no-parallel $(ARGS)
 
 .PHONY: check
 check: setup ## Check format and imports, and build with warnings as errors

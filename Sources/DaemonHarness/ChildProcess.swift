@@ -20,9 +20,12 @@ package final class ChildProcess: Sendable {
 
     /// Starts a program that stands beside the running one, as all products of a build do.
     package convenience init(_ name: String, _ arguments: [String], environment: [String: String] = [:]) throws {
+        try self.init(Self.program(name), arguments, environment: environment)
+    }
+
+    package static func program(_ name: String) throws -> URL {
         let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let program = URL(filePath: own).deletingLastPathComponent().appending(path: name)
-        try self.init(program, arguments, environment: environment)
+        return URL(filePath: own).deletingLastPathComponent().appending(path: name)
     }
 
     package init(_ program: URL, _ arguments: [String], environment: [String: String] = [:]) throws {

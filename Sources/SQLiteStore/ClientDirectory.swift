@@ -51,10 +51,8 @@ struct ClientDirectory: Sendable {
         }
     }
 
-    /// Takes configured apps in.
-    ///
     /// - Throws: `StoreOpenError` where a client stands under another app in the database: its users' history would change hands.
-    mutating func register(_ configured: [AppClients], in db: Database) throws {
+    func check(_ configured: [AppClients]) throws(StoreOpenError) {
         for app in configured {
             for clientID in app.clientIDs {
                 if let known = clients[clientID]?.app.name, known != app.name {
@@ -66,6 +64,13 @@ struct ClientDirectory: Sendable {
                     )
                 }
             }
+        }
+    }
+
+    /// Takes configured apps in, if the check finds nothing.
+    mutating func register(_ configured: [AppClients], in db: Database) throws {
+        try check(configured)
+        for app in configured {
             try db.execute(sql: "INSERT INTO app (name) VALUES (?) ON CONFLICT DO NOTHING", arguments: [app.name])
             for clientID in app.clientIDs {
                 try db.execute(

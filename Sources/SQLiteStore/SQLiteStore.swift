@@ -104,6 +104,11 @@ package final class SQLiteStore: Sendable {
         }
     }
 
+    /// Finds what `register` would refuse, and changes nothing.
+    package func check(_ apps: [AppClients]) throws(StoreOpenError) {
+        try directory.withLockedValue { $0 }.check(apps)
+    }
+
     /// Makes rows that a former process claimed due at once, and counts anew what an operator may have deleted by hand.
     ///
     /// Right only for the holder of the lock on the database. Credentials wait for the end of their lease: Apple may have been asked.
@@ -141,6 +146,15 @@ package final class SQLiteStore: Sendable {
                 let sealed = try make()
                 try db.execute(sql: "INSERT INTO secret (name, sealed) VALUES (?, ?)", arguments: [name, Data(sealed)])
                 return sealed
+            }
+        }
+    }
+
+    /// The key of that name as it is kept; nil where none was made yet.
+    package func sealedSecret(named name: String) throws -> [UInt8]? {
+        try translatingErrors {
+            try writer.read { db in
+                try Data.fetchOne(db, sql: "SELECT sealed FROM secret WHERE name = ?", arguments: [name]).map { [UInt8]($0) }
             }
         }
     }

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CredentialCore
+import CredentialSealing
 import SQLiteStore
 
 struct Check: ParsableCommand {
@@ -15,17 +16,25 @@ struct Check: ParsableCommand {
 
     func run() throws {
         let configuration = try options.readConfiguration()
-        let keys = try Keys(configuration)
+        var mistakes: [String] = []
+        var keys: Keys?
+        do {
+            keys = try Keys(configuration)
+        } catch {
+            mistakes += error.messages
+        }
         let file = DatabaseFile(path: configuration.database.path)
-        let contents: DatabaseFile.Contents
+        var contents = DatabaseFile.Contents.none
         do {
             contents = try file.inspect(isInUse: DatabaseLock.isHeld(database: file.path))
-            if keys.ring == nil, contents != .none, try SQLiteStore.hasSealedRows(in: file) {
-                throw CommandFailure.unusable(["encryption.key_file: \(configuration.encryption.keyFile) is missing"])
-            }
+            if contents != .none { try examine(file, configuration, keys) }
         } catch {
-            throw CommandFailure(database: error)
+            let failure = CommandFailure(database: error)
+            guard failure.code == CommandFailure.unusable([]).code else { throw failure }
+            mistakes += failure.messages
         }
+        guard let keys, mistakes.isEmpty else { throw CommandFailure.unusable(mistakes) }
+
         for warning in configuration.warnings { printError("warning: \(configuration.source): \(warning)") }
         print("\(configuration.source) is good.")
         for app in configuration.apps {
@@ -37,5 +46,19 @@ struct Check: ParsableCommand {
         case .siwatch: print("  database \(file.path): usable")
         }
         if keys.ring == nil { print("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it") }
+    }
+
+    /// Whether the database goes with the configuration and its keys.
+    private func examine(_ file: DatabaseFile, _ configuration: Configuration, _ keys: Keys?) throws {
+        let store = try SQLiteStore.openForReading(file)
+        defer { try? store.close() }
+        try store.check(configuration.clientsOfApps)
+        guard let keys, let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else { return }
+        guard let ring = keys.ring else { throw CommandFailure.missingKey(of: configuration) }
+        do {
+            _ = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
+        } catch {
+            throw CommandFailure.wrongKey(of: configuration, error)
+        }
     }
 }

@@ -244,7 +244,10 @@ struct Daemon {
                 let stalled = progress.stalled
                 return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
             },
-            readiness: { readiness.condition }
+            readiness: { readiness.condition },
+            onListening: { [logger] port in
+                logger.info("Metrics and health are served", metadata: ["address": "\(ListenAddress(host: address.host, port: port))"])
+            }
         )
     }
 }

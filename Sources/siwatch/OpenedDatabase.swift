@@ -31,12 +31,7 @@ struct OpenedDatabase {
         do {
             let file = DatabaseFile(path: path)
             if keys.ring == nil, try file.inspect() != .none, try SQLiteStore.hasSealedRows(in: file) {
-                throw CommandFailure.unusable([
-                    """
-                    encryption.key_file: \(configuration.encryption.keyFile) is missing, and the database holds tokens that were sealed \
-                    with it; restore it from its backup
-                    """
-                ])
+                throw CommandFailure.missingKey(of: configuration)
             }
             store = try SQLiteStore.open(file, retention: Retention(configuration.retention))
             let ring = try keys.ring ?? KeyRing.create(at: configuration.encryption.keyFile)
@@ -46,11 +41,11 @@ struct OpenedDatabase {
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
             pseudonyms = UserPseudonyms(ring)
             try store.recover()
-            try store.register(configuration.apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) })
+            try store.register(configuration.clientsOfApps)
         } catch let failure as CommandFailure {
             throw failure
         } catch let error as SealingError {
-            throw .unusable(["encryption.key_file: \(configuration.encryption.keyFile) does not open this database: \(error)"])
+            throw .wrongKey(of: configuration, error)
         } catch {
             throw CommandFailure(database: error)
         }
@@ -86,7 +81,24 @@ extension Retention {
     }
 }
 
+extension Configuration {
+    var clientsOfApps: [AppClients] { apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) } }
+}
+
 extension CommandFailure {
+    static func missingKey(of configuration: Configuration) -> CommandFailure {
+        .unusable([
+            """
+            encryption.key_file: \(configuration.encryption.keyFile) is missing, and the database holds tokens that were sealed \
+            with it; restore it from its backup
+            """
+        ])
+    }
+
+    static func wrongKey(of configuration: Configuration, _ error: SealingError) -> CommandFailure {
+        .unusable(["encryption.key_file: \(configuration.encryption.keyFile) does not open this database: \(error)"])
+    }
+
     /// A database that is in use or has no room is worth another try soon; one that is not ours or damaged is not.
     init(database error: any Error) {
         switch error {

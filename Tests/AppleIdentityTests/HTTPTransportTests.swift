@@ -118,8 +118,9 @@ import Testing
     }
 
     @Test func tellsAClosedPort() async throws {
-        let port = try await LoopbackServer.run(.hangsUp) { $0.port }
-        let (result, observed) = try await send(AppleRequest(.keys, url: "http://127.0.0.1:\(port)/"), timeout: Self.patient)
+        let closed = RefusingPort()
+        let (result, observed) = try await send(AppleRequest(.keys, url: "http://127.0.0.1:\(closed.port)/"), timeout: Self.patient)
+        withExtendedLifetime(closed) {}
         #expect(result == .failure(.reset))
         #expect(observed == ["keys reset"])
     }

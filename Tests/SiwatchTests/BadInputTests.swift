@@ -35,6 +35,40 @@ struct BadInputTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path) == ["siwatch.toml"])
     }
 
+    /// What only the files say is found in one go too, by `check`.
+    @Test func mistakesInKeysAndDatabaseAreNamedTogether() async throws {
+        try await Site.with { site in
+            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+            try text.replacing("name = \"example\"", with: "name = \"renamed\"").replacing(SimulatedApple.keyFile, with: "missing.p8")
+                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            let (status, output) = try await site.folder.run("check")
+            #expect(status == 78)
+            #expect(output.joined().contains("siwatch app rename example renamed"))
+            #expect(output.joined().contains("missing.p8"))
+        }
+    }
+
+    @Test func aSealingKeyOfAnotherDatabaseIsFoundByCheck() async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: "siwatch.key")
+            try FileManager.default.removeItem(at: key)
+            let folder = try WatchedFolder()
+            defer { folder.remove() }
+            try folder.configure(apple: site.apple)
+            try FileManager.default.copyItem(
+                at: site.folder.url.appending(path: SimulatedApple.keyFile),
+                to: folder.url.appending(path: SimulatedApple.keyFile)
+            )
+            #expect(try await folder.run("migrate").status == 0)
+            try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
+            for command in ["check", "run"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78)
+                #expect(output.joined().contains("does not open this database"), "\(command): \(output)")
+            }
+        }
+    }
+
     @Test func anotherProgramsDatabaseIsLeftAloneToTheByte() async throws {
         try await Site.with { site in
             let path = site.folder.url.appending(path: "foreign.sqlite").path

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AsyncHTTPClient
 import DaemonHarness
 import Foundation
-import NIOCore
 import Testing
 
 struct SystemdTests {
@@ -20,20 +18,13 @@ struct SystemdTests {
     }
 
     @Test func readinessAndMetricsAreServed() async throws {
-        let port = try NotifySocket.freePort()
-        try await Site.with(listen: "127.0.0.1:\(port)") { site in
-            try await site.daemon { _ in
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(7))
-                func get(_ path: String) async throws -> String {
-                    let response = try await HTTPClient.shared.execute(
-                        HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)"),
-                        timeout: .seconds(30)
-                    )
-                    return String(buffer: try await response.body.collect(upTo: 1 << 20))
-                }
-                #expect(try await get("/readyz") == "ok\n")
-                #expect(try await get("/healthz") == "ok\n")
-                let metrics = try await get("/metrics")
+                let operations = try await OperationsPages(of: daemon)
+                #expect(try await operations.get("readyz") == "ok\n")
+                #expect(try await operations.get("healthz") == "ok\n")
+                let metrics = try await operations.get("metrics")
                 #expect(metrics.contains(#"siwatch_credentials{app="example",state="authorized"} 7"#))
                 #expect(metrics.contains(#"siwatch_grants_total{outcome="applied"} 7"#))
                 #expect(metrics.contains("siwatch_seals_total 7"))
@@ -72,22 +63,5 @@ private final class NotifySocket: Sendable {
                 continuation.resume(returning: count < 0 ? nil : String(decoding: buffer[..<count], as: UTF8.self))
             }
         }
-    }
-
-    /// A port that was free a moment ago.
-    static func freePort() throws -> UInt16 {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let result = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(descriptor, pointer, length) == 0 ? getsockname(descriptor, pointer, &length) : -1
-            }
-        }
-        guard result == 0 else { throw HarnessError("no free port") }
-        return UInt16(bigEndian: address.sin_port)
     }
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import AsyncHTTPClient
+internal import NIOCore
+
+/// What a daemon serves to those who watch it.
+package struct OperationsPages: Sendable {
+    private let url: String
+
+    /// Waits until the daemon says where it listens.
+    package init(of daemon: ChildProcess) async throws {
+        guard let line = await daemon.line(containing: "Metrics and health are served"),
+            let address = line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)
+        else { throw HarnessError("siwatch serves nothing: \(daemon.output)") }
+        url = "http://\(address.output)"
+    }
+
+    /// The body of a page, whatever its status.
+    package func get(_ page: String) async throws -> String {
+        let response = try await HTTPClient.shared.execute(HTTPClientRequest(url: "\(url)/\(page)"), timeout: .seconds(30))
+        return String(buffer: try await response.body.collect(upTo: 4 << 20))
+    }
+
+    /// Asks again until a page's body meets a condition.
+    package func get(_ page: String, within limit: Duration, until isMet: (String) -> Bool) async throws -> String {
+        let end = ContinuousClock.now + limit
+        while true {
+            let body = try await get(page)
+            if isMet(body) || .now > end { return body }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+/// Trouble around a running daemon.
+struct TroubleTests {
+    /// I10 and I11: not ready while nothing can be committed, and ready again by itself.
+    @Test func aLockedDatabaseIsNotReadyAndHeals() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                #expect(try await pages.get("readyz", within: .seconds(20)) { $0 == "ok\n" } == "ok\n")
+
+                var configuration = GRDB.Configuration()
+                configuration.allowsUnsafeTransactions = true
+                let hog = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
+                // Due in a moment, so that the daemon meets it behind the lock.
+                try await hog.writeWithoutTransaction { db in
+                    try db.execute(
+                        sql: """
+                            INSERT INTO notification_queue (payload, due_at)
+                            VALUES ('{}', CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER) + 1000);
+                            BEGIN IMMEDIATE;
+                            """
+                    )
+                }
+                for page in ["readyz", "healthz"] {
+                    let body = try await pages.get(page, within: .seconds(60)) { $0 != "ok\n" }
+                    #expect(body.contains("no progress: notifications"), "\(page): \(body)")
+                }
+                try await hog.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
+                try hog.close()
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+                #expect(try await pages.get("readyz", within: .seconds(20)) { $0 == "ok\n" } == "ok\n")
+            }
+        }
+    }
+
+    @Test func aLogThatCannotBeWrittenStopsNothing() async throws {
+        try await Site.with { site in
+            try await site.backend.insert(try await site.apple.signIn(10))
+            let siwatch = try ChildProcess.program("siwatch").path
+            let process = try ChildProcess(
+                URL(filePath: "/bin/sh"),
+                ["-c", "exec \"$0\" run --once --config \"$1\" 2>/dev/full", siwatch, site.folder.configurationPath]
+            )
+            #expect(await process.exit() == 0)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 10)
+        }
+    }
+}
