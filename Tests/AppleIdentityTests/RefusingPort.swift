@@ -9,7 +9,7 @@ final class RefusingPort {
     private let descriptor: Int32
 
     init() {
-        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
@@ -20,6 +20,7 @@ final class RefusingPort {
             }
         }
         precondition(result == 0, "no port: \(errno)")
+        self.descriptor = descriptor
         port = UInt16(bigEndian: address.sin_port)
     }
 
