@@ -17,6 +17,7 @@ struct TroubleTests {
 
                 var configuration = GRDB.Configuration()
                 configuration.allowsUnsafeTransactions = true
+                configuration.busyMode = .timeout(10)
                 let hog = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
                 // Due in a moment, so that the daemon meets it behind the lock.
                 try await hog.writeWithoutTransaction { db in
