@@ -170,8 +170,8 @@ let package = Package(
         .testTarget(
             name: "SiwatchTests",
             dependencies: [
-                "CredentialCore", "CredentialSealing", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
-                ahc, grdb, hummingbird, logging, nioCore, nioHTTP1, serviceLifecycle, tomlKit,
+                "CredentialCore", "CredentialMonitor", "CredentialSealing", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
+                ahc, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, serviceLifecycle, tomlKit,
             ],
             swiftSettings: strict
         ),

@@ -18,9 +18,11 @@ package struct AppleTokenEndpoint: TokenEndpoint {
     }
 
     package func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse {
-        let identity = ClientIdentity(clientID: credential.clientID, keyID: secrets.keyID)
-        guard let clientSecret = try? await secrets.secret(for: credential.clientID) else {
-            return RefreshResponse(.misconfigured("the client secret cannot be signed"), by: identity)
+        guard let (clientSecret, identity) = try? await secrets.secret(for: credential.clientID) else {
+            return RefreshResponse(
+                .misconfigured("the client secret cannot be signed"),
+                by: secrets.identity(of: credential.clientID)
+            )
         }
         let form: FormBody = [
             "client_id": Secret(credential.clientID),

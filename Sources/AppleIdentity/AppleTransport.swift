@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+package import CredentialCore
+
 /// One exchange with Apple over HTTP.
 package protocol AppleTransport: Sendable {
     /// - Throws: where no complete answer came. Any answer, whatever its status, is returned.
@@ -30,11 +32,14 @@ package struct AppleResponse: Sendable, Equatable {
     /// Nil where it was larger than `largestBody`.
     package var body: [UInt8]?
     package var retryAfter: String?
+    /// The `Date` header.
+    package var date: String?
 
-    package init(status: Int, body: [UInt8]?, retryAfter: String? = nil) {
+    package init(status: Int, body: [UInt8]?, retryAfter: String? = nil, date: String? = nil) {
         self.status = status
         self.body = body
         self.retryAfter = retryAfter
+        self.date = date
     }
 
     /// In bytes. Apple's longest answer is its key set, of about 2 KiB.
@@ -52,5 +57,13 @@ package enum TransportFailure: String, Error, Sendable, CaseIterable {
     case other
 }
 
-/// Is told how each exchange ended: an HTTP status or the word of a `TransportFailure`, and how long it took.
-package typealias AppleObserver = @Sendable (_ endpoint: AppleEndpoint, _ status: String, _ duration: Duration) -> Void
+/// How an exchange ended.
+package struct AppleObservation: Sendable {
+    package var endpoint: AppleEndpoint
+    /// An HTTP status, or the word of a `TransportFailure`.
+    package var status: String
+    /// What Apple's clock said in its answer, in whole seconds.
+    package var date: Timestamp?
+}
+
+package typealias AppleObserver = @Sendable (AppleObservation) -> Void

@@ -5,7 +5,7 @@ package import CredentialCore
 import JWTKit
 
 /// The private key that signs an app's client secrets, as Apple issues it: `AuthKey_<key id>.p8`.
-package struct ClientSecretKey: Sendable {
+package struct ClientSecretKey: Sendable, Equatable {
     /// Ten characters, named in the header of each secret.
     package let id: String
     let privateKey: ES256PrivateKey

@@ -10,9 +10,15 @@ import NIOConcurrencyHelpers
 /// It is an ES256 JWT. `sub` must equal the `client_id` of the request, so an App ID and a Services ID need one each.
 package final class ClientSecrets: Sendable {
     private let teamID: String
-    private let key: ClientSecretKey
     private let clock: WallClock
-    private let minted = NIOLockedValueBox<[String: Minted]>([:])
+    private let state: NIOLockedValueBox<State>
+
+    private struct State {
+        var key: ClientSecretKey
+        /// How often the key was loaded again.
+        var load = 0
+        var minted: [String: Minted] = [:]
+    }
 
     /// Apple allows six months; a secret that leaks is worth an hour.
     package static let lifetime = Duration.seconds(3600)
@@ -23,23 +29,41 @@ package final class ClientSecrets: Sendable {
 
     package init(teamID: String, key: ClientSecretKey, clock: WallClock) {
         self.teamID = teamID
-        self.key = key
         self.clock = clock
+        state = NIOLockedValueBox(State(key: key))
     }
 
-    /// The id of the key that signs.
-    package var keyID: String { key.id }
+    /// Signs with this key from now on. What was proved of another one no longer counts.
+    ///
+    /// - Returns: whether it is another one.
+    @discardableResult
+    package func use(_ key: ClientSecretKey) -> Bool {
+        state.withLockedValue { state in
+            guard state.key != key else { return false }
+            state = State(key: key, load: state.load + 1)
+            return true
+        }
+    }
+
+    /// Who asks when `secret(for:)` is sent.
+    package func identity(of clientID: String) -> ClientIdentity {
+        state.withLockedValue { ClientIdentity(clientID: clientID, keyID: $0.key.id, load: $0.load) }
+    }
 
     /// A secret with at least half of its life ahead. Two callers at once may both make one; either is good.
-    package func secret(for clientID: String) async throws -> Secret {
+    package func secret(for clientID: String) async throws -> (secret: Secret, identity: ClientIdentity) {
         let now = clock.now
-        if let kept = minted.withLockedValue({ $0[clientID] }), kept.isFresh(at: now) { return kept.secret }
-        let new = Minted(secret: try await mint(for: clientID, at: now), at: now)
-        minted.withLockedValue { $0[clientID] = new }
-        return new.secret
+        let (kept, key, load) = state.withLockedValue { ($0.minted[clientID], $0.key, $0.load) }
+        let identity = ClientIdentity(clientID: clientID, keyID: key.id, load: load)
+        if let kept, kept.isFresh(at: now) { return (kept.secret, identity) }
+        let new = Minted(secret: try await mint(for: clientID, with: key, at: now), at: now)
+        state.withLockedValue { state in
+            if state.load == load { state.minted[clientID] = new }
+        }
+        return (new.secret, identity)
     }
 
-    private func mint(for clientID: String, at now: Timestamp) async throws -> Secret {
+    private func mint(for clientID: String, with key: ClientSecretKey, at now: Timestamp) async throws -> Secret {
         let keys = await JWTKeyCollection().add(ecdsa: key.privateKey)
         let claims = ClientSecretClaims(
             iss: teamID,

@@ -25,9 +25,14 @@ package struct HTTPTransport: AppleTransport {
     }
 
     package func send(_ request: AppleRequest) async throws(TransportFailure) -> AppleResponse {
-        let start = ContinuousClock.now
         let result = await race(request)
-        observe(request.endpoint, Self.word(for: result), start.duration(to: .now))
+        observe(
+            AppleObservation(
+                endpoint: request.endpoint,
+                status: Self.word(for: result),
+                date: (try? result.get())?.date.flatMap(HTTPDate.parse)
+            )
+        )
         return try result.get()
     }
 
@@ -64,7 +69,8 @@ package struct HTTPTransport: AppleTransport {
                 AppleResponse(
                     status: Int(response.status.code),
                     body: try await Self.bytes(of: response.body),
-                    retryAfter: response.headers.first(name: "retry-after")
+                    retryAfter: response.headers.first(name: "retry-after"),
+                    date: response.headers.first(name: "date")
                 )
             )
         } catch {

@@ -4,8 +4,8 @@
 /// Decides whether an `invalid_grant` is believed.
 ///
 /// Apple evaluates the grant before it authenticates the client, so a wrong key or client can answer `invalid_grant` for everybody.
-/// A rejection is admitted only where the same key and client have had a 200 since the configuration was loaded, that is since this
-/// value was made. It is held otherwise, and a held answer is no fact.
+/// A rejection is admitted only where the same key and client have had a 200 since the configuration was loaded. It is held otherwise,
+/// and a held answer is no fact.
 package struct RevocationBreaker: Sendable {
     package enum Admission: Sendable, Equatable {
         case admitted, held
@@ -25,13 +25,16 @@ package struct RevocationBreaker: Sendable {
     }
 }
 
-/// Who asked: the client, and the key that signed its secret.
+/// Who asked: the client, the key that signed its secret, and which load of the configuration both come from.
 package struct ClientIdentity: Sendable, Hashable {
     package var clientID: String
     package var keyID: String
+    /// 0 for the one at the start.
+    package var load: Int
 
-    package init(clientID: String, keyID: String) {
+    package init(clientID: String, keyID: String, load: Int = 0) {
         self.clientID = clientID
         self.keyID = keyID
+        self.load = load
     }
 }

@@ -10,7 +10,7 @@ package protocol WorkHandler: Sendable {
     associatedtype Work: Sendable
 
     var lane: Lane { get }
-    /// How many pieces of work may be under way at once.
+    /// How many pieces of work may be under way at once. It may change.
     var width: Int { get }
 
     /// Claims at most `slots` pieces. Never more than there are hands for.
@@ -63,15 +63,19 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 
     package func run() async throws {
-        let hands = Hands(handler.width)
+        let hands = Hands()
         await withDiscardingTaskGroup { group in
             for await _ in wakeups.untilShutdown() {
                 // While nothing can be committed nothing is claimed, and the lane makes no progress.
                 guard !writer.isInTrouble else { continue }
-                if hands.free < max(1, handler.width / 4) { progress.turn(handler.lane) }
                 // A quarter of the hands: claiming in handfuls instead of ones doubles throughput.
-                while hands.free >= max(1, handler.width / 4), !Task.isShuttingDownGracefully, !Task.isCancelled {
-                    guard let claimed = await claim(upTo: hands.free) else { break }
+                func free() -> Int? {
+                    let (width, free) = (handler.width, handler.width - hands.taken)
+                    return free >= max(1, width / 4) ? free : nil
+                }
+                if free() == nil { progress.turn(handler.lane) }
+                while let slots = free(), !Task.isShuttingDownGracefully, !Task.isCancelled {
+                    guard let claimed = await claim(upTo: slots) else { break }
                     progress.turn(handler.lane)
                     for work in claimed {
                         hands.take()
@@ -128,23 +132,19 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 }
 
-/// How many pieces of work a loop may still take on.
+/// How many pieces of work a loop has under way.
 private final class Hands: Sendable {
-    private let count: Atomic<Int>
+    private let count = Atomic<Int>(0)
     private let isWaiting = Atomic<Bool>(false)
 
-    init(_ count: Int) {
-        self.count = Atomic(count)
-    }
-
-    var free: Int { count.load(ordering: .relaxed) }
+    var taken: Int { count.load(ordering: .relaxed) }
 
     func take() {
-        count.subtract(1, ordering: .relaxed)
+        count.add(1, ordering: .relaxed)
     }
 
     func release() {
-        count.add(1, ordering: .relaxed)
+        count.subtract(1, ordering: .relaxed)
     }
 
     /// Whether the caller is the one to wait: one delayed hint at a time is enough.

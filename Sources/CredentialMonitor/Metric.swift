@@ -27,6 +27,7 @@ extension Metric {
     private static let sizes = [1.0, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000]
 
     static let buildInfo = Metric("build_info", .gauge, by: ["version", "sqlite"], "Always 1; the labels say what runs.")
+    static let ready = Metric("ready", .gauge, "1 while the daemon is ready, as /readyz says it.")
     static let notifications = Metric(
         "notifications_total",
         .counter,
@@ -148,12 +149,19 @@ extension Metric {
         "Apple's clock less ours, from its answers."
     )
     static let seals = Metric("seals_total", .counter, "Tokens sealed.")
+    static let logLinesSuppressed = Metric(
+        "log_lines_suppressed_total",
+        .counter,
+        by: ["event"],
+        "Log lines held back in a flood of one event."
+    )
 
     package static let all = [
-        buildInfo, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
+        buildInfo, ready, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
         notificationsMissed, queueDepth, queueOldest, grants, refreshes, refreshDuration, refreshesInFlight, credentials,
         credentialsOverdue, credentialsUnverified, credentialsPending, stateTransitions, appleResponses, signingKeys,
         signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull, foreignCheckpoints,
         appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, seals,
+        logLinesSuppressed,
     ]
 }

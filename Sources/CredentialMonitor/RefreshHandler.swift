@@ -15,7 +15,6 @@ package struct RefreshHandler: WorkHandler {
     private let telemetry: Telemetry
 
     package let lane: Lane
-    package let width: Int
 
     package init(
         app: String,
@@ -24,7 +23,6 @@ package struct RefreshHandler: WorkHandler {
         sealer: any TokenSealer,
         policy: RefreshPolicy,
         budget: RequestBudget,
-        maxConcurrentRequests: Int,
         clock: WallClock,
         telemetry: Telemetry
     ) {
@@ -37,8 +35,9 @@ package struct RefreshHandler: WorkHandler {
         self.clock = clock
         self.telemetry = telemetry
         lane = .refreshes(app: app)
-        width = maxConcurrentRequests
     }
+
+    package var width: Int { budget.limits.maxConcurrentRequests }
 
     /// Takes permits first and claims exactly that many, so that no claim waits for a permit.
     package func claim(upTo slots: Int) async throws -> [DueCredential] {

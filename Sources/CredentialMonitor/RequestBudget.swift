@@ -4,13 +4,26 @@
 package import CredentialCore
 internal import NIOConcurrencyHelpers
 
+/// How much of Apple an app may take up.
+package struct RequestLimits: Sendable, Equatable {
+    package var maxRequestsPerSecond: Double
+    package var maxConcurrentRequests: Int
+
+    package init(maxRequestsPerSecond: Double, maxConcurrentRequests: Int = 64) {
+        self.maxRequestsPerSecond = maxRequestsPerSecond
+        self.maxConcurrentRequests = maxConcurrentRequests
+    }
+
+    /// A fifth of a second's worth may gather while nobody asks.
+    fileprivate var capacity: Double { max(maxRequestsPerSecond / 5, 1) }
+}
+
 /// How many requests an app may send now. Permits come first, then claims.
 package final class RequestBudget: Sendable {
-    private let rate: Double
-    private let capacity: Double
     private let state: NIOLockedValueBox<State>
 
     private struct State {
+        var limits: RequestLimits
         /// Permits that may be taken now.
         var permits: Double
         var refilledAt: Timestamp?
@@ -35,11 +48,14 @@ package final class RequestBudget: Sendable {
     /// How soon to look again when all permits are taken.
     static let refill = Duration.milliseconds(100)
 
-    /// - Parameter maxRequestsPerSecond: the steady rate; a fifth of a second's worth may gather while nobody asks.
-    package init(maxRequestsPerSecond: Double) {
-        rate = maxRequestsPerSecond
-        capacity = max(maxRequestsPerSecond / 5, 1)
-        state = NIOLockedValueBox(State(permits: capacity))
+    package init(_ limits: RequestLimits) {
+        state = NIOLockedValueBox(State(limits: limits, permits: limits.capacity))
+    }
+
+    /// Changing them ends no pause.
+    package var limits: RequestLimits {
+        get { state.withLockedValue(\.limits) }
+        set { state.withLockedValue { $0.limits = newValue } }
     }
 
     /// Takes up to `count` permits, none while the app is paused, and a single one to probe after its configuration was blamed.
@@ -59,7 +75,7 @@ package final class RequestBudget: Sendable {
 
     package func giveBack(_ count: Int) {
         state.withLockedValue { state in
-            state.permits = min(state.permits + Double(count), capacity)
+            state.permits = min(state.permits + Double(count), state.limits.capacity)
             // An unused probe may be taken at once.
             if count > 0, state.misconfigurations > 0 { state.blamed = nil }
         }
@@ -91,9 +107,10 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// Ends the blame after a 200.
+    /// Ends the blame: after a 200, or because the configuration is another one.
     ///
     /// - Returns: whether the app was paused for its configuration.
+    @discardableResult
     package func resume() -> Bool {
         state.withLockedValue { state in
             guard state.misconfigurations > 0 else { return false }
@@ -110,6 +127,6 @@ package final class RequestBudget: Sendable {
     private func refill(_ state: inout State, at now: Timestamp) {
         let elapsed = state.refilledAt.map { max($0.duration(to: now), .zero).inSeconds } ?? 0
         state.refilledAt = now
-        state.permits = min(state.permits + elapsed * rate, capacity)
+        state.permits = min(state.permits + elapsed * state.limits.maxRequestsPerSecond, state.limits.capacity)
     }
 }

@@ -8,7 +8,7 @@ internal import Metrics
 
 /// Every log line and every metric, one method for each fact. Called after the commit.
 ///
-/// Messages are constant; what varies is metadata. No token, key, e-mail address or `sub` ever enters a line.
+/// No token, key, e-mail address or `sub` ever enters a line.
 package struct Telemetry: Sendable {
     private let logger: Logger
     private let factory: any MetricsFactory
@@ -33,27 +33,27 @@ package struct Telemetry: Sendable {
         if error is CancellationError { return }
         count(Metric.storeErrors)
         if case StoreError.full = error { gauge(Metric.storeFull, 1) }
-        logger.error("Claiming work failed; the next wake-up tries again", metadata: ["lane": "\(lane)", "error": "\(error)"])
+        logger.log(.claimFailed, ["lane": "\(lane)", "error": "\(error)"])
     }
 
     func settlementFailed(_ lane: Lane, _ error: any Error) {
         if error is CancellationError { return }
-        logger.warning("Work was not settled; its claim runs out and it comes back", metadata: ["lane": "\(lane)", "error": "\(error)"])
+        logger.log(.settlementFailed, ["lane": "\(lane)", "error": "\(error)"])
     }
 
     func settlementRefused(_ reason: String) {
         count(Metric.storeErrors)
-        logger.error("The database refuses a settlement; it comes back alone", metadata: ["error": "\(reason)"])
+        logger.log(.settlementRefused, ["error": "\(reason)"])
     }
 
     func storeFailed(_ error: StoreError) {
         count(Metric.storeErrors)
         if case .full = error { gauge(Metric.storeFull, 1) }
-        logger.error("The database could not commit; trying again", metadata: ["error": "\(error)"])
+        logger.log(.commitFailed, ["error": "\(error)"])
     }
 
     func sealingFailed(_ error: any Error) {
-        logger.error("A token could not be sealed; its grant comes back", metadata: ["error": "\(error)"])
+        logger.log(.sealingFailed, ["error": "\(error)"])
     }
 
     func sealed(_ number: Int) {
@@ -63,23 +63,17 @@ package struct Telemetry: Sendable {
     /// A client id comes from the backend and may be anything by mistake, so only what looks like one is shown.
     func unknownClients(_ clientIDs: Set<String>, grants: Int) {
         let shown = clientIDs.filter(\.looksLikeClientID).sorted().prefix(3).joined(separator: ", ")
-        logger.warning(
-            "Grants name clients that no app in the configuration has; they wait",
-            metadata: ["client_id": "\(shown)", "count": "\(grants)"]
-        )
+        logger.log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])
     }
 
     package func maintenanceFailed(_ error: any Error) {
-        logger.warning("Maintenance of the database failed; it is repeated", metadata: ["error": "\(error)"])
+        logger.log(.maintenanceFailed, ["error": "\(error)"])
     }
 
     package func foreignCheckpoints(_ number: Int) {
         guard number > 0 else { return }
         count(Metric.foreignCheckpoints, by: number)
-        logger.warning(
-            "Another program wrote the database's log back; it should set PRAGMA wal_autocheckpoint = 0",
-            metadata: ["count": "\(number)"]
-        )
+        logger.log(.foreignCheckpoint, ["count": "\(number)"])
     }
 
     // MARK: Apple
@@ -101,34 +95,48 @@ package struct Telemetry: Sendable {
         case .valid, .rejected, .misconfigured:
             break
         case .ambiguous(let detail):
-            logger.error("Apple's answer about a token is ambiguous; its state stays", metadata: metadata.adding(error: detail))
+            logger.log(.answerAmbiguous, metadata.adding(error: detail))
         case .throttled:
-            logger.warning("Apple throttles; the app slows down", metadata: ["app": "\(app)"])
+            logger.log(.throttled, ["app": "\(app)"])
         case .unavailable(let detail, _):
-            logger.debug("Apple gave no usable answer; asked again later", metadata: metadata.adding(error: detail))
+            logger.log(.answerUnavailable, metadata.adding(error: detail))
         }
     }
 
     func tokenUnreadable(_ app: String, _ credential: CredentialID, _ error: any Error) {
-        logger.error(
-            "A stored token cannot be opened; check the sealing key",
-            metadata: [
-                "app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))", "error": "\(error)",
-            ]
+        logger.log(
+            .tokenUnreadable,
+            ["app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))", "error": "\(error)"]
         )
     }
 
     func appPaused(_ app: String, client: String, error: String, pause: Duration) {
         gauge(Metric.appPaused, 1, ["app": app])
-        logger.error(
-            "Apple blames our configuration: check key, team, client and clock. The app's checks are paused, no state changes",
-            metadata: ["app": "\(app)", "client_id": "\(client)", "error": "\(error)", "duration_ms": "\(pause.milliseconds)"]
+        logger.log(
+            .appPaused,
+            ["app": "\(app)", "client_id": "\(client)", "error": "\(error)", "duration_ms": "\(pause.milliseconds)"]
         )
+    }
+
+    package func appUnpaused(_ app: String) {
+        gauge(Metric.appPaused, 0, ["app": app])
     }
 
     func appResumed(_ app: String) {
         gauge(Metric.appPaused, 0, ["app": app])
-        logger.notice("Apple accepts our configuration again; the app's checks go on", metadata: ["app": "\(app)"])
+        logger.log(.appResumed, ["app": "\(app)"])
+    }
+
+    func appleClock(skew: Duration) {
+        gauge(Metric.appleClockSkew, skew.inSeconds)
+    }
+
+    func clockSkewed(_ skew: Duration) {
+        logger.log(.clockSkewed, ["duration_ms": "\(skew.milliseconds)"])
+    }
+
+    func clockRight(_ skew: Duration) {
+        logger.log(.clockRight, ["duration_ms": "\(skew.milliseconds)"])
     }
 
     package func appleAnswered(endpoint: String, status: String) {
@@ -141,7 +149,7 @@ package struct Telemetry: Sendable {
     }
 
     package func signingKeysFailed(_ reason: String) {
-        logger.warning("Apple's signing keys could not be fetched; the last good ones stay", metadata: ["error": "\(reason)"])
+        logger.log(.signingKeysFailed, ["error": "\(reason)"])
     }
 
     // MARK: Commits
@@ -204,11 +212,9 @@ package struct Telemetry: Sendable {
     }
 
     private func changed(_ transition: StateTransition) {
-        let level: Logger.Level = transition.to == .authorized ? .debug : .info
         logger.log(
-            level: level,
-            "A credential changed its state",
-            metadata: [
+            .credentialChanged,
+            [
                 "app": "\(transition.app)",
                 "client_id": "\(transition.credential.clientID)",
                 "user": "\(pseudonym(transition.credential.userID))",
@@ -216,8 +222,24 @@ package struct Telemetry: Sendable {
                 "state_to": "\(transition.to.rawValue)",
                 "reason": "\(transition.reason.rawValue)",
                 "source": "\(transition.source.rawValue)",
-            ]
+            ],
+            at: transition.to == .authorized ? .debug : nil
         )
+    }
+
+    // MARK: The configuration
+
+    package func configurationLoaded(at time: Timestamp) {
+        gauge(Metric.configLastReloadSuccessful, 1)
+        gauge(Metric.configLastReloadSuccess, time.inSeconds)
+    }
+
+    package func reloadFailed() {
+        gauge(Metric.configLastReloadSuccessful, 0)
+    }
+
+    package func suppressed(_ lines: [String: Int]) {
+        for (event, number) in lines { count(Metric.logLinesSuppressed, ["event": event], by: number) }
     }
 
     // MARK: Gauges that are read when somebody asks
@@ -230,6 +252,10 @@ package struct Telemetry: Sendable {
         for credential in credentials {
             gauge(Metric.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
         }
+    }
+
+    package func observe(isReady: Bool) {
+        gauge(Metric.ready, isReady ? 1 : 0)
     }
 
     package func observe(overdue: [String: Int]) {

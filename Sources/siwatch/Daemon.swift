@@ -8,6 +8,7 @@ import CredentialMonitor
 import CredentialSealing
 import Foundation
 import Logging
+import NIOConcurrencyHelpers
 import PrometheusMetrics
 import SQLiteStore
 import ServiceLifecycle
@@ -17,6 +18,7 @@ import UnixSignals
 struct Daemon {
     private let configuration: Configuration
     private let logger: Logger
+    private let output: LogOutput
     private let store: SQLiteStore
     private let registry: PrometheusRegistry
     private let telemetry: Telemetry
@@ -25,12 +27,21 @@ struct Daemon {
     private let writer: SettlementWriter
     private let notifications: NotificationHandler
     private let grants: GrantHandler
-    private let refreshes: [RefreshHandler]
+    private let apps: [WatchedApp]
     private let clock = WallClock.system
 
-    init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, logger: Logger) async throws {
+    /// What a reload changes of an app, and what it runs on.
+    private struct WatchedApp {
+        var name: String
+        var secrets: ClientSecrets
+        var budget: RequestBudget
+        var refreshes: RefreshHandler
+    }
+
+    init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, log output: LogOutput) async throws {
         self.configuration = configuration
-        self.logger = logger
+        self.output = output
+        logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
         let clock = self.clock
         let store = database.store
         self.store = store
@@ -43,6 +54,7 @@ struct Daemon {
         )
         telemetry.describeBuild(version: Version.current, sqlite: SQLiteLibrary.version)
         telemetry.createSeries(apps: configuration.apps.map(\.name))
+        telemetry.configurationLoaded(at: clock.now)
         self.telemetry = telemetry
 
         let policy = RefreshPolicy(interval: configuration.refresh.interval, timeout: configuration.refresh.timeout)
@@ -50,12 +62,14 @@ struct Daemon {
             eventLoopGroupProvider: .singleton,
             configuration: .apple(maxConcurrentRequests: configuration.refresh.maxConcurrentRequests * configuration.apps.count)
         )
+        let appleClock = AppleClock(clock: clock, telemetry: telemetry)
         let transport = HTTPTransport(
             client: client,
             version: Version.current,
             timeout: configuration.refresh.timeout
-        ) { endpoint, status, _ in
-            telemetry.appleAnswered(endpoint: endpoint.rawValue, status: status)
+        ) { exchange in
+            telemetry.appleAnswered(endpoint: exchange.endpoint.rawValue, status: exchange.status)
+            if let date = exchange.date { appleClock.observe(date) }
         }
         let signingKeys = SigningKeys(
             url: configuration.apple.keysEndpoint.absoluteString,
@@ -96,31 +110,35 @@ struct Daemon {
             clock: clock,
             telemetry: telemetry
         )
-        refreshes = configuration.apps.map { app in
-            RefreshHandler(
+        apps = configuration.apps.map { app in
+            let secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
+            let budget = RequestBudget(RequestLimits(configuration.refresh))
+            let refreshes = RefreshHandler(
                 app: app.name,
                 store: store,
                 endpoint: AppleTokenEndpoint(
                     url: configuration.apple.tokenEndpoint.absoluteString,
-                    secrets: ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock),
+                    secrets: secrets,
                     transport: transport,
                     clock: clock
                 ),
                 sealer: database.sealer,
                 policy: policy,
-                budget: RequestBudget(maxRequestsPerSecond: Double(configuration.refresh.maxRequestsPerSecond)),
-                maxConcurrentRequests: configuration.refresh.maxConcurrentRequests,
+                budget: budget,
                 clock: clock,
                 telemetry: telemetry
             )
+            return WatchedApp(name: app.name, secrets: secrets, budget: budget, refreshes: refreshes)
         }
     }
 
     /// Runs until a signal asks for a stop, and then drains.
     func run() async throws {
-        let lanes = Set([notifications.lane, grants.lane] + refreshes.map(\.lane))
+        let lanes = Set([notifications.lane, grants.lane] + apps.map(\.refreshes.lane))
         let progress = LoopProgress(lanes: lanes, pollInterval: configuration.queues.pollInterval)
-        let readiness = Readiness(progress: progress, notifier: SystemdNotifier(), logger: logger)
+        let notifier = SystemdNotifier()
+        let readiness = Readiness(progress: progress, notifier: notifier, logger: logger)
+        let hangups = await UnixSignalsSequence(trapping: .sighup)
         var wakeups: [Wakeups] = []
 
         func loop<Handler: WorkHandler>(_ handler: Handler) -> ClaimLoop<Handler> {
@@ -130,15 +148,23 @@ struct Daemon {
         }
 
         // Stopped in reverse: first readiness ends, then the loops, then the writer, while metrics are served throughout.
-        var services: [any Service] = []
+        var services: [any Service] = [
+            SystemdReports(
+                notifier: notifier,
+                readiness: readiness,
+                reader: store,
+                watchdogInterval: SystemdNotifier.watchdogInterval()
+            )
+        ]
         if let address = configuration.operations.listen {
             services.append(operationsServer(address, progress, readiness))
         }
         services += [keyRefresh, maintenance, overdueCount]
         services.append(writer)
         services += [loop(grants), loop(notifications)] as [any Service]
-        services += refreshes.map { loop($0) }
+        services += apps.map { loop($0.refreshes) }
         services.append(CommitHints(store, wakeups: wakeups))
+        services.append(reload(on: hangups, notifier))
         services.append(readiness)
 
         var group = ServiceGroupConfiguration(
@@ -146,12 +172,16 @@ struct Daemon {
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger
         )
-        // Less than TimeoutStopSec in the unit: what is left then comes back by its lease.
-        group.maximumGracefulShutdownDuration = .seconds(45)
-        logger.notice("siwatch starts", metadata: ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
+        group.maximumGracefulShutdownDuration = Self.longestStop
+        for warning in configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
+        logger.log(.starting, ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
         try await ServiceGroup(configuration: group).run()
-        logger.notice("siwatch has stopped")
+        let took = readiness.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero
+        logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])
     }
+
+    /// Less than TimeoutStopSec in the unit: what is left then comes back by its lease.
+    private static let longestStop = Duration.seconds(45)
 
     /// Settles what is due now, and stops like the daemon if a signal comes first.
     func runOnce() async throws {
@@ -174,7 +204,7 @@ struct Daemon {
         try await settleAll(notifications)
         let due = try await store.overdueCredentials(before: clock.now, upTo: .max)
         // No more than are due now: with a short interval some are due again before the last is done.
-        for (app, handler) in zip(configuration.apps, refreshes) { try await settleAll(handler, atMost: due[app.name] ?? 0) }
+        for app in apps { try await settleAll(app.refreshes, atMost: due[app.name] ?? 0) }
     }
 
     func shutdown() async throws {
@@ -196,6 +226,35 @@ struct Daemon {
             if round > 0 { continue }
             guard let delay = handler.retryDelay() else { return }
             try await Task.sleep(for: delay)
+        }
+    }
+
+    private func reload(on hangups: UnixSignalsSequence, _ notifier: SystemdNotifier) -> Reload {
+        let atWork = NIOLockedValueBox(configuration)
+        return Reload(
+            source: configuration.source,
+            signals: hangups,
+            notifier: notifier,
+            logger: logger,
+            telemetry: telemetry,
+            clock: clock
+        ) { [apps, output, logger, telemetry] new, keys in
+            let taken = atWork.withLockedValue { configuration in
+                configuration = configuration.reloading(new)
+                return configuration
+            }
+            output.level = taken.log.level
+            for app in apps {
+                app.budget.limits = RequestLimits(taken.refresh)
+                // A key that replaces a wrong one is tried at once.
+                if let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
+                    app.budget.resume()
+                    telemetry.appUnpaused(app.name)
+                }
+            }
+            logger.log(.reloaded)
+            let waiting = taken.differences(from: new)
+            if !waiting.isEmpty { logger.log(.reloadNeedsRestart, ["reason": "\(waiting.joined(separator: ", "))"]) }
         }
     }
 
@@ -234,7 +293,9 @@ struct Daemon {
         return OperationsServer(
             address: address,
             logger: quiet,
-            metrics: { [store, telemetry, registry] in
+            metrics: { [store, telemetry, registry, output] in
+                telemetry.suppressed(output.takeSuppressed())
+                telemetry.observe(isReady: readiness.condition == .good)
                 if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
                     telemetry.observe(queues: queues, credentials: credentials)
                 }
@@ -246,7 +307,7 @@ struct Daemon {
             },
             readiness: { readiness.condition },
             onListening: { [logger] port in
-                logger.info("Metrics and health are served", metadata: ["address": "\(ListenAddress(host: address.host, port: port))"])
+                logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
             }
         )
     }
@@ -261,6 +322,15 @@ extension MetricDescription {
             case .histogram(let buckets): .histogram(buckets: buckets)
             }
         self.init(metric.name, kind, help: metric.help, labels: metric.labels)
+    }
+}
+
+extension RequestLimits {
+    init(_ refresh: Configuration.Refresh) {
+        self.init(
+            maxRequestsPerSecond: Double(refresh.maxRequestsPerSecond),
+            maxConcurrentRequests: refresh.maxConcurrentRequests
+        )
     }
 }
 

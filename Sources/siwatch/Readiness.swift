@@ -11,7 +11,12 @@ final class Readiness: Service {
     private let progress: LoopProgress
     private let notifier: SystemdNotifier
     private let logger: Logger
-    private let state = NIOLockedValueBox(OperationsServer.Condition.bad("starting"))
+    private let state = NIOLockedValueBox(State())
+
+    private struct State {
+        var condition = OperationsServer.Condition.bad("starting")
+        var stoppingSince: ContinuousClock.Instant?
+    }
 
     init(progress: LoopProgress, notifier: SystemdNotifier, logger: Logger) {
         self.progress = progress
@@ -21,28 +26,34 @@ final class Readiness: Service {
 
     /// Good from the first turn of every loop to the first moment of a stop, while every loop turns.
     var condition: OperationsServer.Condition {
-        let condition = state.withLockedValue { $0 }
+        let condition = state.withLockedValue(\.condition)
         guard case .good = condition else { return condition }
         let stalled = progress.stalled
         return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
     }
 
+    /// When the stop began.
+    var stoppingSince: ContinuousClock.Instant? { state.withLockedValue(\.stoppingSince) }
+
+    /// Whether systemd may be told of progress: every loop turns, or a stop is under way, which has a limit of its own.
+    var isAlive: Bool { stoppingSince != nil || progress.stalled.isEmpty }
+
     func run() async throws {
         guard await progress.waitForFirstTurns() else { return }
-        state.withLockedValue { $0 = .good }
-        tell(.ready)
-        logger.notice("siwatch is ready")
+        state.withLockedValue { $0.condition = .good }
+        await tell(.ready, within: .seconds(10))
+        logger.log(.ready)
         try? await gracefulShutdown()
-        state.withLockedValue { $0 = .bad("stopping") }
-        tell(.stopping)
-        logger.notice("siwatch stops; what is in flight is settled first")
+        state.withLockedValue { $0 = State(condition: .bad("stopping"), stoppingSince: .now) }
+        await tell(.stopping, within: .seconds(1))
+        logger.log(.stopping)
     }
 
-    private func tell(_ message: SystemdNotifier.Message) {
+    private func tell(_ message: SystemdNotifier.Message, within patience: Duration) async {
         do {
-            try notifier.notify(message)
+            try await notifier.notify(message, within: patience)
         } catch {
-            logger.warning("systemd was not told", metadata: ["error": "\(error)"])
+            logger.log(.systemdNotTold, ["error": "\(error)"])
         }
     }
 }

@@ -17,17 +17,13 @@ struct Run: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.readConfiguration()
         let keys = try Keys(configuration)
-        LoggingSystem.bootstrap { label in
-            LogLines(label: label, level: configuration.log.level, format: configuration.log.format)
-        }
-        let logger = Logger(label: "siwatch")
-        for warning in configuration.warnings {
-            logger.warning("The configuration is legal and hardly meant", metadata: ["reason": "\(warning)"])
-        }
+        if !once { Reload.ignoreEarlySignals() }
+        let output = LogOutput(configuration.log)
+        LoggingSystem.bootstrap { label in LogLines(label: label, output: output) }
 
         let database = try OpenedDatabase(configuration, keys)
         defer { database.close() }
-        let daemon = try await Daemon(configuration, keys, database, logger: logger)
+        let daemon = try await Daemon(configuration, keys, database, log: output)
         do {
             if once { try await daemon.runOnce() } else { try await daemon.run() }
         } catch {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Dispatch
 import Foundation
 
 /// Tells systemd how the service is doing: one datagram to `$NOTIFY_SOCKET`, as in sd_notify(3).
@@ -10,8 +11,12 @@ struct SystemdNotifier: Sendable {
     enum Message: Sendable, Equatable {
         /// Start-up is complete; `systemctl start` returns.
         case ready
+        /// The configuration is being read again; READY follows.
+        case reloading
         /// The stop has begun.
         case stopping
+        /// Progress was made.
+        case watchdog
         /// One line for `systemctl status`.
         case status(String)
     }
@@ -23,7 +28,32 @@ struct SystemdNotifier: Sendable {
         self.address = address.flatMap { $0.isEmpty ? nil : $0 }
     }
 
+    /// How often systemd wants to hear of progress, at least; nil where it does not watch this process (sd_watchdog_enabled(3)).
+    static func watchdogInterval(
+        _ environment: [String: String] = ProcessInfo.processInfo.environment,
+        process: Int32 = ProcessInfo.processInfo.processIdentifier
+    ) -> Duration? {
+        if let watched = environment["WATCHDOG_PID"], watched != String(process) { return nil }
+        guard let interval = environment["WATCHDOG_USEC"].flatMap({ Int64($0) }), interval > 0 else { return nil }
+        return .microseconds(interval)
+    }
+
+    /// Sends a message that must not be lost, again and again while systemd is too busy to read.
+    func notify(_ message: Message, within patience: Duration) async throws {
+        let end = ContinuousClock.now + patience
+        while true {
+            do {
+                return try notify(message)
+            } catch {
+                guard error.code == EAGAIN, ContinuousClock.now < end else { throw error }
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
     /// Sends messages together, in one datagram.
+    ///
+    /// It never waits: a systemd that does not read must not stop us.
     ///
     /// - Throws: `SystemdNotifierError`. A READY that is not delivered will end the service by its start-up time-out, so it is worth a log line.
     func notify(_ messages: Message...) throws(SystemdNotifierError) {
@@ -42,7 +72,7 @@ struct SystemdNotifier: Sendable {
 
         let sent = withUnsafePointer(to: &target) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                sendto(descriptor, text, text.utf8.count, Int32(MSG_NOSIGNAL), pointer, length)
+                sendto(descriptor, text, text.utf8.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT), pointer, length)
             }
         }
         guard sent == text.utf8.count else { throw SystemdNotifierError(code: errno) }
@@ -60,11 +90,16 @@ extension SystemdNotifier.Message {
     fileprivate var assignment: String {
         switch self {
         case .ready: "READY=1"
+        case .reloading: "RELOADING=1\nMONOTONIC_USEC=\(Self.monotonicMicroseconds)"
         case .stopping: "STOPPING=1"
+        case .watchdog: "WATCHDOG=1"
         // A line break would begin another assignment.
         case .status(let text): "STATUS=" + text.split(whereSeparator: \.isNewline).joined(separator: " ")
         }
     }
+
+    /// By CLOCK_MONOTONIC, which systemd compares, so that it knows READY for the answer to this reload.
+    private static var monotonicMicroseconds: UInt64 { DispatchTime.now().uptimeNanoseconds / 1000 }
 }
 
 extension sockaddr_un {

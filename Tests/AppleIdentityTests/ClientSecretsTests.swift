@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func saysWhatAppleAsksFor() async throws {
-        let secret = try await makeSecrets().secret(for: "com.example.app").reveal
+        let secret = try await makeSecrets().secret(for: "com.example.app").secret.reveal
         let parts = secret.split(separator: ".").map { Base64URL.decode($0.utf8)! }
         let signed = secret.prefix(upTo: secret.lastIndex(of: ".")!)
         let signature = try P256.Signing.ECDSASignature(rawRepresentation: parts[2])
@@ -53,19 +53,19 @@ import Testing
 
     @Test func isKeptForHalfItsLife() async throws {
         let secrets = try makeSecrets()
-        let first = try await secrets.secret(for: "com.example.app")
-        #expect(try await secrets.secret(for: "com.example.web") != first)
+        let first = try await secrets.secret(for: "com.example.app").secret
+        #expect(try await secrets.secret(for: "com.example.web").secret != first)
         clock.advance(by: .seconds(1799))
-        #expect(try await secrets.secret(for: "com.example.app") == first)
+        #expect(try await secrets.secret(for: "com.example.app").secret == first)
         clock.advance(by: .seconds(1))
-        #expect(try await secrets.secret(for: "com.example.app") != first)
+        #expect(try await secrets.secret(for: "com.example.app").secret != first)
     }
 
     @Test func isMadeAnewWhenTheClockIsSetBack() async throws {
         let secrets = try makeSecrets()
-        let first = try await secrets.secret(for: "com.example.app")
+        let first = try await secrets.secret(for: "com.example.app").secret
         clock.advance(by: .seconds(-3600))
-        #expect(try await secrets.secret(for: "com.example.app") != first)
+        #expect(try await secrets.secret(for: "com.example.app").secret != first)
     }
 
     @Test func takesAFileThatAnEditorHasTouched() throws {
@@ -88,5 +88,16 @@ import Testing
         for (pem, error) in wrong {
             #expect(throws: error) { try ClientSecretKey(id: "K", pem: Secret(pem)) }
         }
+    }
+
+    /// What a 200 proved of the old key says nothing of the new one, nor of the same one read again.
+    @Test func anotherKeySignsFromNowOn() async throws {
+        let secrets = try makeSecrets()
+        let first = try await secrets.secret(for: "com.example.app")
+        secrets.use(try ClientSecretKey(id: "NEWKEY1234", pem: Secret(P256.Signing.PrivateKey().pemRepresentation)))
+        let second = try await secrets.secret(for: "com.example.app")
+        #expect(second.identity == ClientIdentity(clientID: "com.example.app", keyID: "NEWKEY1234", load: 1))
+        #expect(first.identity == ClientIdentity(clientID: "com.example.app", keyID: "ABC123DEFG", load: 0))
+        #expect(second.secret != first.secret)
     }
 }

@@ -43,9 +43,8 @@ import Testing
     private func send(_ request: AppleRequest, timeout: Duration) async throws -> (Result<AppleResponse, TransportFailure>, [String]) {
         let client = HTTPClient(configuration: .apple(maxConcurrentRequests: 4))
         let observations = Observations()
-        let transport = HTTPTransport(client: client, version: "1.2.3", timeout: timeout) { endpoint, status, duration in
-            observations.all.withLockedValue { $0.append("\(endpoint.rawValue) \(status)") }
-            #expect(duration > .zero)
+        let transport = HTTPTransport(client: client, version: "1.2.3", timeout: timeout) { exchange in
+            observations.all.withLockedValue { $0.append("\(exchange.endpoint.rawValue) \(exchange.status)") }
         }
         let result: Result<AppleResponse, TransportFailure>
         do throws(TransportFailure) {

@@ -37,6 +37,6 @@ import Testing
         ] as [(String, Int64)]
     )
     func knowsTheCalendar(_ date: String, _ seconds: Int64) {
-        #expect(RetryAfter.httpDate(date) == Timestamp(seconds: seconds))
+        #expect(HTTPDate.parse(date) == Timestamp(seconds: seconds))
     }
 }

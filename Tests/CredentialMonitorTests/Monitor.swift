@@ -30,7 +30,7 @@ struct Monitor {
         store = try SQLiteStore.inMemory()
         try store.register([AppClients(name: Self.app, clientIDs: Self.clients)])
         endpoint = ScriptedTokenEndpoint(clock: clock.wallClock)
-        budget = RequestBudget(maxRequestsPerSecond: requestsPerSecond)
+        budget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond))
         telemetry = Telemetry(
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             factory: metrics,
@@ -65,7 +65,6 @@ struct Monitor {
             sealer: PlainSealer(),
             policy: policy,
             budget: budget,
-            maxConcurrentRequests: 64,
             clock: clock.wallClock,
             telemetry: telemetry
         )

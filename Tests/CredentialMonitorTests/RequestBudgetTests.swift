@@ -10,7 +10,7 @@ struct RequestBudgetTests {
     let clock = TestClock()
 
     @Test func noMoreThanTheRateIsGivenOut() {
-        let budget = RequestBudget(maxRequestsPerSecond: 50)
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var taken = 0
         for _ in 0..<100 {
             taken += budget.take(upTo: 64, at: clock.now)
@@ -20,7 +20,7 @@ struct RequestBudgetTests {
     }
 
     @Test func aSlowRateStillMoves() {
-        let budget = RequestBudget(maxRequestsPerSecond: 0.5)
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 0.5))
         #expect(budget.take(upTo: 10, at: clock.now) == 1)
         clock.advance(by: .seconds(1))
         #expect(budget.take(upTo: 10, at: clock.now) == 0)
@@ -30,7 +30,7 @@ struct RequestBudgetTests {
 
     @Test(arguments: [-3600, -86_400, -2 * 86_400])
     func aClockSetBackGivesNothingAndStallsNothing(step: Int) {
-        let budget = RequestBudget(maxRequestsPerSecond: 10)
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 10))
         budget.pause(for: .seconds(60), at: clock.now)
         #expect(budget.take(upTo: 10, at: clock.now) == 0)
         clock.set(to: clock.now.advanced(by: .seconds(step)))
@@ -38,7 +38,7 @@ struct RequestBudgetTests {
     }
 
     @Test func oneHiccupThatStrikesAllRequestsInFlightIsOnePause() {
-        let budget = RequestBudget(maxRequestsPerSecond: 1000)
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 1000))
         let askedAt = clock.now
         clock.advance(by: .seconds(1))
         let first = budget.pauseForMisconfiguration(askedAt: askedAt, at: clock.now)
@@ -52,7 +52,7 @@ struct RequestBudgetTests {
     }
 
     @Test func whatIsGivenBackCanBeTakenAgain() {
-        let budget = RequestBudget(maxRequestsPerSecond: 10)
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 10))
         #expect(budget.take(upTo: 10, at: clock.now) == 2)
         budget.giveBack(2)
         #expect(budget.take(upTo: 10, at: clock.now) == 2)

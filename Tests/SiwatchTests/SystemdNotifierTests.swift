@@ -46,6 +46,18 @@ import Testing
         #expect(throws: SystemdNotifierError(code: EAFNOSUPPORT)) { try SystemdNotifier(address: address).notify(.ready) }
     }
 
+    /// It blocked the daemon once, when nobody read its reports any more.
+    @Test func waitsForNobodyWhoDoesNotRead() async throws {
+        let folder = try TemporaryFolder()
+        let socket = try DatagramSocket(folder.path("notify"))
+        let notifier = SystemdNotifier(address: folder.path("notify"))
+        #expect(throws: SystemdNotifierError(code: EAGAIN)) { while true { try notifier.notify(.watchdog) } }
+        await #expect(throws: SystemdNotifierError(code: EAGAIN)) { try await notifier.notify(.ready, within: .zero) }
+        while socket.receive() != nil {}
+        try await notifier.notify(.ready, within: .zero)
+        #expect(socket.receive() == "READY=1")
+    }
+
     @Test func usesTheWholeLengthOfAnAddress() throws {
         let name = "@" + UUID().uuidString + String(repeating: "x", count: 70)
         try #require(name.utf8.count == 107)

@@ -3,6 +3,7 @@
 
 import DaemonHarness
 import Foundation
+import NIOConcurrencyHelpers
 import Testing
 
 struct SystemdTests {
@@ -11,9 +12,44 @@ struct SystemdTests {
             let path = site.folder.url.appending(path: "notify").path
             let listener = try NotifySocket(path: path)
             try await site.daemon(environment: ["NOTIFY_SOCKET": path]) { _ in
-                #expect(await listener.receive() == "READY=1")
+                #expect(await listener.receive("READY=1"))
             }
-            #expect(await listener.receive() == "STOPPING=1")
+            #expect(await listener.receive("STOPPING=1"))
+        }
+    }
+
+    @Test func figuresAndProgressAreReported() async throws {
+        try await Site.with { site in
+            try await site.backend.insert(try await site.apple.signIn(5))
+            #expect(try await site.folder.run("run", "--once").status == 0)
+            let path = site.folder.url.appending(path: "notify").path
+            let listener = try NotifySocket(path: path)
+            try await site.daemon(environment: ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "300000"]) { _ in
+                #expect(await listener.receive("READY=1"))
+                for _ in 1...3 { #expect(await listener.receive("WATCHDOG=1")) }
+                #expect(
+                    await listener.receive(
+                        """
+                        STATUS=5 authorized, 0 revoked, 0 notFound; waiting: 0 notification, 0 grant, 0 revocation; 0 checks overdue
+                        """
+                    ),
+                    "\(Set(listener.passed))"
+                )
+            }
+        }
+    }
+
+    @Test func aReloadIsAnnouncedAndEndsReady() async throws {
+        try await Site.with { site in
+            let path = site.folder.url.appending(path: "notify").path
+            let listener = try NotifySocket(path: path)
+            try await site.daemon(environment: ["NOTIFY_SOCKET": path]) { daemon in
+                #expect(await listener.receive("READY=1"))
+                daemon.signal(SIGHUP)
+                let message = await listener.receive(where: { $0.hasPrefix("RELOADING=1") })
+                #expect(message?.wholeMatch(of: /RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+/) != nil)
+                #expect(await listener.receive("READY=1"))
+            }
         }
     }
 
@@ -36,6 +72,7 @@ struct SystemdTests {
 /// The other end of `NOTIFY_SOCKET`.
 private final class NotifySocket: Sendable {
     private let descriptor: Int32
+    private let others = NIOLockedValueBox<[String]>([])
 
     init(path: String) throws {
         descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
@@ -53,8 +90,25 @@ private final class NotifySocket: Sendable {
 
     deinit { close(descriptor) }
 
+    /// What came instead of what was waited for.
+    var passed: [String] { others.withLockedValue { $0 } }
+
+    /// Waits for a message, past others.
+    func receive(_ message: String) async -> Bool {
+        await receive { $0 == message } != nil
+    }
+
+    func receive(where isMeant: (String) -> Bool) async -> String? {
+        let end = ContinuousClock.now + .seconds(30)
+        while .now < end, let message = await receive() {
+            if isMeant(message) { return message }
+            others.withLockedValue { $0.append(message) }
+        }
+        return nil
+    }
+
     /// The next message; nil after 30 seconds without one.
-    func receive() async -> String? {
+    private func receive() async -> String? {
         await withCheckedContinuation { continuation in
             // On a thread of its own: it blocks.
             DispatchQueue.global().async { [descriptor] in

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import Logging
+
+/// Every kind of log line by its stable name, its level and its constant message. What varies is metadata.
+///
+/// The names are part of the program's public interface; docs/operations.md says what to do about each.
+package struct LoggedEvent: Sendable {
+    package var name: String
+    package var level: Logger.Level
+    package var message: String
+
+    private init(_ name: String, _ level: Logger.Level, _ message: String) {
+        self.name = name
+        self.level = level
+        self.message = message
+    }
+}
+
+extension LoggedEvent {
+    // MARK: The process
+
+    package static let starting = LoggedEvent("starting", .notice, "siwatch starts")
+    package static let listening = LoggedEvent("listening", .info, "Metrics and health are served")
+    package static let ready = LoggedEvent("ready", .notice, "siwatch is ready")
+    package static let stopping = LoggedEvent("stopping", .notice, "siwatch stops; what is in flight is settled first")
+    package static let stopped = LoggedEvent("stopped", .notice, "siwatch has stopped")
+    package static let stopCutShort = LoggedEvent(
+        "stop_cut_short",
+        .warning,
+        "The stop took too long; what was in flight comes back when its lease ends"
+    )
+    package static let systemdNotTold = LoggedEvent("systemd_not_told", .warning, "systemd was not told")
+    package static let configurationDoubtful = LoggedEvent(
+        "configuration_doubtful",
+        .warning,
+        "The configuration is legal and hardly meant"
+    )
+    package static let reloaded = LoggedEvent("reloaded", .notice, "The configuration was read again and taken over")
+    package static let reloadNeedsRestart = LoggedEvent(
+        "reload_needs_restart",
+        .warning,
+        "What else has changed in the configuration counts from the next start"
+    )
+    package static let reloadFailed = LoggedEvent("reload_failed", .error, "The new configuration is unusable; the old one stays")
+
+    // MARK: Work and the database
+
+    static let claimFailed = LoggedEvent("claim_failed", .error, "Claiming work failed; the next wake-up tries again")
+    static let commitFailed = LoggedEvent("commit_failed", .error, "The database could not commit; trying again")
+    static let settlementFailed = LoggedEvent(
+        "settlement_failed",
+        .warning,
+        "Work was not settled; its claim runs out and it comes back"
+    )
+    static let settlementRefused = LoggedEvent(
+        "settlement_refused",
+        .error,
+        "The database refuses a settlement; it comes back alone"
+    )
+    static let sealingFailed = LoggedEvent("sealing_failed", .error, "A token could not be sealed; its grant comes back")
+    static let unknownClients = LoggedEvent(
+        "unknown_clients",
+        .warning,
+        "Grants name clients that no app in the configuration has; they wait"
+    )
+    static let maintenanceFailed = LoggedEvent(
+        "maintenance_failed",
+        .warning,
+        "Maintenance of the database failed; it is repeated"
+    )
+    static let foreignCheckpoint = LoggedEvent(
+        "foreign_checkpoint",
+        .warning,
+        "Another program wrote the database's log back; it should set PRAGMA wal_autocheckpoint = 0"
+    )
+    /// At debug level where somebody signs in: the news is who no longer is.
+    static let credentialChanged = LoggedEvent("credential_changed", .info, "A credential changed its state")
+
+    // MARK: Apple
+
+    static let answerAmbiguous = LoggedEvent(
+        "answer_ambiguous",
+        .error,
+        "Apple's answer about a token is ambiguous; its state stays"
+    )
+    static let answerUnavailable = LoggedEvent("answer_unavailable", .debug, "Apple gave no usable answer; asked again later")
+    static let throttled = LoggedEvent("throttled", .warning, "Apple throttles; the app slows down")
+    static let tokenUnreadable = LoggedEvent(
+        "token_unreadable",
+        .error,
+        "A stored token cannot be opened; check the sealing key"
+    )
+    static let appPaused = LoggedEvent(
+        "app_paused",
+        .error,
+        "Apple blames our configuration: check key, team, client and clock. The app's checks are paused, no state changes"
+    )
+    static let appResumed = LoggedEvent(
+        "app_resumed",
+        .notice,
+        "Apple accepts our configuration again; the app's checks go on"
+    )
+    static let signingKeysFailed = LoggedEvent(
+        "signing_keys_failed",
+        .warning,
+        "Apple's signing keys could not be fetched; the last good ones stay"
+    )
+    static let clockSkewed = LoggedEvent(
+        "clock_skewed",
+        .warning,
+        "This machine's clock is off from Apple's; past a minute Apple may turn our client secrets away"
+    )
+    static let clockRight = LoggedEvent("clock_right", .notice, "This machine's clock agrees with Apple's again")
+
+    package static let all = [
+        starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
+        reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
+        unknownClients, maintenanceFailed, foreignCheckpoint, credentialChanged, answerAmbiguous, answerUnavailable, throttled,
+        tokenUnreadable, appPaused, appResumed, signingKeysFailed, clockSkewed, clockRight,
+    ]
+}
+
+extension Logger {
+    /// - Parameter level: another than the event's own.
+    package func log(
+        _ event: LoggedEvent,
+        _ metadata: @autoclosure () -> Logger.Metadata = [:],
+        at level: Logger.Level? = nil
+    ) {
+        log(
+            level: level ?? event.level,
+            "\(event.message)",
+            metadata: metadata().merging(["event": "\(event.name)"]) { own, _ in own }
+        )
+    }
+}

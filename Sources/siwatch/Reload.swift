@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import Foundation
+import Logging
+import ServiceLifecycle
+import UnixSignals
+
+/// Reads the configuration again on SIGHUP and takes over what can change while running: all of it, or on any mistake nothing.
+struct Reload: Service {
+    let source: String
+    let signals: UnixSignalsSequence
+    let notifier: SystemdNotifier
+    let logger: Logger
+    let telemetry: Telemetry
+    let clock: WallClock
+    let takeOver: @Sendable (Configuration, Keys) -> Void
+
+    /// One after the other, however many signals come.
+    func run() async throws {
+        for await _ in signals.cancelOnGracefulShutdown() {
+            try? await notifier.notify(.reloading, within: .seconds(1))
+            reload()
+            // The service is as ready as before, whatever came of it.
+            try? await notifier.notify(.ready, within: .seconds(10))
+        }
+    }
+
+    private func reload() {
+        do {
+            let configuration = try Configuration(contentsOf: source)
+            takeOver(configuration, try Keys(configuration))
+            telemetry.configurationLoaded(at: clock.now)
+        } catch {
+            telemetry.reloadFailed()
+            let mistakes = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages
+            logger.log(.reloadFailed, ["error": "\((mistakes ?? ["\(error)"]).joined(separator: "; "))"])
+        }
+    }
+
+    /// Until the service runs a SIGHUP is ignored: by default it ends the process.
+    static func ignoreEarlySignals() {
+        signal(SIGHUP, SIG_IGN)
+    }
+}
+
+extension Configuration {
+    /// The configuration at work after a reload: this one, with what can change while running.
+    func reloading(_ new: Configuration) -> Configuration {
+        var result = self
+        result.log.level = new.log.level
+        result.refresh.maxRequestsPerSecond = new.refresh.maxRequestsPerSecond
+        result.refresh.maxConcurrentRequests = new.refresh.maxConcurrentRequests
+        for index in result.apps.indices {
+            guard let app = new.apps.first(where: { $0.name == result.apps[index].name }) else { continue }
+            result.apps[index].keys = app.keys
+        }
+        return result
+    }
+
+    /// The tables in which two configurations differ.
+    func differences(from other: Configuration) -> [String] {
+        let isDifferent = [
+            ("database", database != other.database), ("app", apps != other.apps), ("encryption", encryption != other.encryption),
+            ("refresh", refresh != other.refresh), ("queues", queues != other.queues), ("retention", retention != other.retention),
+            ("operations", operations != other.operations), ("log", log != other.log), ("apple", apple != other.apple),
+        ]
+        return isDifferent.filter(\.1).map(\.0)
+    }
+}

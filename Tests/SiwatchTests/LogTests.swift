@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialMonitor
+import Foundation
+import Logging
+import Testing
+
+@testable import siwatch
+
+struct LogTests {
+    private func line(_ message: String = "Something happened", _ fields: [(key: String, value: String)] = []) -> LogLine {
+        LogLine(
+            time: Date(timeIntervalSince1970: 1_700_000_000.25),
+            level: .warning,
+            name: "something",
+            message: message,
+            label: "siwatch",
+            fields: fields
+        )
+    }
+
+    @Test func isOneLineForPeople() {
+        #expect(
+            line("Something happened", [("app", "example"), ("error", "no \"luck\" at\nall"), ("empty", ""), ("odd", "a=b")]).text
+                == """
+                2023-11-14T22:13:20.250Z WARNING  Something happened event=something app=example error="no \\"luck\\" at\\nall" \
+                empty="" odd="a=b"
+                """
+        )
+    }
+
+    @Test func isOneObjectForPrograms() {
+        #expect(
+            line("Something happened", [("app", "example")]).json == """
+                {"time":"2023-11-14T22:13:20.250Z","level":"warning","event":"something","message":"Something happened",\
+                "logger":"siwatch","app":"example"}
+                """
+        )
+    }
+
+    /// Whatever stands in a value, the line is one line, harmless to a terminal, and says the same when it is read again.
+    @Test(arguments: ["\u{1b}[2J", "a\r\nb", "\u{9b}31m", "\u{0}", "é ✓ 🙂", "\\\"", "\u{7f}\u{85}", "</script>"])
+    func survivesAnyText(_ text: String) throws {
+        let json = line(text, [("error", text)]).json
+        #expect(json.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+        let object = try JSONDecoder().decode([String: String].self, from: Data(json.utf8))
+        #expect(object["error"] == text)
+        #expect(line("x", [("error", text)]).text.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+    }
+
+    @Test func aFloodOfOneEventIsHeldBackAndCounted() {
+        var gate = FloodGate()
+        let start = ContinuousClock.now
+        for _ in 1...FloodGate.burst { #expect(gate.admit("flood", at: start) == 0) }
+        for _ in 1...7 { #expect(gate.admit("flood", at: start + .seconds(9)) == nil) }
+        #expect(gate.admit("other", at: start + .seconds(9)) == 0)
+        #expect(gate.admit("flood", at: start + FloodGate.window) == 7)
+        #expect(gate.admit("flood", at: start + FloodGate.window) == 0)
+        #expect(gate.takeSuppressed() == ["flood": 7])
+        #expect(gate.takeSuppressed().isEmpty)
+    }
+
+    @Test func knowsTheJournalByItsSocket() throws {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        let link = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")
+        let inode = try #require(link.firstMatch(of: /socket:\[([0-9]+)\]/)).1
+        #expect(LogOutput.isJournal(descriptor, stream: "8:\(inode)"))
+        #expect(!LogOutput.isJournal(descriptor, stream: "8:\(inode)1"))
+        #expect(!LogOutput.isJournal(descriptor, stream: nil))
+    }
+
+    /// The page for operators lists every event as the code has it.
+    @Test func everyEventIsDocumented() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let page = try String(contentsOf: root.appending(path: "docs/operations.md"), encoding: .utf8)
+        let rows = page.matches(of: /(?m)^\| `([a-z_]+)` \| (debug|info|notice|warning|error) \| (.+?) \|/).map {
+            "\($0.1) \($0.2) \($0.3)"
+        }
+        #expect(rows == LoggedEvent.all.map { "\($0.name) \($0.level) \($0.message)" })
+        #expect(Set(LoggedEvent.all.map(\.name)).count == LoggedEvent.all.count)
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Crypto
+import DaemonHarness
+import Foundation
+import Testing
+
+struct ReloadTests {
+    private func edit(_ site: Site, _ old: String, _ new: String) throws {
+        let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+        try #require(text.contains(old))
+        try text.replacing(old, with: new).write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+    }
+
+    @Test func aKeyThatReplacesAWrongOneIsTriedAtOnce() async throws {
+        try await Site.with(["refresh": "interval = \"1s\""]) { site in
+            let file = site.folder.url.appending(path: SimulatedApple.keyFile)
+            let right = try Data(contentsOf: file)
+            try Data(P256.Signing.PrivateKey().pemRepresentation.utf8).write(to: file)
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(3))
+                #expect(await daemon.line(containing: #""event":"app_paused""#) != nil)
+                try right.write(to: file)
+                daemon.signal(SIGHUP)
+                #expect(await daemon.line(containing: #""event":"reloaded""#) != nil)
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
+            }
+        }
+    }
+
+    @Test func theLogLevelChangesAndTheRestWaits() async throws {
+        try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\"", "queues": "poll_interval = \"1s\""]) { site in
+            try await site.daemon { daemon in
+                try edit(site, "level = \"info\"", "level = \"debug\"")
+                try edit(site, "poll_interval = \"1s\"", "poll_interval = \"2s\"")
+                daemon.signal(SIGHUP)
+                let line = await daemon.line(containing: #""event":"reload_needs_restart""#)
+                #expect(line?.contains(#""reason":"queues""#) == true)
+                try await site.settle(try await site.apple.signIn(1))
+                // At debug level only.
+                #expect(await daemon.line(containing: #""event":"credential_changed""#) != nil)
+                let metrics = try await OperationsPages(of: daemon).get("metrics")
+                #expect(metrics.contains("siwatch_config_last_reload_successful 1\n"))
+            }
+        }
+    }
+
+    /// Atomic: the good half of a bad file is not taken over either.
+    @Test func aBrokenConfigurationLeavesTheOldOneAtWork() async throws {
+        try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\""]) { site in
+            try await site.daemon { daemon in
+                try edit(site, "level = \"info\"", "level = \"debug\"")
+                try edit(site, SimulatedApple.teamID, "short")
+                try edit(site, SimulatedApple.keyFile, "missing.p8")
+                daemon.signal(SIGHUP)
+                daemon.signal(SIGHUP)
+                let line = await daemon.line(containing: #""event":"reload_failed""#)
+                #expect(line?.contains("app[0].team_id") == true)
+                try await site.settle(try await site.apple.signIn(1))
+                let pages = try await OperationsPages(of: daemon)
+                #expect(try await pages.get("metrics").contains("siwatch_config_last_reload_successful 0\n"))
+                #expect(try await pages.get("readyz") == "ok\n")
+                #expect(!daemon.output.contains { $0.contains("credential_changed") })
+            }
+        }
+    }
+}
