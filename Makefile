@@ -14,12 +14,14 @@ TSAN_FOLDER := .build-tsan
 
 SOURCES := Package.swift $(wildcard Sources Tests Benchmarks)
 
+RULES := etc/prometheus/siwatch.rules.yml
+
 # With Swift's libraries inside, the program runs where no Swift is installed. Linux only.
 RELEASE_FLAGS := $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib)
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: setup ## Build everything for development
@@ -47,6 +49,17 @@ check: setup ## Check format and imports, and build with warnings as errors
 	swift format lint --strict --recursive --parallel $(SOURCES)
 	swift build --scratch-path $(CHECK_FOLDER) --build-system native --build-tests \
 		-Xswiftc -warnings-as-errors --explicit-target-dependency-import-check error
+
+.PHONY: check-rules
+check-rules: setup-test ## Check the alerts and the dashboard, with SCRAPE=FILE also against what /metrics answers
+	@PATH="$(CURDIR)/.build/tools:$$PATH" && export PATH && \
+	if ! command -v promtool >/dev/null; then \
+		echo "promtool is missing and could not be fetched, so the alerts are not checked." >&2; exit 1; \
+	fi && \
+	promtool check rules $(RULES) && \
+	promtool test rules $(RULES:.yml=.test.yml) $(RULES:.yml=.days.test.yml) && \
+	python3 scripts/check-dashboard.py $(if $(SCRAPE),--scrape "$(SCRAPE)") && \
+	python3 scripts/check_dashboard_test.py
 
 .PHONY: bench
 bench: setup ## Measure on this machine, with a release build
