@@ -36,7 +36,7 @@ demo: build ## Watch siwatch at work against a simulated Apple on this machine
 	@.build/debug/siwatch-demo $(ARGS)
 
 .PHONY: test
-test: setup setup-test ## Run all tests
+test: setup check-rules ## Run all tests
 	swift build --build-tests
 	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --skip-build --parallel $(ARGS)
 
@@ -80,4 +80,4 @@ setup:
 
 .PHONY: setup-test
 setup-test:
-	@scripts/setup.sh promtool
+	@scripts/setup.sh promtool python

@@ -19,7 +19,7 @@ struct BareClient: Sendable {
         let key = try ClientSecretKey(id: SimulatedApple.keyID, pem: Secret(String(contentsOf: keyFile, encoding: .utf8)))
         let now = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
         let secret = try await ClientSecrets(teamID: SimulatedApple.teamID, key: key, clock: WallClock(now: { now }, sleep: { _, _ in }))
-            .secret(for: Workplace.clientID).reveal
+            .secret(for: Workplace.clientID).secret.reveal
         url = "\(place.apple.url)/auth/token"
         // None of it needs percent-encoding.
         bodies = signIns.compactMap(\.refresh_token).map { token in
@@ -29,7 +29,7 @@ struct BareClient: Sendable {
 
     /// Asks about every token once.
     func answersPerSecond(atOnce concurrency: Int) async throws -> Double {
-        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .apple(maxConcurrentRequests: concurrency))
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .apple)
         do {
             let start = ContinuousClock.now
             try await withThrowingDiscardingTaskGroup { group in

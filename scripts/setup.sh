@@ -9,6 +9,7 @@
 #   make      make itself
 #   swift     Swift 6.2 or newer: looked for, never installed
 #   headers   the headers of SQLite and zlib: installed by the system's package manager where they are missing
+#   python    Python 3, for the script that checks the dashboard
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
 set -eu
 
@@ -143,6 +144,7 @@ for need in "$@"; do
         swift) need_swift ;;
         headers) need_headers ;;
         promtool) need_promtool ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers and promtool." ;;
+        python) has python3 || install_package "Python 3 is" python3 python3 python3 ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, promtool and python." ;;
     esac
 done

@@ -106,13 +106,14 @@ package struct HTTPTransport: AppleTransport {
 extension HTTPClient.Configuration {
     /// How we speak with Apple: certificates fully verified, TLS 1.2 or later, no redirect followed, no compression, one connection
     /// for each request under way so that a fault strikes one alone, and no second try behind our back.
-    package static func apple(maxConcurrentRequests: Int) -> HTTPClient.Configuration {
+    package static var apple: HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow, decompression: .disabled)
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
         configuration.tlsConfiguration = tls
         configuration.httpVersion = .http1Only
-        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = max(1, maxConcurrentRequests)
+        // The permits bound it, and they may change: a request that waited here would wait against its time-out.
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 100_000
         configuration.connectionPool.retryConnectionEstablishment = false
         return configuration
     }

@@ -5,6 +5,8 @@
 package protocol CredentialReader: Sendable {
     func queues() async throws -> [QueueStatus]
     func credentialCounts() async throws -> [CredentialCount]
+    /// How many credentials of each app Apple had not confirmed for three intervals when it was last asked about them.
+    func unverifiedCredentials() async throws -> [String: Int]
     /// How many credentials of each app were due before `time` and still wait, counted up to `limit` each.
     func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int]
 }

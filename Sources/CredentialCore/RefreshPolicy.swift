@@ -56,6 +56,12 @@ package struct RefreshPolicy: Sendable, Equatable {
         return now.advanced(by: wait + wait * (Self.retrySpread * credential.slot))
     }
 
+    /// Whether Apple has not confirmed a token for three intervals.
+    package func isUnverified(_ credential: Credential, at now: Timestamp) -> Bool {
+        guard let token = credential.token else { return false }
+        return latest(credential.verifiedAt, token.key.grantedAt)!.duration(to: now) > interval * 3
+    }
+
     /// How long an app stays paused after `failures` answers in a row that blame its configuration.
     package static func pause(afterFailures failures: Int) -> Duration {
         backOff[min(max(failures, 1), backOff.count) - 1]

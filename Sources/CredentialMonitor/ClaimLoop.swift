@@ -67,7 +67,10 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         await withDiscardingTaskGroup { group in
             for await _ in wakeups.untilShutdown() {
                 // While nothing can be committed nothing is claimed, and the lane makes no progress.
-                guard !writer.isInTrouble else { continue }
+                guard !writer.isInTrouble else {
+                    progress.refused(handler.lane)
+                    continue
+                }
                 // A quarter of the hands: claiming in handfuls instead of ones doubles throughput.
                 func free() -> Int? {
                     let (width, free) = (handler.width, handler.width - hands.taken)
@@ -117,6 +120,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         do {
             return try await handler.claim(upTo: slots)
         } catch {
+            progress.refused(handler.lane)
             telemetry.claimFailed(handler.lane, error)
             return nil
         }

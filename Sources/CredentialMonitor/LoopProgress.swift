@@ -9,15 +9,20 @@ internal import ServiceLifecycle
 package final class LoopProgress: Sendable {
     private let lanes: Set<Lane>
     private let limit: Duration
+    private let writer: SettlementWriter?
     private let turns = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
+    /// When each loop last heard from the store that it cannot work now.
+    private let refusals = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
     private let firstTurns: AsyncStream<Void>
     private let allTurned: AsyncStream<Void>.Continuation
 
     /// - Parameters:
     ///   - lanes: those that are to run.
     ///   - pollInterval: a loop that has not turned within twice this time is stalled.
-    package init(lanes: Set<Lane>, pollInterval: Duration) {
+    ///   - writer: whom they wait for.
+    package init(lanes: Set<Lane>, pollInterval: Duration, writer: SettlementWriter? = nil) {
         self.lanes = lanes
+        self.writer = writer
         // A busy machine may take a while to run a ready task; that is no stall.
         limit = max(pollInterval * 2, .seconds(5))
         (firstTurns, allTurned) = AsyncStream.makeStream()
@@ -31,6 +36,11 @@ package final class LoopProgress: Sendable {
         if turned { allTurned.finish() }
     }
 
+    /// The store answered, and the answer was no: no progress, but no hang either.
+    func refused(_ lane: Lane) {
+        refusals.withLockedValue { $0[lane] = .now }
+    }
+
     /// Returns once every loop has turned, or a stop or a cancellation came first. To be awaited once.
     ///
     /// - Returns: whether every loop has turned and none is to stop yet.
@@ -39,10 +49,22 @@ package final class LoopProgress: Sendable {
         return !Task.isShuttingDownGracefully && !Task.isCancelled
     }
 
-    /// The loops that have not turned for too long, or not at all, by name.
+    /// Who makes no progress, by name: loops that have not turned for too long or not at all, and a writer whose commit does not end.
     package var stalled: [String] {
-        let now = ContinuousClock.now
-        let turns = turns.withLockedValue { $0 }
-        return lanes.filter { lane in turns[lane].map { now - $0 > limit } ?? true }.map(\.description).sorted()
+        silent(in: turns.withLockedValue { $0 }) + hungWriter
     }
+
+    /// Who does not even hear that there is trouble. A new process would find a full disk as full; only a hang is worth a restart.
+    package var hung: [String] {
+        let heard = turns.withLockedValue { $0 }.merging(refusals.withLockedValue { $0 }) { max($0, $1) }
+        // A claim waits for the lock for seconds before the store says no.
+        return silent(in: heard, for: limit + .seconds(10)) + hungWriter
+    }
+
+    private func silent(in signs: [Lane: ContinuousClock.Instant], for limit: Duration? = nil) -> [String] {
+        let now = ContinuousClock.now
+        return lanes.filter { lane in signs[lane].map { now - $0 > limit ?? self.limit } ?? true }.map(\.description).sorted()
+    }
+
+    private var hungWriter: [String] { writer?.isHung == true ? ["writer"] : [] }
 }

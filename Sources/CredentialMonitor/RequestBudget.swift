@@ -33,6 +33,8 @@ package final class RequestBudget: Sendable {
         var blamed: Pause?
         /// Pauses in a row for that reason.
         var misconfigurations = 0
+        /// The permit that is out is the one that tries whether the blame still holds.
+        var isProbing = false
     }
 
     private struct Pause {
@@ -66,7 +68,8 @@ package final class RequestBudget: Sendable {
             let isProbe = state.misconfigurations > 0
             let taken = min(isProbe ? min(count, 1) : count, Int(state.permits))
             state.permits -= Double(taken)
-            if isProbe, taken > 0 {
+            state.isProbing = isProbe && taken > 0
+            if state.isProbing {
                 state.blamed = Pause(start: now, length: RefreshPolicy.pause(afterFailures: state.misconfigurations))
             }
             return taken
@@ -77,7 +80,7 @@ package final class RequestBudget: Sendable {
         state.withLockedValue { state in
             state.permits = min(state.permits + Double(count), state.limits.capacity)
             // An unused probe may be taken at once.
-            if count > 0, state.misconfigurations > 0 { state.blamed = nil }
+            if count > 0, state.isProbing { state.blamed = nil }
         }
     }
 

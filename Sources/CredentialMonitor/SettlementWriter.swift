@@ -22,7 +22,12 @@ package final class SettlementWriter: Service {
     private struct State {
         var waiting: [Submission] = []
         var isClosed = false
+        /// When the store was asked to commit what it has not answered yet.
+        var askedAt: ContinuousClock.Instant?
     }
+
+    /// Longer than any commit takes on a disk that works.
+    private static let longestCommit = Duration.seconds(30)
 
     private struct Submission {
         var resolutions: [Resolution]
@@ -62,6 +67,11 @@ package final class SettlementWriter: Service {
 
     /// Whether the last try to commit failed. Nobody should claim more then.
     package var isInTrouble: Bool { troubled.load(ordering: .relaxed) }
+
+    /// Whether the store has not answered for so long that it never may.
+    package var isHung: Bool {
+        state.withLockedValue(\.askedAt).map { ContinuousClock.now - $0 > Self.longestCommit } ?? false
+    }
 
     /// Submissions that wait for the next commit.
     package var waiting: Int { state.withLockedValue { $0.waiting.count } }
@@ -120,6 +130,8 @@ package final class SettlementWriter: Service {
         for attempt in 0... {
             do {
                 let start = ContinuousClock.now
+                state.withLockedValue { $0.askedAt = start }
+                defer { state.withLockedValue { $0.askedAt = nil } }
                 let batch = try await store.settle(judged.map(\.settlement), under: rules, at: clock.now)
                 troubled.store(false, ordering: .relaxed)
                 telemetry.settled(judged, batch, in: ContinuousClock.now - start, at: clock.now)

@@ -254,6 +254,10 @@ package struct Telemetry: Sendable {
         }
     }
 
+    package func observe(unverified: [String: Int]) {
+        for (app, count) in unverified { gauge(Metric.credentialsUnverified, Double(count), ["app": app]) }
+    }
+
     package func observe(isReady: Bool) {
         gauge(Metric.ready, isReady ? 1 : 0)
     }
@@ -278,6 +282,12 @@ package struct Telemetry: Sendable {
                 Metric.appPaused, .breakerOpen, .credentialsOverdue, .credentialsUnverified, .credentialsPending, .notificationsMissed,
             ] {
                 create(metric, [("app", app)])
+            }
+        }
+        for event in LoggedEvent.all { create(Metric.logLinesSuppressed, [("event", event.name)]) }
+        for endpoint in ["token", "keys"] {
+            for status in ["200", "400", "429", "timeout"] {
+                create(Metric.appleResponses, [("endpoint", endpoint), ("status", status)])
             }
         }
         for reason in RejectionReason.allCases { create(Metric.notificationsRejected, [("reason", reason.rawValue)]) }

@@ -64,19 +64,20 @@ package final class PrometheusRegistry: Sendable {
     /// How many times something was registered that could not be, since the start. It is 0 in a program without mistakes.
     package var clashes: Int { state.withLockedValue(\.clashes) }
 
-    /// Everything as Prometheus text, version 0.0.4, by metric name and then by labels.
+    /// Everything as text, by metric name and then by labels.
     ///
     /// Each series is read at one moment, so a histogram agrees with itself; two series may be a moment apart.
-    package func exposition() -> String {
+    package func exposition(_ format: ExpositionFormat = .prometheus) -> String {
         let registered = state.withLockedValue(\.families)
         let families = registered.merging(process?.families() ?? [:]) { registered, _ in registered }
-        var text = TextExposition()
+        var text = TextExposition(format)
         for (name, family) in families.sorted(by: { $0.key < $1.key }) {
             text.begin(name, family.kind, help: family.help)
             for (labels, series) in family.series.sorted(by: { $0.key < $1.key }) {
                 series.write(name, labels, to: &text)
             }
         }
+        text.end()
         return text.text
     }
 

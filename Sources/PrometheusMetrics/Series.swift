@@ -107,7 +107,7 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
         var count = 0
         for (bound, inBucket) in zip(bounds, observations.counts) {
             count += inBucket
-            text.sample("\(name)_bucket", "\(labels)\(labels.isEmpty ? "" : ",")le=\"\(bound.exposed)\"", Double(count))
+            text.sample("\(name)_bucket", "\(labels)\(labels.isEmpty ? "" : ",")le=\"\(text.bound(bound))\"", Double(count))
         }
         text.sample("\(name)_sum", labels, observations.sum)
         text.sample("\(name)_count", labels, Double(count))

@@ -4,6 +4,11 @@
 /// Prometheus text, version 0.0.4, as it is written.
 struct TextExposition {
     private(set) var text = ""
+    private let format: ExpositionFormat
+
+    init(_ format: ExpositionFormat) {
+        self.format = format
+    }
 
     mutating func begin(_ name: String, _ kind: MetricDescription.Kind, help: String) {
         let type =
@@ -12,12 +17,22 @@ struct TextExposition {
             case .gauge: "gauge"
             case .histogram: "histogram"
             }
-        text += "# HELP \(name) \(help.escaped(quotes: false))\n# TYPE \(name) \(type)\n"
+        let family = format == .openMetrics && type == "counter" && name.hasSuffix("_total") ? String(name.dropLast(6)) : name
+        text += "# HELP \(family) \(help.escaped(quotes: format == .openMetrics))\n# TYPE \(family) \(type)\n"
     }
 
     /// - Parameter labels: the text of a ``Labels``.
     mutating func sample(_ name: String, _ labels: String, _ value: Double) {
         text += labels.isEmpty ? "\(name) \(value.exposed)\n" : "\(name){\(labels)} \(value.exposed)\n"
+    }
+
+    /// A bound of a bucket, as the value of its label: OpenMetrics has it always with a point.
+    func bound(_ bound: Double) -> String {
+        format == .openMetrics && bound.isFinite ? bound.description : bound.exposed
+    }
+
+    mutating func end() {
+        if format == .openMetrics { text += "# EOF\n" }
     }
 }
 

@@ -34,6 +34,11 @@ struct ClientDirectory: Sendable {
     /// Those that the configuration names; the others have been taken out of it.
     private(set) var configured: Set<Int64> = []
 
+    /// The apps with a client in the configuration; all, where none has been taken in.
+    var watchedApps: [App] {
+        configured.isEmpty ? Array(apps.values) : Array(Set(configured.compactMap { clientsByID[$0]?.app }))
+    }
+
     init() {}
 
     init(_ db: Database) throws {

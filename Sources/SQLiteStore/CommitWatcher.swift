@@ -14,6 +14,9 @@ final class CommitWatcher: Sendable {
     private let connection: DatabaseQueue
     private let logPath: String
 
+    /// From the last write to the log to the commit. A slower one is found by the loops' own timers.
+    private static let longestCommit = Duration.seconds(2)
+
     /// - Parameter logPath: the log beside the database, where there is no reason for another.
     init(path: String, logPath: String? = nil) throws {
         connection = try DatabaseQueue(path: path, configuration: .readOnly)
@@ -31,6 +34,7 @@ final class CommitWatcher: Sendable {
             // Milliseconds; without end where the kernel tells.
             let idle: Int32 = writes == nil ? 20 : -1
             var wait = idle
+            var lastWrite = ContinuousClock.now
             var last = first
             while true {
                 var polled = [pollfd(fd: stop.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)]
@@ -40,17 +44,17 @@ final class CommitWatcher: Sendable {
                 if let writes {
                     if polled[1].revents != 0 {
                         writes.drain()
+                        lastWrite = .now
                         wait = 1
                     } else {
-                        // A commit follows the write when the disk has it; a roll-back never does.
-                        wait = wait < 500 ? wait * 2 : idle
+                        // A commit follows its writes when the disk has them, and another's may follow that; a roll-back never does.
+                        wait = .now - lastWrite < Self.longestCommit ? min(max(wait, 1) * 2, 25) : idle
                     }
                 }
                 // Trouble with the database is reported by whoever has work for it.
                 let version = self.version
                 if version != last {
                     last = version
-                    wait = idle
                     continuation.yield()
                 }
             }

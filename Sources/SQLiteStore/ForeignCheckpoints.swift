@@ -6,8 +6,8 @@ internal import NIOConcurrencyHelpers
 
 /// Counts how often the log was started anew that we had not written back: some other connection did, and should not have.
 ///
-/// Each new start adds one to the first salt in the log's header (https://www.sqlite.org/fileformat2.html#walformat). The sequence number
-/// beside it would do, if every connection did not count for itself.
+/// Each new start changes the first salt in the log's header (https://www.sqlite.org/fileformat2.html#walformat): it adds one, or, where
+/// the log had been emptied, takes a random number. The sequence number beside it would do, if every connection did not count for itself.
 final class ForeignCheckpoints: Sendable {
     private let logPath: String
     private let state: NIOLockedValueBox<State>
@@ -28,7 +28,9 @@ final class ForeignCheckpoints: Sendable {
     func look() {
         guard let salt else { return }
         state.withLockedValue { state in
-            let starts = state.salt.map { Int(salt &- $0) } ?? 0
+            let difference = state.salt.map { salt &- $0 } ?? 0
+            // Nobody starts the log that often between two looks: the number is a random one.
+            let starts = difference > 10_000 ? 1 : Int(difference)
             state.salt = salt
             guard starts > 0 else { return }
             state.count += starts - (state.isOurs ? 1 : 0)

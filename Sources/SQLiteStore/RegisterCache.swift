@@ -30,6 +30,9 @@ struct RegisterCache {
         var rows: [Int64: CredentialRow] = [:]
         /// What the table showed before the fact at hand; a client without a row is absent.
         var published: [Int64: PublishedCredential] = [:]
+
+        /// At how many clients.
+        var unverified: Int { rows.values.count(where: \.isUnverified) }
     }
 
     private var users: [Key: User] = [:]

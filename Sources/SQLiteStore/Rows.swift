@@ -12,12 +12,14 @@ struct CredentialRow: Equatable {
     var answeredAt: Timestamp?
     var dueAt: Timestamp?
     var failures = 0
+    /// Whether Apple had not confirmed the token for long when it was last asked.
+    var isUnverified = false
     var attempts = 0
     var claimedBy: String?
 
     static let columns = """
         granted_at, token_granted_at, token_fingerprint, sealed_token, revoked_at, verified_at, rejected_at, answered_at, \
-        due_at, failures, attempts, claimed_by
+        due_at, failures, attempts, claimed_by, unverified
         """
 
     init() {}
@@ -39,20 +41,21 @@ struct CredentialRow: Equatable {
         failures = row[start + 9]
         attempts = row[start + 10]
         claimedBy = row[start + 11]
+        isUnverified = row[start + 12]
     }
 
     func save(user userID: String, client: ClientDirectory.Client, standing: CredentialStanding, in db: Database) throws {
         try db.execute(
             cached: """
                 INSERT INTO credential (user_id, client, app, state, reason, changed_at, \(Self.columns))
-                VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                     ON CONFLICT (user_id, client) DO UPDATE
                    SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
                        granted_at = excluded.granted_at, token_granted_at = excluded.token_granted_at,
                        token_fingerprint = excluded.token_fingerprint, sealed_token = excluded.sealed_token,
                        revoked_at = excluded.revoked_at, verified_at = excluded.verified_at, rejected_at = excluded.rejected_at,
                        answered_at = excluded.answered_at, due_at = excluded.due_at, failures = excluded.failures,
-                       attempts = excluded.attempts, claimed_by = excluded.claimed_by
+                       attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified
                 """,
             [
                 userID, client.id, client.app.id,
@@ -62,7 +65,7 @@ struct CredentialRow: Equatable {
                 credential.token.map { Data($0.key.fingerprint) },
                 credential.token?.sealed.map { Data($0.bytes) },
                 credential.revokedAt?.milliseconds, credential.verifiedAt?.milliseconds, credential.rejectedAt?.milliseconds,
-                answeredAt?.milliseconds, dueAt?.milliseconds, failures, attempts, claimedBy,
+                answeredAt?.milliseconds, dueAt?.milliseconds, failures, attempts, claimedBy, isUnverified,
             ]
         )
     }

@@ -80,6 +80,7 @@ extension SQLiteStore {
                     """,
                 [appID, furthest]
             )
+            try Self.postponeUnconfigured(appID, directory, until: now.advanced(by: policy.interval), at: now, in: db)
             let due = try Row.fetchAll(
                 db.cachedStatement(
                     sql: """
@@ -96,14 +97,8 @@ extension SQLiteStore {
                     RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts
                     """
             )
-            let postpone = try db.cachedStatement(sql: "UPDATE credential SET due_at = ? WHERE user_id = ? AND client = ?")
             return try due.compactMap { row -> DueCredential? in
                 let (userID, clientID, attempts): (String, Int64, Int) = (row[0], row[1], row[2])
-                guard directory.configured.contains(clientID) else {
-                    // Apple would blame us for a client that was taken out of the configuration. It may come back.
-                    try postpone.execute(arguments: [now.advanced(by: policy.interval).milliseconds, userID, clientID])
-                    return nil
-                }
                 let leaseEnd = now.advanced(by: policy.lease(attempts: attempts)).milliseconds
                 guard let client = directory.clientsByID[clientID],
                     let row = try Row.fetchOne(statement, arguments: [leaseEnd, owner, userID, clientID])
@@ -117,6 +112,30 @@ extension SQLiteStore {
                 )
             }
         }
+    }
+
+    /// Puts off what is due of clients that were taken out of the configuration: Apple would blame us for them. They may come back.
+    private static func postponeUnconfigured(
+        _ app: Int64,
+        _ directory: ClientDirectory,
+        until later: Timestamp,
+        at now: Timestamp,
+        in db: Database
+    ) throws {
+        let removed = directory.clientsByID.values.filter { $0.app.id == app && !directory.configured.contains($0.id) }
+        guard !removed.isEmpty else { return }
+        repeat {
+            // The head of the schedule alone: however long the backlog is, a claim is quick.
+            try db.execute(
+                cached: """
+                    UPDATE credential SET due_at = ?1
+                     WHERE client IN (\(removed.map { String($0.id) }.sorted().joined(separator: ", ")))
+                       AND (user_id, client) IN (SELECT user_id, client FROM credential
+                                                  WHERE app = ?2 AND due_at <= ?3 ORDER BY due_at LIMIT 1000)
+                    """,
+                [later.milliseconds, app, now.milliseconds]
+            )
+        } while db.changesCount == 1000
     }
 
     /// A look before the leap: an idle round takes no write lock.

@@ -41,8 +41,15 @@ extension SQLiteStore: CredentialReader {
         }
     }
 
+    package func unverifiedCredentials() async throws -> [String: Int] {
+        try await read { db in
+            let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT name, unverified FROM app"))
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], $0[1]) })
+        }
+    }
+
     package func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int] {
-        let apps = directory.withLockedValue { $0.apps.values }
+        let apps = directory.withLockedValue(\.watchedApps)
         return try await read { db in
             var overdue: [String: Int] = [:]
             for app in apps {

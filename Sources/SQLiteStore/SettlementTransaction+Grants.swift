@@ -42,6 +42,7 @@ extension SettlementTransaction {
                 let answeredAt = row.claimedBy == nil ? row.answeredAt : latest(row.answeredAt, row.dueAt)
                 row.dueAt = rules.policy.firstCheck(grantedAt: grant.grantedAt, answeredAt: answeredAt, of: id, now: now)
                 row.failures = 0
+                row.isUnverified = false
                 row.attempts = 0
                 row.claimedBy = nil
             }

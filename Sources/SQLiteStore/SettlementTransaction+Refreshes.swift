@@ -13,7 +13,7 @@ extension SettlementTransaction {
         var fact = verdict.fact
         // Grants go first here too: who has signed in again is not told of the end of an older token.
         if fact?.verdict == .rejected, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
-        return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact] user in
+        return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact, rules, now] user in
             guard var row = user.rows[client.id], row.claimedBy == work.claim.owner, row.attempts == work.claim.attempts,
                 row.credential.token?.key == work.token
             else { return .superseded }
@@ -21,6 +21,7 @@ extension SettlementTransaction {
             row.answeredAt = latest(row.answeredAt, verdict.answeredAt)
             row.failures = verdict.answeredAt == nil ? row.failures + 1 : 0
             row.dueAt = verdict.nextCheck
+            row.isUnverified = rules.policy.isUnverified(row.credential, at: now)
             row.attempts = 0
             row.claimedBy = nil
             user.rows[client.id] = row

@@ -17,6 +17,7 @@ struct SettlementTransaction {
     private var transitions: [StateTransition] = []
     private var removed: [Queue: Int] = [:]
     private var counts: [CountKey: Int] = [:]
+    private var unverified: [Int64: Int] = [:]
     var erasedToken = false
 
     private struct CountKey: Hashable {
@@ -61,18 +62,25 @@ struct SettlementTransaction {
         _ body: (inout RegisterCache.User) throws -> Result
     ) throws -> Result {
         var published: [(client: Int64, old: PublishedCredential?, new: PublishedCredential)] = []
+        var unverifiedChange = 0
         let result = try cache.withUser(key, in: db) { user in
+            unverifiedChange = -user.unverified
             let result = try body(&user)
             for clientID in user.rows.keys.sorted() {
                 user.rows[clientID]!.credential.eraseUnusableToken(under: user.registers)
-                if user.rows[clientID]!.credential.tokenToCheck(under: user.registers) == nil { user.rows[clientID]!.dueAt = nil }
+                if user.rows[clientID]!.credential.tokenToCheck(under: user.registers) == nil {
+                    user.rows[clientID]!.dueAt = nil
+                    user.rows[clientID]!.isUnverified = false
+                }
                 let old = user.published[clientID]
                 let new = PublishedCredential(user.rows[clientID]!.credential, under: user.registers)
                 user.published[clientID] = new
                 published.append((clientID, old, new))
             }
+            unverifiedChange += user.unverified
             return result
         }
+        if unverifiedChange != 0 { unverified[key.app.id, default: 0] += unverifiedChange }
         for (clientID, old, new) in published {
             count(key.app.id, from: old?.standing.state, to: new.standing.state)
             guard let client = directory.clientsByID[clientID] else { continue }
@@ -125,6 +133,9 @@ struct SettlementTransaction {
                     """,
                 [key.app, key.state.rawValue, change]
             )
+        }
+        for (app, change) in unverified where change != 0 {
+            try db.execute(cached: "UPDATE app SET unverified = unverified + ? WHERE id = ?", [change, app])
         }
         for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
     }

@@ -8,7 +8,7 @@ import SQLiteStore
 
 struct Check: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Checks the configuration, the keys and the database, and changes nothing.",
+        abstract: "Checks the configuration, the keys and the database, and changes nothing in them.",
         discussion: "Exits with 78 and one line for each mistake, or with 0."
     )
 

@@ -33,6 +33,7 @@ struct Daemon {
     /// What a reload changes of an app, and what it runs on.
     private struct WatchedApp {
         var name: String
+        var teamID: String
         var secrets: ClientSecrets
         var budget: RequestBudget
         var refreshes: RefreshHandler
@@ -60,7 +61,7 @@ struct Daemon {
         let policy = RefreshPolicy(interval: configuration.refresh.interval, timeout: configuration.refresh.timeout)
         client = HTTPClient(
             eventLoopGroupProvider: .singleton,
-            configuration: .apple(maxConcurrentRequests: configuration.refresh.maxConcurrentRequests * configuration.apps.count)
+            configuration: .apple
         )
         let appleClock = AppleClock(clock: clock, telemetry: telemetry)
         let transport = HTTPTransport(
@@ -128,14 +129,14 @@ struct Daemon {
                 clock: clock,
                 telemetry: telemetry
             )
-            return WatchedApp(name: app.name, secrets: secrets, budget: budget, refreshes: refreshes)
+            return WatchedApp(name: app.name, teamID: app.teamID, secrets: secrets, budget: budget, refreshes: refreshes)
         }
     }
 
     /// Runs until a signal asks for a stop, and then drains.
     func run() async throws {
         let lanes = Set([notifications.lane, grants.lane] + apps.map(\.refreshes.lane))
-        let progress = LoopProgress(lanes: lanes, pollInterval: configuration.queues.pollInterval)
+        let progress = LoopProgress(lanes: lanes, pollInterval: configuration.queues.pollInterval, writer: writer)
         let notifier = SystemdNotifier()
         let readiness = Readiness(progress: progress, notifier: notifier, logger: logger)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
@@ -164,7 +165,7 @@ struct Daemon {
         services += [loop(grants), loop(notifications)] as [any Service]
         services += apps.map { loop($0.refreshes) }
         services.append(CommitHints(store, wakeups: wakeups))
-        services.append(reload(on: hangups, notifier))
+        services.append(reload(on: hangups, notifier, readiness))
         services.append(readiness)
 
         var group = ServiceGroupConfiguration(
@@ -175,7 +176,11 @@ struct Daemon {
         group.maximumGracefulShutdownDuration = Self.longestStop
         for warning in configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
         logger.log(.starting, ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
-        try await ServiceGroup(configuration: group).run()
+        do {
+            try await ServiceGroup(configuration: group).run()
+        } catch is CancellationError where readiness.stoppingSince != nil {
+            // The stop was cut short in the middle of something.
+        }
         let took = readiness.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero
         logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])
     }
@@ -229,7 +234,7 @@ struct Daemon {
         }
     }
 
-    private func reload(on hangups: UnixSignalsSequence, _ notifier: SystemdNotifier) -> Reload {
+    private func reload(on hangups: UnixSignalsSequence, _ notifier: SystemdNotifier, _ readiness: Readiness) -> Reload {
         let atWork = NIOLockedValueBox(configuration)
         return Reload(
             source: configuration.source,
@@ -237,7 +242,8 @@ struct Daemon {
             notifier: notifier,
             logger: logger,
             telemetry: telemetry,
-            clock: clock
+            clock: clock,
+            isReady: { readiness.condition == .good }
         ) { [apps, output, logger, telemetry] new, keys in
             let taken = atWork.withLockedValue { configuration in
                 configuration = configuration.reloading(new)
@@ -246,8 +252,9 @@ struct Daemon {
             output.level = taken.log.level
             for app in apps {
                 app.budget.limits = RequestLimits(taken.refresh)
-                // A key that replaces a wrong one is tried at once.
-                if let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
+                // A key is one of its team's; one that replaces a wrong one is tried at once.
+                let isSameTeam = new.apps.contains { $0.name == app.name && $0.teamID == app.teamID }
+                if isSameTeam, let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
                     app.budget.resume()
                     telemetry.appUnpaused(app.name)
                 }
@@ -293,13 +300,14 @@ struct Daemon {
         return OperationsServer(
             address: address,
             logger: quiet,
-            metrics: { [store, telemetry, registry, output] in
+            metrics: { [store, telemetry, registry, output] format in
                 telemetry.suppressed(output.takeSuppressed())
                 telemetry.observe(isReady: readiness.condition == .good)
+                if let unverified = try? await store.unverifiedCredentials() { telemetry.observe(unverified: unverified) }
                 if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
                     telemetry.observe(queues: queues, credentials: credentials)
                 }
-                return registry.exposition()
+                return registry.exposition(format)
             },
             health: {
                 let stalled = progress.stalled

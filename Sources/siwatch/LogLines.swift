@@ -145,7 +145,7 @@ struct LogLine {
     /// For people: time, level, message, and then the fields.
     var text: String {
         let level = level.rawValue.uppercased().padding(toLength: 8, withPad: " ", startingAt: 0)
-        return fields.reduce("\(stamp) \(level) \(message) event=\(name)") { line, field in
+        return fields.reduce("\(stamp) \(level) \(message.withoutControls) event=\(name)") { line, field in
             "\(line) \(field.key)=\(field.value.isPlainWord ? field.value : field.value.jsonString)"
         }
     }
@@ -174,6 +174,11 @@ extension Logger.Level {
 }
 
 extension String {
+    /// With a space for every character that a terminal would obey.
+    fileprivate var withoutControls: String {
+        String(String.UnicodeScalarView(unicodeScalars.map { $0.isControl ? " " : $0 }))
+    }
+
     fileprivate var isPlainWord: Bool {
         !isEmpty && unicodeScalars.allSatisfy { $0.value > 0x20 && $0 != "\"" && $0 != "\\" && $0 != "=" && !$0.isControl }
     }

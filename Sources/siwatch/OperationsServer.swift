@@ -3,6 +3,7 @@
 
 import Hummingbird
 import Logging
+import PrometheusMetrics
 import ServiceLifecycle
 
 /// Serves `/metrics`, `/healthz` and `/readyz` to those who watch the service.
@@ -18,8 +19,7 @@ struct OperationsServer: Service {
 
     var address: ListenAddress
     var logger: Logger
-    /// All metrics in the Prometheus text format, version 0.0.4.
-    var metrics: @Sendable () async -> String
+    var metrics: @Sendable (ExpositionFormat) async -> String
     /// Good while every loop makes progress.
     var health: @Sendable () async -> Condition
     /// Good from the moment the loops run to the first moment of a stop.
@@ -51,7 +51,7 @@ struct OperationsServer: Service {
 
 extension OperationsServer {
     private func respond(to request: Request) async -> Response {
-        guard let page = page(at: request.uri.path) else { return Response(.notFound, "not found\n") }
+        guard let page = page(at: request.uri.path, accept: request.headers[.accept]) else { return Response(.notFound, "not found\n") }
         switch request.method {
         case .get: return await page()
         case .head: return await page().createHeadResponse()
@@ -59,12 +59,13 @@ extension OperationsServer {
         }
     }
 
-    private func page(at path: String) -> (() async -> Response)? {
+    private func page(at path: String, accept: String?) -> (() async -> Response)? {
+        let format = ExpositionFormat(accept: accept)
         switch path {
-        case "/metrics": { Response(.ok, await metrics(), type: "text/plain; version=0.0.4; charset=utf-8") }
-        case "/healthz": { Response(await health()) }
-        case "/readyz": { Response(await readiness()) }
-        default: nil
+        case "/metrics": return { Response(.ok, await metrics(format), type: format.contentType) }
+        case "/healthz": return { Response(await health()) }
+        case "/readyz": return { Response(await readiness()) }
+        default: return nil
         }
     }
 }

@@ -35,8 +35,9 @@ final class Readiness: Service {
     /// When the stop began.
     var stoppingSince: ContinuousClock.Instant? { state.withLockedValue(\.stoppingSince) }
 
-    /// Whether systemd may be told of progress: every loop turns, or a stop is under way, which has a limit of its own.
-    var isAlive: Bool { stoppingSince != nil || progress.stalled.isEmpty }
+    /// Whether systemd may be told of progress: every loop turns or hears of the trouble, or a stop is under way, which has a limit of
+    /// its own.
+    var isAlive: Bool { stoppingSince != nil || progress.hung.isEmpty }
 
     func run() async throws {
         guard await progress.waitForFirstTurns() else { return }

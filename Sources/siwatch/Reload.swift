@@ -16,6 +16,7 @@ struct Reload: Service {
     let logger: Logger
     let telemetry: Telemetry
     let clock: WallClock
+    let isReady: @Sendable () -> Bool
     let takeOver: @Sendable (Configuration, Keys) -> Void
 
     /// One after the other, however many signals come.
@@ -23,8 +24,8 @@ struct Reload: Service {
         for await _ in signals.cancelOnGracefulShutdown() {
             try? await notifier.notify(.reloading, within: .seconds(1))
             reload()
-            // The service is as ready as before, whatever came of it.
-            try? await notifier.notify(.ready, within: .seconds(10))
+            // As ready as before, whatever came of it; not before the start is over.
+            if isReady() { try? await notifier.notify(.ready, within: .seconds(10)) }
         }
     }
 
@@ -54,7 +55,9 @@ extension Configuration {
         result.refresh.maxRequestsPerSecond = new.refresh.maxRequestsPerSecond
         result.refresh.maxConcurrentRequests = new.refresh.maxConcurrentRequests
         for index in result.apps.indices {
-            guard let app = new.apps.first(where: { $0.name == result.apps[index].name }) else { continue }
+            // A key is one of its team's.
+            guard let app = new.apps.first(where: { $0.name == result.apps[index].name && $0.teamID == result.apps[index].teamID })
+            else { continue }
             result.apps[index].keys = app.keys
         }
         return result

@@ -28,6 +28,9 @@ struct SystemdNotifier: Sendable {
         self.address = address.flatMap { $0.isEmpty ? nil : $0 }
     }
 
+    /// Whether there is anybody to tell.
+    var isHeard: Bool { address != nil }
+
     /// How often systemd wants to hear of progress, at least; nil where it does not watch this process (sd_watchdog_enabled(3)).
     static func watchdogInterval(
         _ environment: [String: String] = ProcessInfo.processInfo.environment,

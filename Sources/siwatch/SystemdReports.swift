@@ -15,6 +15,7 @@ struct SystemdReports: Service {
     private static let statusInterval = Duration.seconds(5)
 
     func run() async throws {
+        guard notifier.isHeard else { return try await gracefulShutdown() }
         await withDiscardingTaskGroup { group in
             if let watchdogInterval {
                 group.addTask {

@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    /// What a 200 proved of the old key says nothing of the new one, nor of the same one read again.
+    /// What a 200 proved of the old key says nothing of the new one.
     @Test func anotherKeySignsFromNowOn() async throws {
         let secrets = try makeSecrets()
         let first = try await secrets.secret(for: "com.example.app")
@@ -99,5 +99,8 @@ import Testing
         #expect(second.identity == ClientIdentity(clientID: "com.example.app", keyID: "NEWKEY1234", load: 1))
         #expect(first.identity == ClientIdentity(clientID: "com.example.app", keyID: "ABC123DEFG", load: 0))
         #expect(second.secret != first.secret)
+        let old = try ClientSecretKey(id: "ABC123DEFG", pem: Secret(privateKey.pemRepresentation))
+        #expect(secrets.use(old))
+        #expect(!secrets.use(old), "the same key read again is no other one")
     }
 }

@@ -41,7 +41,7 @@ import Testing
     }
 
     private func send(_ request: AppleRequest, timeout: Duration) async throws -> (Result<AppleResponse, TransportFailure>, [String]) {
-        let client = HTTPClient(configuration: .apple(maxConcurrentRequests: 4))
+        let client = HTTPClient(configuration: .apple)
         let observations = Observations()
         let transport = HTTPTransport(client: client, version: "1.2.3", timeout: timeout) { exchange in
             observations.all.withLockedValue { $0.append("\(exchange.endpoint.rawValue) \(exchange.status)") }

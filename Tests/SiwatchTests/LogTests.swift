@@ -46,7 +46,7 @@ struct LogTests {
         #expect(json.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
         let object = try JSONDecoder().decode([String: String].self, from: Data(json.utf8))
         #expect(object["error"] == text)
-        #expect(line("x", [("error", text)]).text.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+        #expect(line(text, [("error", text)]).text.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
     }
 
     @Test func aFloodOfOneEventIsHeldBackAndCounted() {

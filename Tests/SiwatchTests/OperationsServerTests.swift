@@ -24,7 +24,7 @@ import Testing
         let server = OperationsServer(
             address: ListenAddress(host: "127.0.0.1", port: 0),
             logger: logger,
-            metrics: { metrics },
+            metrics: { _ in metrics },
             health: { health },
             readiness: { readiness() },
             onListening: { listening.yield($0) }
@@ -145,7 +145,7 @@ import Testing
             let second = OperationsServer(
                 address: ListenAddress(host: "127.0.0.1", port: port),
                 logger: logger,
-                metrics: { "" },
+                metrics: { _ in "" },
                 health: { .good },
                 readiness: { .good }
             )

@@ -118,8 +118,9 @@ CREATE TABLE credential_change (
 ) STRICT;
 
 CREATE TABLE app (
-  id   INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE
+  id         INTEGER PRIMARY KEY,
+  name       TEXT    NOT NULL UNIQUE,
+  unverified INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE client (
@@ -146,6 +147,7 @@ CREATE TABLE credential (
   answered_at       INTEGER,
   due_at            INTEGER CHECK (due_at IS NULL OR sealed_token IS NOT NULL),
   failures          INTEGER NOT NULL DEFAULT 0,
+  unverified        INTEGER NOT NULL DEFAULT 0 CHECK (unverified IN (0, 1)),
   attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),

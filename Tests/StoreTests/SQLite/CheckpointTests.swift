@@ -64,6 +64,17 @@ import Testing
         #expect(file.sqlite.takeForeignCheckpoints() == 0)
     }
 
+    /// Whoever writes first into an emptied log may give it a random salt.
+    @Test func anObedientBackendAfterAnEmptiedLogIsNotForeign() async throws {
+        let file = try FileUnderTest()
+        for _ in 1...5 {
+            #expect(try file.sqlite.checkpointer?.truncateLog() == true)
+            let door = try SQLiteDoor(asBackendOf: file.file.path)
+            try await door.run("INSERT INTO notification_queue (payload) VALUES ('{}')", [])
+            #expect(file.sqlite.takeForeignCheckpoints() == 0)
+        }
+    }
+
     /// A backend that forgot the PRAGMA writes the log back when it closes its connection, or after a thousand pages.
     @Test func whatOthersWriteBackIsCounted() async throws {
         let file = try FileUnderTest()

@@ -43,8 +43,15 @@ import Testing
 
     @Test func endsWithItsReader() async throws {
         let file = try FileUnderTest()
-        let reading = Task { for await _ in file.sqlite.commits() {} }
-        reading.cancel()
-        await reading.value
+        weak var held: CommitWatcher?
+        do {
+            let watcher = try CommitWatcher(path: file.file.path)
+            held = watcher
+            let reading = Task { for await _ in watcher.commits() {} }
+            reading.cancel()
+            await reading.value
+        }
+        // The thread holds it until it ends.
+        while held != nil { await Task.yield() }
     }
 }

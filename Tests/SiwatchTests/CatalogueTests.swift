@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialMonitor
+import DaemonHarness
+import Foundation
+import Testing
+
+/// The metrics that the documents promise are those that a daemon at work serves, and those that alerts and dashboard read.
+struct CatalogueTests {
+    private static let root =
+        URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    @Test func aLiveScrapeHasTheWholeCatalogue() async throws {
+        try await Site.with(listen: "127.0.0.1:0", ["refresh": "interval = \"1s\""]) { site in
+            try await site.daemon { daemon in
+                let signIns = try await site.apple.signIn(5)
+                try await site.settle(signIns)
+                try await site.backend.insert(
+                    notifications: try await site.apple.notify("consent-revocations", users: [signIns[0].user_id]) + ["{}"]
+                )
+                try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
+                try await site.backend.first(of: "SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", within: .seconds(60)) {
+                    $0 >= 4
+                }
+                let pages = try await OperationsPages(of: daemon)
+                let scrape = try await pages.get("metrics")
+
+                let types = Set(scrape.matches(of: #/(?m)^# TYPE (siwatch_\w+) .*$/#).map { String($0.1) })
+                #expect(types == Set(Metric.all.map(\.name)))
+                for metric in Metric.all {
+                    #expect(
+                        scrape.contains("\n\(metric.name){") || scrape.contains("\n\(metric.name) ") || scrape.contains("\n\(metric.name)_")
+                    )
+                }
+                // What needs no patience has happened.
+                for nonzero in [
+                    "siwatch_ready", "siwatch_settlements_total", "siwatch_seals_total", "siwatch_signing_keys",
+                    "siwatch_config_last_reload_successful", "siwatch_config_last_reload_success_timestamp_seconds",
+                ] {
+                    #expect(scrape.firstMatch(of: try Regex("(?m)^\(nonzero) [1-9]")) != nil, "\(nonzero)")
+                }
+                #expect(try #require(scrape.firstMatch(of: /(?m)^siwatch_apple_clock_skew_seconds (\S+)$/)).1 != "0")
+
+                let file = site.folder.url.appending(path: "scrape").path
+                try scrape.write(toFile: file, atomically: true, encoding: .utf8)
+                let script = try ChildProcess(
+                    URL(filePath: "/usr/bin/env"),
+                    ["python3", Self.root.appending(path: "scripts/check-dashboard.py").path, "--scrape", file]
+                )
+                #expect(await script.exit() == 0, "\(script.output.joined(separator: "\n"))")
+            }
+        }
+    }
+
+    /// Every metric stands in the table for operators, with its labels.
+    @Test func everyMetricIsDocumented() throws {
+        let page = try String(contentsOf: Self.root.appending(path: "docs/operations.md"), encoding: .utf8)
+        for metric in Metric.all {
+            let name = metric.name.dropFirst("siwatch_".count)
+            let labels = metric.labels.isEmpty ? "" : "{\(metric.labels.joined(separator: ","))}"
+            #expect(page.contains("`\(name)\(labels)`"), "\(name)\(labels)")
+        }
+    }
+}
