@@ -17,6 +17,8 @@ struct SettlementTransaction {
     private var transitions: [StateTransition] = []
     private var removed: [Queue: Int] = [:]
     private var counts: [CountKey: Int] = [:]
+    /// Checks that Apple answered, and those that it did not.
+    var checks = (answered: 0, failed: 0)
     var erasedToken = false
 
     private struct CountKey: Hashable {
@@ -65,7 +67,7 @@ struct SettlementTransaction {
             let result = try body(&user)
             for clientID in user.rows.keys.sorted() {
                 user.rows[clientID]!.credential.eraseUnusableToken(under: user.registers)
-                if user.rows[clientID]!.credential.tokenToCheck(under: user.registers) == nil { user.rows[clientID]!.dueAt = nil }
+                if user.rows[clientID]!.credential.token?.sealed == nil { user.rows[clientID]!.dueAt = nil }
                 let old = user.published[clientID]
                 let new = PublishedCredential(user.rows[clientID]!.credential, under: user.registers)
                 user.published[clientID] = new
@@ -127,6 +129,14 @@ struct SettlementTransaction {
             )
         }
         for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
+        try save(checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
+        try save(checks.failed, CheckCounter.failed, CheckCounter.failedAt)
+    }
+
+    private func save(_ checks: Int, _ counter: String, _ time: String) throws {
+        guard checks > 0 else { return }
+        try db.add(checks, to: counter)
+        try db.set(time, to: now.milliseconds)
     }
 
     // MARK: Queue rows
@@ -158,6 +168,13 @@ struct SettlementTransaction {
 }
 
 extension Database {
+    func set(_ counter: String, to value: Int64) throws {
+        try execute(
+            cached: "INSERT INTO counter (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            [counter, value]
+        )
+    }
+
     func add(_ amount: Int, to counter: String) throws {
         try execute(
             cached: """
