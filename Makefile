@@ -31,6 +31,11 @@ build: setup ## Build everything for development
 release: setup ## Build siwatch for installation: .build/release/siwatch
 	swift build -c release $(RELEASE_FLAGS) --product siwatch
 
+.PHONY: man
+man: build ## Write the manual pages: .build/man
+	@rm -rf .build/man
+	.build/debug/siwatch manual .build/man
+
 .PHONY: demo
 demo: build ## Watch siwatch at work against a simulated Apple on this machine
 	@.build/debug/siwatch-demo $(ARGS)

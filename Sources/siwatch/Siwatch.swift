@@ -13,7 +13,7 @@ struct Siwatch: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             Run.self, Check.self, Migrate.self, Status.self, Explain.self, Recheck.self, Pause.self, Resume.self, Quarantine.self,
-            Enqueue.self, Backup.self, App.self, ShowVersion.self,
+            Enqueue.self, Backup.self, App.self, ShowVersion.self, Manual.self,
         ]
     )
 
