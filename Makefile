@@ -31,6 +31,11 @@ build: setup ## Build everything for development
 release: setup ## Build siwatch for installation: .build/release/siwatch
 	swift build -c release $(RELEASE_FLAGS) --product siwatch
 
+.PHONY: man
+man: build ## Write the manual pages: .build/man
+	@rm -rf .build/man
+	.build/debug/siwatch manual .build/man
+
 .PHONY: demo
 demo: build ## Watch siwatch at work against a simulated Apple on this machine
 	@.build/debug/siwatch-demo $(ARGS)
@@ -38,7 +43,8 @@ demo: build ## Watch siwatch at work against a simulated Apple on this machine
 .PHONY: test
 test: setup check-rules ## Run all tests
 	swift build --build-tests
-	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --skip-build --parallel $(ARGS)
+	@PATH="$(CURDIR)/.build/tools:$$PATH" SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=8 \
+		swift test --skip-build --parallel $(ARGS)
 
 .PHONY: test-tsan
 test-tsan: setup setup-test ## Run all tests under the thread sanitizer, one by one (half an hour)

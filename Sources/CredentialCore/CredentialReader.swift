@@ -7,6 +7,10 @@ package protocol CredentialReader: Sendable {
     func credentialCounts() async throws -> [CredentialCount]
     /// How many credentials of each app Apple had not confirmed for three intervals when it was last asked about them.
     func unverifiedCredentials() async throws -> [String: Int]
+    /// How Apple answers the checks of tokens, over the life of the database.
+    func checks() async throws -> CheckStatus
+    /// Every app, by name.
+    func apps() async throws -> [AppStatus]
     /// How many credentials of each app were due before `time` and still wait, counted up to `limit` each.
     func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int]
 }
@@ -16,11 +20,41 @@ package struct QueueStatus: Sendable, Equatable, Codable {
     package var depth: Int
     /// When the oldest row arrived, in milliseconds since 1970.
     package var oldest: Int64?
+    /// How many rows have left it so far.
+    package var settled: Int
 
-    package init(queue: String, depth: Int, oldest: Int64?) {
+    package init(queue: String, depth: Int, oldest: Int64?, settled: Int = 0) {
         self.queue = queue
         self.depth = depth
         self.oldest = oldest
+        self.settled = settled
+    }
+}
+
+package struct CheckStatus: Sendable, Equatable, Codable {
+    /// Checks that Apple answered about the token, and when it last did.
+    package var answered: Int
+    package var lastAnsweredAt: Timestamp?
+    /// Checks that brought nothing: no connection, throttling, a configuration that Apple refuses.
+    package var failed: Int
+    package var lastFailedAt: Timestamp?
+
+    package init(answered: Int = 0, lastAnsweredAt: Timestamp? = nil, failed: Int = 0, lastFailedAt: Timestamp? = nil) {
+        self.answered = answered
+        self.lastAnsweredAt = lastAnsweredAt
+        self.failed = failed
+        self.lastFailedAt = lastFailedAt
+    }
+}
+
+package struct AppStatus: Sendable, Equatable, Codable {
+    package var app: String
+    /// Since when an operator has its checks paused.
+    package var pausedAt: Timestamp?
+
+    package init(app: String, pausedAt: Timestamp?) {
+        self.app = app
+        self.pausedAt = pausedAt
     }
 }
 

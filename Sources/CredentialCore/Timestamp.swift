@@ -40,6 +40,18 @@ extension Timestamp: InstantProtocol {
     }
 }
 
+/// As the tables hold it: a whole number.
+extension Timestamp: Codable {
+    package init(from decoder: any Decoder) throws {
+        milliseconds = try decoder.singleValueContainer().decode(Int64.self)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(milliseconds)
+    }
+}
+
 extension Duration {
     /// Whole milliseconds, rounded towards zero; the ends of the range where it does not fit.
     package var milliseconds: Int64 { Int64(clamping: wholeMilliseconds) }

@@ -30,12 +30,14 @@ package enum Lane: Sendable, Hashable, CustomStringConvertible {
     case notifications
     case grants
     case refreshes(app: String)
+    case operatorRequests
 
     package var description: String {
         switch self {
         case .notifications: "notifications"
         case .grants: "grants"
         case .refreshes(let app): "refreshes of \(app)"
+        case .operatorRequests: "operators' requests"
         }
     }
 }

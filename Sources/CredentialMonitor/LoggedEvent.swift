@@ -75,6 +75,7 @@ extension LoggedEvent {
         .warning,
         "Another program wrote the database's log back; it should set PRAGMA wal_autocheckpoint = 0"
     )
+    static let operatorRequestAnswered = LoggedEvent("operator_request_answered", .notice, "An operator's request was answered")
     /// At debug level where somebody signs in: the news is who no longer is.
     static let credentialChanged = LoggedEvent("credential_changed", .info, "A credential changed its state")
 
@@ -117,8 +118,8 @@ extension LoggedEvent {
     package static let all = [
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
-        unknownClients, maintenanceFailed, foreignCheckpoint, credentialChanged, answerAmbiguous, answerUnavailable, throttled,
-        tokenUnreadable, appPaused, appResumed, signingKeysFailed, clockSkewed, clockRight,
+        unknownClients, maintenanceFailed, foreignCheckpoint, operatorRequestAnswered, credentialChanged, answerAmbiguous,
+        answerUnavailable, throttled, tokenUnreadable, appPaused, appResumed, signingKeysFailed, clockSkewed, clockRight,
     ]
 }
 

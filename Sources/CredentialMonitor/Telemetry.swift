@@ -5,6 +5,7 @@ package import CoreMetrics
 package import CredentialCore
 package import Logging
 internal import Metrics
+internal import NIOConcurrencyHelpers
 
 /// Every log line and every metric, one method for each fact. Called after the commit.
 ///
@@ -13,6 +14,7 @@ package struct Telemetry: Sendable {
     private let logger: Logger
     private let factory: any MetricsFactory
     private let inFlight: Meter
+    private let pauses = Pauses()
     /// Names a user in a log line without giving the `sub` away.
     private let pseudonym: @Sendable (String) -> String
 
@@ -66,6 +68,13 @@ package struct Telemetry: Sendable {
         logger.log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])
     }
 
+    func operatorRequestAnswered(_ request: OperatorRequest?, _ answer: OperatorAnswer) {
+        var metadata: Logger.Metadata = ["type": "\(request?.name ?? "unknown")", "outcome": "\(answer.name)"]
+        if let app = request?.app { metadata["app"] = "\(app)" }
+        if let userID = request?.userID { metadata["user"] = "\(pseudonym(userID))" }
+        logger.log(.operatorRequestAnswered, metadata)
+    }
+
     package func maintenanceFailed(_ error: any Error) {
         logger.log(.maintenanceFailed, ["error": "\(error)"])
     }
@@ -111,7 +120,7 @@ package struct Telemetry: Sendable {
     }
 
     func appPaused(_ app: String, client: String, error: String, pause: Duration) {
-        gauge(Metric.appPaused, 1, ["app": app])
+        gauge(Metric.appPaused, pauses.note(.blame, true, of: app) ? 1 : 0, ["app": app])
         logger.log(
             .appPaused,
             ["app": "\(app)", "client_id": "\(client)", "error": "\(error)", "duration_ms": "\(pause.milliseconds)"]
@@ -119,11 +128,11 @@ package struct Telemetry: Sendable {
     }
 
     package func appUnpaused(_ app: String) {
-        gauge(Metric.appPaused, 0, ["app": app])
+        gauge(Metric.appPaused, pauses.note(.blame, false, of: app) ? 1 : 0, ["app": app])
     }
 
     func appResumed(_ app: String) {
-        gauge(Metric.appPaused, 0, ["app": app])
+        appUnpaused(app)
         logger.log(.appResumed, ["app": "\(app)"])
     }
 
@@ -262,6 +271,13 @@ package struct Telemetry: Sendable {
         gauge(Metric.ready, isReady ? 1 : 0)
     }
 
+    /// An app's checks may be paused by Apple's blame and by an operator; the gauge stands at 1 for either.
+    package func observe(apps: [AppStatus]) {
+        for app in apps {
+            gauge(Metric.appPaused, pauses.note(.operator, app.pausedAt != nil, of: app.app) ? 1 : 0, ["app": app.app])
+        }
+    }
+
     package func observe(overdue: [String: Int]) {
         for (app, count) in overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
     }
@@ -322,6 +338,22 @@ package struct Telemetry: Sendable {
     }
 }
 
+extension OperatorAnswer {
+    fileprivate var name: String {
+        switch self {
+        case .paused: "paused"
+        case .resumed: "resumed"
+        case .rechecking, .recheckingApp: "rechecking"
+        case .quarantine: "done"
+        case .unknownApp: "unknown_app"
+        case .unknownUser: "unknown_user"
+        case .expired: "expired"
+        case .notUnderstood: "not_understood"
+        case .refused: "refused"
+        }
+    }
+}
+
 extension String {
     /// Such as `com.example.app`: neither a `sub` nor a token, whose parts are longer.
     fileprivate var looksLikeClientID: Bool {
@@ -351,6 +383,25 @@ extension Event.Kind {
         case .emailEnabled: "email-enabled"
         case .emailDisabled: "email-disabled"
         case .unknown: "other"
+        }
+    }
+}
+
+/// Why each app's checks are paused.
+private final class Pauses: Sendable {
+    enum Reason {
+        /// Apple refuses our configuration.
+        case blame
+        case `operator`
+    }
+
+    private let reasons = NIOLockedValueBox<[String: Set<Reason>]>([:])
+
+    /// - Returns: whether the app is paused for any reason.
+    func note(_ reason: Reason, _ holds: Bool, of app: String) -> Bool {
+        reasons.withLockedValue { reasons in
+            if holds { reasons[app, default: []].insert(reason) } else { reasons[app]?.remove(reason) }
+            return reasons[app]?.isEmpty == false
         }
     }
 }

@@ -57,8 +57,8 @@ struct QuarantineRing {
             size -= length
             evicted += 1
         }
-        try set(Self.rowsCounter, to: total)
-        try set(Self.bytesCounter, to: size)
+        try db.set(Self.rowsCounter, to: Int64(total))
+        try db.set(Self.bytesCounter, to: Int64(size))
         if evicted > 0 { try db.add(evicted, to: "quarantine_evicted") }
         return evicted
     }
@@ -107,16 +107,28 @@ struct QuarantineRing {
     private func count(_ counter: String) throws -> Int {
         try Int.fetchOne(db.cachedStatement(sql: "SELECT value FROM counter WHERE name = ?"), arguments: [counter]) ?? 0
     }
-
-    private func set(_ counter: String, to value: Int) throws {
-        try db.execute(
-            cached: "INSERT INTO counter (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            [counter, value]
-        )
-    }
 }
 
 extension QuarantineRing {
+    /// Deletes one row, where it is there.
+    static func remove(_ id: Int64, in db: Database) throws -> Bool {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    DELETE FROM notification_quarantine WHERE id = ?
+                    RETURNING \(Schema.unsigned), length(CAST(payload AS BLOB))
+                    """
+            ),
+            arguments: [id]
+        )
+        guard let row else { return false }
+        if row[0] {
+            try db.add(-1, to: rowsCounter)
+            try db.add(-(row[1] as Int), to: bytesCounter)
+        }
+        return true
+    }
+
     /// Deletes up to `limit` of the oldest rows that are older than `cutoff`.
     static func prune(upTo limit: Int, olderThan cutoff: Timestamp, in db: Database) throws -> Int {
         let rows = try Row.fetchAll(

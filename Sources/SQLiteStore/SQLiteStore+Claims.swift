@@ -72,6 +72,7 @@ extension SQLiteStore {
         let furthest = now.advanced(by: policy.longestDelay).milliseconds
         guard try await hasDueCredential(appID, at: now, furthest: furthest) else { return [] }
         return try await write { [owner] db in
+            guard try !Self.isPaused(appID, in: db) else { return [] }
             // Only a clock that has been set back, or a shorter interval, leaves a due time out there.
             try db.execute(
                 cached: """
@@ -141,7 +142,8 @@ extension SQLiteStore {
     /// A look before the leap: an idle round takes no write lock.
     private func hasDueCredential(_ app: Int64, at now: Timestamp, furthest: Int64) async throws -> Bool {
         try await read { db in
-            try Bool.fetchOne(
+            if try Self.isPaused(app, in: db) { return false }
+            return try Bool.fetchOne(
                 db.cachedStatement(
                     sql: """
                         SELECT EXISTS (SELECT 1 FROM credential WHERE app = ?1 AND due_at <= ?2)
@@ -151,6 +153,14 @@ extension SQLiteStore {
                 arguments: [app, now.milliseconds, furthest]
             ) ?? false
         }
+    }
+
+    /// An operator's pause holds across restarts: nobody is asked about, and what is due stays due.
+    private static func isPaused(_ app: Int64, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT paused_at IS NOT NULL FROM app WHERE id = ?"),
+            arguments: [app]
+        ) ?? false
     }
 
     /// Longer than a queue row is ever put off (11 minutes, for a key that nobody publishes); a due time beyond it came from a clock that has since been set back.

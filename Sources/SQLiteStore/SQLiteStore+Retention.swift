@@ -30,6 +30,7 @@ extension SQLiteStore: StoreMaintenance {
         try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
         try await forgetUnknownClients()
+        try await forgetAnsweredRequests(before: now.advanced(by: .seconds(-3600)))
         try await checkpointer?.truncateAfterErasure(at: now)
     }
 
@@ -71,6 +72,15 @@ extension SQLiteStore: StoreMaintenance {
         try await write { db in
             try db.execute(
                 cached: "DELETE FROM unknown_client WHERE client_id NOT IN (SELECT client_id FROM grant_queue WHERE due_at > 0)"
+            )
+        }
+    }
+
+    private func forgetAnsweredRequests(before cutoff: Timestamp) async throws {
+        try await write { db in
+            try db.execute(
+                cached: "DELETE FROM operator_request WHERE answered_at < ? AND position IS NULL",
+                [cutoff.milliseconds]
             )
         }
     }

@@ -10,19 +10,19 @@ extension SQLiteStore: CredentialReader {
     package func queues() async throws -> [QueueStatus] {
         try await read { db in
             try Queue.allCases.map { queue in
-                // Every row ever appended, less those that have left.
-                let depth = try Int.fetchOne(
+                let counts = try Row.fetchOne(
                     db.cachedStatement(
                         sql: """
-                            SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = '\(queue.rawValue)'), 0)
-                                 - COALESCE((SELECT value FROM counter WHERE name = '\(queue.removedCounter)'), 0)
+                            SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = '\(queue.rawValue)'), 0),
+                                   COALESCE((SELECT value FROM counter WHERE name = '\(queue.removedCounter)'), 0)
                             """
                     )
                 )
+                let (appended, removed): (Int, Int) = (counts?[0] ?? 0, counts?[1] ?? 0)
                 let oldest = try Int64.fetchOne(
                     db.cachedStatement(sql: "SELECT \(queue.arrivalColumn) FROM \(queue.rawValue) ORDER BY id LIMIT 1")
                 )
-                return QueueStatus(queue: queue.label, depth: max(depth ?? 0, 0), oldest: oldest)
+                return QueueStatus(queue: queue.label, depth: max(appended - removed, 0), oldest: oldest, settled: removed)
             }
         }
     }
@@ -48,6 +48,28 @@ extension SQLiteStore: CredentialReader {
         }
     }
 
+    package func checks() async throws -> CheckStatus {
+        try await read { db in
+            func counter(_ name: String) throws -> Int64? {
+                try Int64.fetchOne(db.cachedStatement(sql: "SELECT value FROM counter WHERE name = ?"), arguments: [name])
+            }
+            return CheckStatus(
+                answered: Int(try counter(CheckCounter.answered) ?? 0),
+                lastAnsweredAt: try counter(CheckCounter.answeredAt).map(Timestamp.init(milliseconds:)),
+                failed: Int(try counter(CheckCounter.failed) ?? 0),
+                lastFailedAt: try counter(CheckCounter.failedAt).map(Timestamp.init(milliseconds:))
+            )
+        }
+    }
+
+    package func apps() async throws -> [AppStatus] {
+        try await read { db in
+            try Row.fetchAll(db.cachedStatement(sql: "SELECT name, paused_at FROM app ORDER BY name")).map {
+                AppStatus(app: $0[0], pausedAt: $0.time(at: 1))
+            }
+        }
+    }
+
     package func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int] {
         let apps = directory.withLockedValue(\.watchedApps)
         return try await read { db in
@@ -66,14 +88,6 @@ extension SQLiteStore: CredentialReader {
 }
 
 extension SQLiteStore {
-    /// What is in quarantine, by reason. It reads the whole quarantine, so it is for people and not for scrapes.
-    package func quarantineCounts() async throws -> [String: Int] {
-        try await read { db in
-            let rows = try Row.fetchAll(db, sql: "SELECT reason, COUNT(*) FROM notification_quarantine GROUP BY reason")
-            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0] as String, $0[1] as Int) })
-        }
-    }
-
     /// How often since the last call somebody else wrote the log back, which only we should do.
     package func takeForeignCheckpoints() -> Int {
         checkpointer?.foreign.take() ?? 0
@@ -93,6 +107,14 @@ package enum SQLiteLibrary {
         default: true
         }
     }
+}
+
+/// What is counted of checks, for those who ask how Apple is.
+enum CheckCounter {
+    static let answered = "checks_answered"
+    static let answeredAt = "checks_answered_at"
+    static let failed = "checks_failed"
+    static let failedAt = "checks_failed_at"
 }
 
 extension Queue {

@@ -63,6 +63,15 @@ package final class SQLiteStore: Sendable {
         }
     }
 
+    /// Opens a file to append to it, beside a daemon that may be at work: as a backend does, with the pragmas that docs/schema.md asks for.
+    package static func openBeside(_ file: DatabaseFile) throws -> SQLiteStore {
+        try translatingErrors {
+            let queue = try DatabaseQueue(path: file.path, configuration: configuration)
+            try queue.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA synchronous = FULL") }
+            return SQLiteStore(writer: queue, checkpointer: nil, commitWatcher: nil, retention: Retention())
+        }
+    }
+
     /// A store without a file, for tests and simulations.
     package static func inMemory(retention: Retention = Retention()) throws -> SQLiteStore {
         let queue = try DatabaseQueue(configuration: configuration)

@@ -91,7 +91,7 @@ enum Schema {
           WHERE outcome <> 'duplicate';
 
         CREATE TABLE notification_quarantine (
-          id          INTEGER PRIMARY KEY,
+          id          INTEGER PRIMARY KEY AUTOINCREMENT,
           payload     TEXT    NOT NULL,
           received_at INTEGER NOT NULL,
           rejected_at INTEGER NOT NULL,
@@ -145,6 +145,9 @@ enum Schema {
 
         """
 
+    /// Which requests of operators are not done with.
+    static let open = "answer IS NULL OR position IS NOT NULL"
+
     /// Which reasons leave it open whether Apple sent anything.
     static let unsigned = """
         reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature')
@@ -155,6 +158,8 @@ enum Schema {
         CREATE TABLE app (
           id         INTEGER PRIMARY KEY,
           name       TEXT    NOT NULL UNIQUE,
+          -- Since when an operator has its checks paused.
+          paused_at  INTEGER,
           unverified INTEGER NOT NULL DEFAULT 0
         ) STRICT;
 
@@ -242,6 +247,20 @@ enum Schema {
           name  TEXT    NOT NULL PRIMARY KEY,
           value INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
+
+        -- What operators' commands ask of the running daemon, and its answers. Both are JSON.
+        CREATE TABLE operator_request (
+          id           INTEGER PRIMARY KEY AUTOINCREMENT,
+          request      TEXT    NOT NULL,
+          requested_at INTEGER NOT NULL,
+          answer       TEXT,
+          answered_at  INTEGER,
+          -- How far a long one has come; NULL once it is done.
+          position     TEXT,
+          CHECK ((answer IS NULL) = (answered_at IS NULL)),
+          CHECK (position IS NULL OR answer IS NOT NULL)
+        ) STRICT;
+        CREATE INDEX operator_request_open ON operator_request (id) WHERE \(open);
 
         """
 

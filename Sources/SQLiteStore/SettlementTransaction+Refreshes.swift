@@ -11,6 +11,7 @@ extension SettlementTransaction {
         guard let client = directory.clients[work.id.clientID] else { return .superseded }
         let key = RegisterCache.Key(app: client.app, userID: work.id.userID)
         var fact = verdict.fact
+        if verdict.answeredAt != nil { checks.answered += 1 } else { checks.failed += 1 }
         // Grants go first here too: who has signed in again is not told of the end of an older token.
         if fact?.verdict == .rejected, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
         return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact, rules, now] user in
@@ -20,8 +21,10 @@ extension SettlementTransaction {
             if let fact { row.credential.apply(fact) }
             row.answeredAt = latest(row.answeredAt, verdict.answeredAt)
             row.failures = verdict.answeredAt == nil ? row.failures + 1 : 0
-            row.dueAt = verdict.nextCheck
-            row.isUnverified = rules.policy.isUnverified(row.credential, at: now)
+            // A rejected token is asked about only if an operator wants it, and until there is an answer.
+            let isOver = verdict.answeredAt != nil && row.credential.tokenToCheck(under: user.registers) == nil
+            row.dueAt = isOver ? nil : verdict.nextCheck
+            row.isUnverified = !isOver && rules.policy.isUnverified(row.credential, at: now)
             row.attempts = 0
             row.claimedBy = nil
             user.rows[client.id] = row

@@ -18,6 +18,8 @@ struct SettlementTransaction {
     private var removed: [Queue: Int] = [:]
     private var counts: [CountKey: Int] = [:]
     private var unverified: [Int64: Int] = [:]
+    /// Checks that Apple answered, and those that it did not.
+    var checks = (answered: 0, failed: 0)
     var erasedToken = false
 
     private struct CountKey: Hashable {
@@ -68,7 +70,7 @@ struct SettlementTransaction {
             let result = try body(&user)
             for clientID in user.rows.keys.sorted() {
                 user.rows[clientID]!.credential.eraseUnusableToken(under: user.registers)
-                if user.rows[clientID]!.credential.tokenToCheck(under: user.registers) == nil {
+                if user.rows[clientID]!.credential.token?.sealed == nil {
                     user.rows[clientID]!.dueAt = nil
                     user.rows[clientID]!.isUnverified = false
                 }
@@ -138,6 +140,14 @@ struct SettlementTransaction {
             try db.execute(cached: "UPDATE app SET unverified = unverified + ? WHERE id = ?", [change, app])
         }
         for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
+        try save(checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
+        try save(checks.failed, CheckCounter.failed, CheckCounter.failedAt)
+    }
+
+    private func save(_ checks: Int, _ counter: String, _ time: String) throws {
+        guard checks > 0 else { return }
+        try db.add(checks, to: counter)
+        try db.set(time, to: now.milliseconds)
     }
 
     // MARK: Queue rows
@@ -169,6 +179,13 @@ struct SettlementTransaction {
 }
 
 extension Database {
+    func set(_ counter: String, to value: Int64) throws {
+        try execute(
+            cached: "INSERT INTO counter (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            [counter, value]
+        )
+    }
+
     func add(_ amount: Int, to counter: String) throws {
         try execute(
             cached: """

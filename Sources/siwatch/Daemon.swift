@@ -135,7 +135,7 @@ struct Daemon {
 
     /// Runs until a signal asks for a stop, and then drains.
     func run() async throws {
-        let lanes = Set([notifications.lane, grants.lane] + apps.map(\.refreshes.lane))
+        let lanes = Set([notifications.lane, grants.lane, OperatorRequestHandler.lane] + apps.map(\.refreshes.lane))
         let progress = LoopProgress(lanes: lanes, pollInterval: configuration.queues.pollInterval, writer: writer)
         let notifier = SystemdNotifier()
         let readiness = Readiness(progress: progress, notifier: notifier, logger: logger)
@@ -164,7 +164,9 @@ struct Daemon {
         services.append(writer)
         services += [loop(grants), loop(notifications)] as [any Service]
         services += apps.map { loop($0.refreshes) }
-        services.append(CommitHints(store, wakeups: wakeups))
+        let requestWakeup = Wakeups(every: configuration.queues.pollInterval)
+        services.append(requests(requestWakeup, progress))
+        services.append(CommitHints(store, wakeups: wakeups + [requestWakeup]))
         services.append(reload(on: hangups, notifier, readiness))
         services.append(readiness)
 
@@ -187,6 +189,22 @@ struct Daemon {
 
     /// Less than TimeoutStopSec in the unit: what is left then comes back by its lease.
     private static let longestStop = Duration.seconds(45)
+
+    private func requests(_ wakeups: Wakeups, _ progress: LoopProgress) -> OperatorRequestHandler {
+        OperatorRequestHandler(
+            desk: store,
+            // A reload may change the rate.
+            rules: { [configuration, apps] in
+                var refresh = configuration.refresh
+                if let limits = apps.first?.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }
+                return RecheckRules(refresh)
+            },
+            clock: clock,
+            wakeups: wakeups,
+            progress: progress,
+            telemetry: telemetry
+        )
+    }
 
     /// Settles what is due now, and stops like the daemon if a signal comes first.
     func runOnce() async throws {
@@ -307,6 +325,7 @@ struct Daemon {
                 if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
                     telemetry.observe(queues: queues, credentials: credentials)
                 }
+                if let apps = try? await store.apps() { telemetry.observe(apps: apps) }
                 return registry.exposition(format)
             },
             health: {
@@ -318,6 +337,12 @@ struct Daemon {
                 logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
             }
         )
+    }
+}
+
+extension RecheckRules {
+    init(_ configuration: Configuration.Refresh) {
+        self.init(refreshInterval: configuration.interval, requestsPerSecond: configuration.maxRequestsPerSecond)
     }
 }
 

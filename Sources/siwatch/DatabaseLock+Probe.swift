@@ -11,4 +11,16 @@ extension DatabaseLock {
         defer { close(descriptor) }
         return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
     }
+
+    /// Takes the lock. `siwatch status` holds it for an instant to see whether somebody does, so "no" is asked for again.
+    static func patiently(database path: String) throws(DatabaseLockError) -> DatabaseLock {
+        for _ in 1...4 {
+            do {
+                return try DatabaseLock(database: path)
+            } catch .held {
+                usleep(25_000)
+            }
+        }
+        return try DatabaseLock(database: path)
+    }
 }

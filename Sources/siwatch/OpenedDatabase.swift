@@ -21,12 +21,9 @@ struct OpenedDatabase {
             throw .unusable(["database.path: the folder of \(path) does not exist"])
         }
         do {
-            lock = try Self.lock(path)
+            lock = try DatabaseLock.patiently(database: path)
         } catch {
-            switch error {
-            case .held: throw .unavailable("\(error)")
-            case .unavailable: throw .unusable(["\(error)"])
-            }
+            throw CommandFailure(database: error)
         }
         do {
             let file = DatabaseFile(path: path)
@@ -49,18 +46,6 @@ struct OpenedDatabase {
         } catch {
             throw CommandFailure(database: error)
         }
-    }
-
-    /// `siwatch status` holds the lock for an instant to see whether somebody does.
-    private static func lock(_ path: String) throws(DatabaseLockError) -> DatabaseLock {
-        for _ in 1...4 {
-            do {
-                return try DatabaseLock(database: path)
-            } catch .held {
-                usleep(25_000)
-            }
-        }
-        return try DatabaseLock(database: path)
     }
 
     func close() {
@@ -103,6 +88,11 @@ extension CommandFailure {
     init(database error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
+        case let error as DatabaseLockError:
+            switch error {
+            case .held: self = .unavailable("\(error)")
+            case .unavailable: self = .unusable(["\(error)"])
+            }
         case StoreError.busy: self = .unavailable("the database is locked by another program")
         case StoreError.full: self = .unavailable("the disk has no space for the database")
         case StoreError.outcomeUnknown(let reason): self = .unavailable("the database cannot be read or written: \(reason)")

@@ -11,7 +11,10 @@ struct Siwatch: AsyncParsableCommand {
         commandName: "siwatch",
         abstract: "Keeps the state of Sign in with Apple credentials in a database that backends query.",
         version: Version.current,
-        subcommands: [Run.self, Check.self, Migrate.self, Status.self, ShowVersion.self]
+        subcommands: [
+            Run.self, Check.self, Migrate.self, Status.self, Explain.self, Recheck.self, Pause.self, Resume.self, Quarantine.self,
+            Enqueue.self, Backup.self, App.self, ShowVersion.self, Manual.self,
+        ]
     )
 
     /// Runs a command and turns what it throws into one sentence each on stderr and an exit code.
@@ -39,6 +42,8 @@ struct CommandFailure: Error {
 
     /// Failed at run time.
     static func failed(_ message: String) -> CommandFailure { CommandFailure(code: .failure, messages: [message]) }
+    /// A wrong command line, or an input that cannot be meant. `EX_USAGE` of sysexits.h.
+    static func wrongUsage(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(64), messages: [message]) }
     /// A needed service is down, or another siwatch holds the database. `EX_UNAVAILABLE` of sysexits.h.
     static func unavailable(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(69), messages: [message]) }
     /// Configuration, keys or database are unusable. `EX_CONFIG` of sysexits.h: systemd does not restart after it.
@@ -46,7 +51,10 @@ struct CommandFailure: Error {
 }
 
 struct CommonOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The configuration file. Also by SIWATCH_CONFIG.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("The configuration file. Also by SIWATCH_CONFIG.", valueName: "file"),
+        completion: .file(extensions: ["toml"])
+    )
     var config: String?
 
     var configurationPath: String {

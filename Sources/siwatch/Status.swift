@@ -3,38 +3,36 @@
 
 import ArgumentParser
 import CredentialCore
-import Foundation
 import SQLiteStore
 
 struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Shows queues, credentials and keys, whether or not the daemon runs."
+        abstract: "Shows queues, credentials and keys, whether or not the daemon runs.",
+        discussion: "With --watch it shows them anew every second until Ctrl-C, with what is settled in a second."
     )
 
     @OptionGroup var options: CommonOptions
-    @Flag(help: "Print JSON, for programs.") var json = false
+    @OptionGroup var output: OutputOptions
+    @Flag(help: "Look again every second.") var watch = false
+
+    func validate() throws {
+        guard !(watch && output.json) else { throw ValidationError("--watch is for people and --json is for programs.") }
+    }
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        let report: StatusReport
         do {
-            report = try await StatusReport(of: configuration)
+            if watch { return try await StatusWatch(configuration: configuration).run() }
+            let report = try await StatusReport(of: configuration)
+            try output.print(report, StatusPage(report, at: WallClock.system.now).lines.joined(separator: "\n"))
         } catch {
             throw CommandFailure(database: error)
-        }
-        if json {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-            print(String(decoding: try encoder.encode(report), as: UTF8.self))
-        } else {
-            print(report.text)
         }
     }
 }
 
-/// What `siwatch status` says. The JSON form is stable within one `schema`.
+/// What `siwatch status` says.
 struct StatusReport: Encodable {
-    var schema = 1
     var version = Version.current
     var database: String
     var isRunning: Bool
@@ -42,66 +40,32 @@ struct StatusReport: Encodable {
     /// Whether this SQLite can lose committed pages when others checkpoint; ours never do so unguarded.
     var hasWALResetBug: Bool
     var queues: [QueueStatus]
+    var apps: [AppStatus]
     var credentials: [CredentialCount]
     var overdue: [String: Int]
+    var checks: CheckStatus
     var quarantined: [String: Int]
     var signingKeys: Int
-    var signingKeysFetchedAt: Int64?
+    var signingKeysFetchedAt: Timestamp?
 
-    init(of configuration: Configuration) async throws {
+    /// - Parameter quarantined: what was found of the quarantine a moment ago, so that it is not read again.
+    init(of configuration: Configuration, quarantined known: [String: Int]? = nil) async throws {
         database = configuration.database.path
-        let file = DatabaseFile(path: database)
         isRunning = DatabaseLock.isHeld(database: database)
-        guard try file.inspect(isInUse: isRunning) != .none else {
-            throw StoreOpenError("\(database) is not there yet; siwatch migrate creates it")
-        }
+        let store = try SQLiteStore.openForReading(DatabaseFile.existing(in: configuration))
+        defer { try? store.close() }
         sqlite = SQLiteLibrary.version
         hasWALResetBug = SQLiteLibrary.hasWALResetBug
-        let store = try SQLiteStore.openForReading(file)
         queues = try await store.queues()
+        apps = try await store.apps()
         credentials = try await store.credentialCounts()
-        overdue = try await store.overdueCredentials(before: WallClock.system.now.advanced(by: .seconds(-60)), upTo: 100_000)
-        quarantined = try await store.quarantineCounts()
+        overdue = try await store.overdueCredentials(before: WallClock.system.now.advanced(by: .seconds(-60)), upTo: Self.mostCounted)
+        checks = try await store.checks()
+        quarantined = if let known { known } else { try await store.quarantineCounts() }
         let keys = try await store.signingKeys()
         signingKeys = keys.count
-        signingKeysFetchedAt = keys.map(\.lastSeenAt.milliseconds).max()
-        try store.close()
+        signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
     }
 
-    var text: String {
-        var lines = [
-            "siwatch \(version) \(isRunning ? "runs" : "does not run") on \(database)",
-            "SQLite \(sqlite)\(hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : "")",
-            "",
-            "queue            waiting  oldest",
-        ]
-        for queue in queues {
-            lines.append("\(queue.queue.padded(to: 14))\(String(queue.depth).padded(to: -10))  \(Self.time(queue.oldest))")
-        }
-        lines += ["", "app            state          credentials"]
-        for count in credentials {
-            lines.append("\(count.app.padded(to: 15))\(count.state.padded(to: 12))\(String(count.count).padded(to: -14))")
-        }
-        for (app, count) in overdue.sorted(by: { $0.key < $1.key }) where count > 0 {
-            lines.append("\(app): \(count)\(count == 100_000 ? " or more" : "") checks are overdue by a minute or more")
-        }
-        lines += ["", "Apple's keys: \(signingKeys), last fetched \(Self.time(signingKeysFetchedAt))"]
-        for (reason, count) in quarantined.sorted(by: { $0.key < $1.key }) {
-            lines.append("quarantined as \(reason): \(count)")
-        }
-        return lines.joined(separator: "\n")
-    }
-
-    private static func time(_ milliseconds: Int64?) -> String {
-        guard let milliseconds else { return "–" }
-        return Date(timeIntervalSince1970: Double(milliseconds) / 1000).formatted(.iso8601)
-    }
-}
-
-extension String {
-    /// Padded with spaces, on the left where `width` is negative.
-    fileprivate func padded(to width: Int) -> String {
-        let padding = String(repeating: " ", count: max(abs(width) - count, 0))
-        return width < 0 ? padding + self : self + padding
-    }
+    static let mostCounted = 100_000
 }

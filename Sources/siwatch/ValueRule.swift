@@ -59,8 +59,12 @@ extension ValueRule<String> {
     /// The name of an app, which is a label of metrics and a column of tables.
     static var name: ValueRule {
         .string("must be 1 to 64 characters without control characters") {
-            (1...64).contains($0.count) && !$0.hasControlCharacters ? $0 : nil
+            isName($0) ? $0 : nil
         }
+    }
+
+    static func isName(_ text: String) -> Bool {
+        (1...64).contains(text.count) && !text.hasControlCharacters
     }
 
     /// The identifier of a team or of a key, as Apple hands them out.

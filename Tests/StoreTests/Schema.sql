@@ -64,7 +64,7 @@ CREATE UNIQUE INDEX notification_log_event ON notification_log (user_id, app, ty
   WHERE outcome <> 'duplicate';
 
 CREATE TABLE notification_quarantine (
-  id          INTEGER PRIMARY KEY,
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,
   payload     TEXT    NOT NULL,
   received_at INTEGER NOT NULL,
   rejected_at INTEGER NOT NULL,
@@ -120,6 +120,8 @@ CREATE TABLE credential_change (
 CREATE TABLE app (
   id         INTEGER PRIMARY KEY,
   name       TEXT    NOT NULL UNIQUE,
+  -- Since when an operator has its checks paused.
+  paused_at  INTEGER,
   unverified INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
@@ -201,6 +203,20 @@ CREATE TABLE counter (
   name  TEXT    NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE operator_request (
+  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  request      TEXT    NOT NULL,
+  requested_at INTEGER NOT NULL,
+  answer       TEXT,
+  answered_at  INTEGER,
+  -- How far a long one has come; NULL once it is done.
+  position     TEXT,
+  CHECK ((answer IS NULL) = (answered_at IS NULL)),
+  CHECK (position IS NULL OR answer IS NOT NULL)
+) STRICT;
+
+CREATE INDEX operator_request_open ON operator_request (id) WHERE answer IS NULL OR position IS NOT NULL;
 
 CREATE VIEW credential_state AS
   SELECT app.name         AS app,

@@ -27,6 +27,7 @@ import Testing
         ])
         try await store.settleGrants(at: .start)
         #expect(try await depths(store) == ["notification": 1, "grant": 1, "revocation": 1])
+        #expect(try await store.ports.queues().map(\.settled) == [2, 1, 0])
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -21,7 +21,7 @@ import Testing
     /// What walks a table from one end to the other.
     private func scans(_ sql: String, in store: SQLiteStore) async throws -> [String] {
         // Apps and clients are a handful of rows; what a search has found may be walked.
-        let small = ["SCAN app", "SCAN client", "SCAN CONSTANT ROW", "SCAN (subquery"]
+        let small = ["SCAN app", "SCAN client", "SCAN operator_request", "SCAN CONSTANT ROW", "SCAN (subquery"]
         return try await plan(sql, in: store).filter { step in
             step.hasPrefix("SCAN") && !small.contains { step.hasPrefix($0) }
         }
@@ -64,6 +64,14 @@ import Testing
         let key = SigningKeyRecord(keyID: "new", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start)
         try await store.ports.remember([key], fetchedAt: .start)
         _ = try await store.ports.overdueCredentials(before: .start, upTo: 10)
+        _ = try await store.ports.apps()
+        _ = try await store.ports.checks()
+        for request: OperatorRequest in [
+            .pause(app: "example"), .resume(app: "example"), .recheckUser("user"), .recheckApp("example"),
+            .retryQuarantined([1], receivedAt: nil), .dropQuarantined([1]),
+        ] {
+            _ = try await store.ask(request)
+        }
         try await sqlite.writer.writeWithoutTransaction { db in db.trace(options: []) }
 
         let found = statements.all

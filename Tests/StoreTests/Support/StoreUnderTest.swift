@@ -7,7 +7,7 @@ import CredentialCore
 ///
 /// It knows three clients in two apps: `app` and `web` of `example`, and `elsewhere` of `other`.
 final class StoreUnderTest: Sendable {
-    typealias Ports = WorkStore & CredentialReader & SigningKeyStore & StoreMaintenance
+    typealias Ports = WorkStore & CredentialReader & SigningKeyStore & StoreMaintenance & OperatorDesk & QuarantineReader & HistoryReader
 
     let ports: any Ports
     let door: any SQLDoor

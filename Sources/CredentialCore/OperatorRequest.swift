@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What an operator asks of whoever holds the lock on the database, as a row of its own.
+package enum OperatorRequest: Codable, Sendable, Equatable {
+    /// Asks Apple nothing more about the users of an app, until it is resumed.
+    case pause(app: String)
+    case resume(app: String)
+    /// Asks Apple about one user out of turn.
+    case recheckUser(String)
+    /// Asks Apple about all users of an app out of turn.
+    case recheckApp(String)
+    /// Puts notifications from the quarantine back into their queue, as if received at the given time where there is one.
+    case retryQuarantined([Int64], receivedAt: Timestamp?)
+    case dropQuarantined([Int64])
+
+    /// Quarantined notifications that one request may name: its transaction keeps others waiting.
+    package static let mostQuarantined = 1000
+    /// How old a request may be. Nobody waits for the answer to an older one, and it may not be meant any more.
+    package static let expiry = Duration.seconds(60)
+}
+
+extension OperatorRequest {
+    /// The name by which logs know it.
+    package var name: String {
+        switch self {
+        case .pause: "pause"
+        case .resume: "resume"
+        case .recheckUser, .recheckApp: "recheck"
+        case .retryQuarantined: "quarantine retry"
+        case .dropQuarantined: "quarantine drop"
+        }
+    }
+
+    package var app: String? {
+        switch self {
+        case .pause(let app), .resume(let app), .recheckApp(let app): app
+        case .recheckUser, .retryQuarantined, .dropQuarantined: nil
+        }
+    }
+
+    package var userID: String? {
+        switch self {
+        case .recheckUser(let userID): userID
+        case .pause, .resume, .recheckApp, .retryQuarantined, .dropQuarantined: nil
+        }
+    }
+}
+
+/// What became of a request.
+package enum OperatorAnswer: Codable, Sendable, Equatable {
+    /// The app is paused, and since when: it may have been already.
+    case paused(since: Timestamp)
+    case resumed(wasPaused: Bool)
+    case rechecking(Recheck)
+    /// This many credentials at most are asked about, spread out from now on.
+    case recheckingApp(credentials: Int, requestsPerSecond: Int, isPaused: Bool)
+    /// What the quarantine gave up, and the ids it does not hold.
+    case quarantine(moved: Int, missing: [Int64])
+    case unknownApp(known: [String])
+    case unknownUser
+    case expired
+    /// A newer siwatch wrote it, or somebody by hand.
+    case notUnderstood
+    case refused(String)
+
+    /// One user's credentials, by what a recheck does to them.
+    package struct Recheck: Codable, Sendable, Equatable {
+        /// Apple is asked as soon as the limits of the app allow.
+        package var due = 0
+        /// Apple has answered too recently, and when that is over for the first of them.
+        package var tooSoon = 0
+        package var soonest: Timestamp?
+        /// There is no token to ask about.
+        package var withoutToken = 0
+        /// Apps of the user that are paused: they are asked about once they are resumed.
+        package var pausedApps: [String] = []
+
+        package init() {}
+    }
+}
+
+/// The limits of a recheck.
+package struct RecheckRules: Sendable {
+    /// At most one out-of-turn question per credential in this time.
+    package var interval: Duration
+    /// How many credentials of an app become due in a second where all of them are asked about.
+    package var requestsPerSecond: Int
+
+    package init(refreshInterval: Duration, requestsPerSecond: Int) {
+        interval = min(refreshInterval, .seconds(3600))
+        self.requestsPerSecond = max(requestsPerSecond, 1)
+    }
+}
+
+/// Where operators' requests are left and answered.
+package protocol OperatorDesk: Sendable {
+    /// Leaves a request for whoever holds the lock on the database.
+    func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64
+
+    /// The answer to a request; nil while there is none.
+    func answer(to id: Int64) async throws -> OperatorAnswer?
+
+    /// Takes a request back that has not been answered.
+    ///
+    /// - Returns: false where it has been.
+    func withdraw(_ id: Int64) async throws -> Bool
+
+    /// Carries out one request and answers it, or goes on with one that takes longer, in one transaction. For the holder of the lock.
+    ///
+    /// - Returns: nil where nothing is left to do.
+    func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest?
+}
+
+/// A request that was carried out, or a further piece of one.
+package struct HandledRequest: Sendable {
+    /// Nil where it was not understood.
+    package var request: OperatorRequest?
+    /// Nil for a further piece.
+    package var answer: OperatorAnswer?
+
+    package init(request: OperatorRequest?, answer: OperatorAnswer?) {
+        self.request = request
+        self.answer = answer
+    }
+}

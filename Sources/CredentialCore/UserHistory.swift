@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Everything that is known of one user. No token and no code is in it.
+package struct UserHistory: Sendable, Equatable {
+    package var users: [User] = []
+    package var credentials: [HeldCredential] = []
+    package var grants: [LoggedGrant] = []
+    package var notifications: [LoggedNotification] = []
+    package var revocations: [LoggedRevocation] = []
+    package var changes: [LoggedChange] = []
+    package var waiting: [Waiting] = []
+
+    package init() {}
+
+    /// One user in one app: what backends read, and the registers behind it.
+    package struct User: Sendable, Equatable, Codable {
+        package var app: String
+        package var pausedAt: Timestamp?
+        package var consentRevokedAt: Timestamp?
+        package var deletedAt: Timestamp?
+        package var state: String
+        package var reason: String
+        package var changedAt: Timestamp?
+        package var verifiedAt: Timestamp?
+        package var email: String?
+        package var emailIsPrivate: Bool?
+        package var emailForwarding: String?
+    }
+
+    /// One user at one client.
+    package struct HeldCredential: Sendable, Equatable, Codable {
+        package var app: String
+        package var clientID: String
+        package var state: String
+        package var reason: String
+        package var changedAt: Timestamp?
+        package var grantedAt: Timestamp?
+        /// Of the sign-in that brought the newest token.
+        package var tokenGrantedAt: Timestamp?
+        /// Whether that token is still kept, sealed.
+        package var holdsToken: Bool
+        package var revokedAt: Timestamp?
+        package var verifiedAt: Timestamp?
+        package var rejectedAt: Timestamp?
+        /// Of any answer about a token, believed or not.
+        package var answeredAt: Timestamp?
+        package var failures: Int
+        package var nextCheckAt: Timestamp?
+        package var isBeingAsked: Bool
+    }
+
+    package struct LoggedGrant: Sendable, Equatable, Codable {
+        package var clientID: String
+        package var grantedAt: Timestamp
+        package var settledAt: Timestamp
+        package var outcome: String
+        package var reason: String?
+    }
+
+    package struct LoggedNotification: Sendable, Equatable, Codable {
+        package var app: String
+        package var clientID: String
+        package var jti: String
+        package var type: String
+        package var occurredAt: Timestamp
+        package var receivedAt: Timestamp
+        package var settledAt: Timestamp
+        package var outcome: String
+        /// The signed original; a duplicate keeps none.
+        package var payload: String?
+    }
+
+    package struct LoggedRevocation: Sendable, Equatable, Codable {
+        package var clientID: String
+        package var requestedAt: Timestamp
+        package var settledAt: Timestamp
+        package var outcome: String
+        package var reason: String?
+    }
+
+    package struct LoggedChange: Sendable, Equatable, Codable {
+        package var id: Int64
+        package var app: String
+        package var clientID: String
+        package var kind: String
+        package var fromState: String?
+        package var toState: String?
+        package var reason: String?
+        package var email: String?
+        package var emailForwarding: String?
+        package var source: String
+        package var notificationJTI: String?
+        package var occurredAt: Timestamp
+        package var recordedAt: Timestamp
+    }
+
+    /// A row that has not left its queue. What a notification is about is not known before it is verified.
+    package struct Waiting: Sendable, Equatable, Codable {
+        package var queue: String
+        package var clientID: String
+        package var at: Timestamp
+    }
+}
+
+extension UserHistory {
+    package var isEmpty: Bool { self == UserHistory() }
+
+    /// What concerns one client, that is also what concerns its whole app.
+    package func limited(toClient clientID: String) -> UserHistory {
+        var history = self
+        history.credentials.removeAll { $0.clientID != clientID }
+        let apps = Set(history.credentials.map(\.app))
+        history.users.removeAll { !apps.contains($0.app) }
+        history.notifications.removeAll { !apps.contains($0.app) && $0.clientID != clientID }
+        history.grants.removeAll { $0.clientID != clientID }
+        history.revocations.removeAll { $0.clientID != clientID }
+        history.changes.removeAll { $0.clientID != clientID }
+        history.waiting.removeAll { $0.clientID != clientID }
+        return history
+    }
+}
+
+/// What `explain` asks of a store. It reads the logs from end to end, so it is for people.
+package protocol HistoryReader: Sendable {
+    func history(of userID: String) async throws -> UserHistory
+}

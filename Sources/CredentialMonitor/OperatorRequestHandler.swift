@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import ServiceLifecycle
+
+/// Carries out what operators' commands ask of the running daemon. A command waits for its answer, so one comes within milliseconds.
+///
+/// It changes schedules, the quarantine and pauses, never a state, so it passes by the writer.
+package struct OperatorRequestHandler: Service {
+    private let desk: any OperatorDesk
+    private let rules: @Sendable () -> RecheckRules
+    private let clock: WallClock
+    private let wakeups: Wakeups
+    private let progress: LoopProgress
+    private let telemetry: Telemetry
+
+    package static let lane = Lane.operatorRequests
+
+    package init(
+        desk: any OperatorDesk,
+        rules: @escaping @Sendable () -> RecheckRules,
+        clock: WallClock,
+        wakeups: Wakeups,
+        progress: LoopProgress,
+        telemetry: Telemetry
+    ) {
+        self.desk = desk
+        self.rules = rules
+        self.clock = clock
+        self.wakeups = wakeups
+        self.progress = progress
+        self.telemetry = telemetry
+    }
+
+    package func run() async throws {
+        for await _ in wakeups.untilShutdown() {
+            do {
+                // A long one goes on at the next start.
+                while !Task.isShuttingDownGracefully, try await handleNext() { progress.turn(Self.lane) }
+                progress.turn(Self.lane)
+            } catch {
+                progress.refused(Self.lane)
+                telemetry.claimFailed(Self.lane, error)
+            }
+        }
+    }
+
+    /// - Returns: whether there was one.
+    package func handleNext() async throws -> Bool {
+        guard let handled = try await desk.handleNextRequest(under: rules(), at: clock.now) else { return false }
+        if let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }
+        return true
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import Foundation
+import SQLiteStore
+
+struct Enqueue: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Puts the body of a notification into its queue, as a backend does.",
+        discussion: """
+            The body as Apple posted it, {"payload":"…"}, or the bare JWS, of at most 65536 bytes. A line break at its end does no harm. \
+            It counts as received now.
+            """
+    )
+
+    @OptionGroup var options: CommonOptions
+    @OptionGroup var output: OutputOptions
+    @Argument(help: ArgumentHelp("The file that holds it; - for standard input.", valueName: "file"), completion: .file())
+    var source: String
+
+    func run() async throws {
+        let configuration = try options.readConfiguration()
+        let body = try read()
+        guard !body.isEmpty else { throw CommandFailure.wrongUsage("\(source.printable) is empty") }
+        guard body.count <= SQLiteStore.longestNotification else {
+            throw CommandFailure.wrongUsage(
+                "\(source.printable) is longer than \(SQLiteStore.longestNotification) bytes: Apple did not send this"
+            )
+        }
+        do {
+            let store = try SQLiteStore.openBeside(DatabaseFile.existing(in: configuration))
+            defer { try? store.close() }
+            let id = try await store.enqueue(notification: body)
+            try output.print(["id": id], "Row \(id) of notification_queue.")
+        } catch {
+            throw CommandFailure(database: error)
+        }
+    }
+
+    private func read() throws(CommandFailure) -> [UInt8] {
+        let descriptor = source == "-" ? STDIN_FILENO : open(source, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .failed("\(source.printable) cannot be read: \(String(cString: strerror(errno)))") }
+        defer { if source != "-" { close(descriptor) } }
+        var body: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        // One more than fits tells that it does not.
+        while body.count <= SQLiteStore.longestNotification {
+            let count = Foundation.read(descriptor, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            if count < 0 { throw .failed("\(source.printable) cannot be read: \(String(cString: strerror(errno)))") }
+            if count == 0 { break }
+            body += buffer.prefix(count)
+        }
+        return body
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import CredentialSealing
+import SQLiteStore
+
+struct Explain: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Tells everything that is known of a user, and what follows from it.",
+        discussion: """
+            Oldest first, by the time at which each became true at Apple. It reads the logs from end to end, which takes a while where they \
+            are long, and shows the `sub` and the e-mail address; the log has neither, only the name that stands here beside the `sub`.
+            """
+    )
+
+    @OptionGroup var options: CommonOptions
+    @OptionGroup var output: OutputOptions
+    @Argument(help: "Apple's `sub` of the user.") var user: String
+    @Option(help: ArgumentHelp("Only what concerns this client.", valueName: "id")) var client: String?
+    @Flag(help: "Show each notification as Apple signed it.") var jws = false
+
+    func run() async throws {
+        let configuration = try options.readConfiguration()
+        var history: UserHistory
+        do {
+            let store = try SQLiteStore.openForReading(DatabaseFile.existing(in: configuration))
+            defer { try? store.close() }
+            history = try await store.history(of: user)
+        } catch {
+            throw CommandFailure(database: error)
+        }
+        if let client { history = history.limited(toClient: client) }
+        guard !history.isEmpty else {
+            throw CommandFailure.failed("nothing is known of the user \(user.printable)" + (client.map { " at \($0.printable)" } ?? ""))
+        }
+        if !jws { for index in history.notifications.indices { history.notifications[index].payload = nil } }
+        let explanation = Explanation(of: user, history, pseudonym: pseudonym(configuration))
+        try output.print(explanation, explanation.text)
+    }
+
+    /// The name by which logs call the user; nil where the sealing key is not to be had.
+    private func pseudonym(_ configuration: Configuration) -> String? {
+        do {
+            return UserPseudonyms(try KeyRing(contentsOf: configuration.encryption.keyFile)).pseudonym(of: user)
+        } catch {
+            printError("siwatch: the name in the log needs the sealing key: \(error)")
+            return nil
+        }
+    }
+}

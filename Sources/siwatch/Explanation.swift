@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What `siwatch explain` says of a user.
+struct Explanation: Encodable {
+    var userID: String
+    /// As the log calls the user.
+    var user: String?
+    /// One sentence for each app.
+    var conclusions: [String]
+    private var history: UserHistory
+
+    init(of userID: String, _ history: UserHistory, pseudonym: String?) {
+        self.userID = userID
+        self.history = history
+        user = pseudonym
+        conclusions = history.conclusions
+    }
+
+    private enum CodingKeys: CodingKey {
+        case userID, user, conclusions, users, credentials, grants, notifications, revocations, changes, waiting
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(userID, forKey: .userID)
+        try container.encode(user, forKey: .user)
+        try container.encode(conclusions, forKey: .conclusions)
+        try container.encode(history.users, forKey: .users)
+        try container.encode(history.credentials, forKey: .credentials)
+        try container.encode(history.grants, forKey: .grants)
+        try container.encode(history.notifications, forKey: .notifications)
+        try container.encode(history.revocations, forKey: .revocations)
+        try container.encode(history.changes, forKey: .changes)
+        try container.encode(history.waiting, forKey: .waiting)
+    }
+
+    var text: String {
+        var lines = ["user \(userID.printable)" + (user.map { ", \($0) in the log" } ?? "")]
+        for user in history.users {
+            guard let email = user.email else { continue }
+            let privacy = user.emailIsPrivate.map { $0 ? ", Apple's relay" : ", the user's own" } ?? ""
+            let forwarding = user.emailForwarding.map { ", forwarding \($0)" } ?? ""
+            lines.append("e-mail \(email.printable)\(privacy)\(forwarding) (\(user.app.printable))")
+        }
+        lines.append("")
+        lines += history.entries.map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
+        lines.append("")
+        lines += history.credentials.map(\.text)
+        for user in history.users {
+            guard let pausedAt = user.pausedAt else { continue }
+            lines.append("the checks of \(user.app.printable) are paused since \(pausedAt.text)")
+        }
+        lines += [""] + conclusions
+        return lines.joined(separator: "\n")
+    }
+}
+
+/// One line of a history.
+private struct Entry {
+    /// When it became true at Apple.
+    var at: Timestamp
+    /// What is of one time comes in the order in which one follows from the other.
+    var rank: Int
+    var kind: String
+    var text: String
+}
+
+extension UserHistory {
+    fileprivate var entries: [Entry] {
+        let all =
+            grants.map(\.entry) + waiting.map(\.entry) + notifications.map(\.entry) + revocations.map(\.entry) + changes.map(\.entry)
+            + credentials.flatMap(\.answers)
+        return all.enumerated().sorted { ($0.element.at, $0.element.rank, $0.offset) < ($1.element.at, $1.element.rank, $1.offset) }
+            .map(\.element)
+    }
+
+    fileprivate var conclusions: [String] {
+        if users.isEmpty {
+            return waiting.isEmpty
+                ? ["Nothing of this came to a credential."] : ["Nothing is known of the state: the sign-in still waits in its queue."]
+        }
+        return users.map { user in
+            // With one client asked for, its own row; else what the user is in the app.
+            let held = credentials.filter { $0.app == user.app }
+            let alone = held.count == 1 ? held[0] : nil
+            let (state, reason, since) = (alone?.state ?? user.state, alone?.reason ?? user.reason, alone?.changedAt ?? user.changedAt)
+            let when = since.map { " since \($0.text)" } ?? ""
+            return "In \(user.app.printable): \(state.printable)\(when), because \(cause(reason, since, in: user))."
+        }
+    }
+
+    private func cause(_ reason: String, _ since: Timestamp?, in user: User) -> String {
+        func notified(_ types: [String], _ what: String) -> String {
+            let notification = notifications.first { $0.app == user.app && types.contains($0.type) && $0.occurredAt == since }
+            return "Apple notified us that \(what)" + (notification.map { " (jti \($0.jti.printable))" } ?? "")
+        }
+        switch StateReason(rawValue: reason) {
+        case .granted:
+            let verified = user.verifiedAt.map { ", and Apple last confirmed the token at \($0.text)" } ?? ""
+            return "the user signed in then and nothing has ended that\(verified)"
+        case .tokenRejected: return "Apple answered invalid_grant when asked about the token"
+        case .consentRevoked: return notified(["consent-revoked"], "the user had withdrawn consent")
+        case .accountDeleted: return notified(["account-delete", "account-deleted"], "the user had deleted the Apple account")
+        case .revokedByApp: return "the app had it revoked at Apple"
+        case .neverGranted: return "a notification named the user, and no sign-in is known"
+        case nil: return reason.printable
+        }
+    }
+}
+
+extension UserHistory.LoggedGrant {
+    fileprivate var entry: Entry {
+        let why = reason.map { " (\($0.printable))" } ?? ""
+        return Entry(
+            at: grantedAt,
+            rank: 0,
+            kind: "sign-in",
+            text: "\(clientID.printable): \(outcome.printable)\(why), settled \(settledAt.text)"
+        )
+    }
+}
+
+extension UserHistory.Waiting {
+    fileprivate var entry: Entry {
+        Entry(at: at, rank: 0, kind: queue == "grant" ? "sign-in" : "revocation", text: "\(clientID.printable): waits in its queue")
+    }
+}
+
+extension UserHistory.LoggedNotification {
+    fileprivate var entry: Entry {
+        var text = "\(type.printable), jti \(jti.printable), \(clientID.printable): \(outcome.printable), "
+        text += "received \(receivedAt.text), settled \(settledAt.text)"
+        if let payload { text += "\n    \(payload.printable)" }
+        return Entry(at: occurredAt, rank: 1, kind: "notification", text: text)
+    }
+}
+
+extension UserHistory.LoggedRevocation {
+    fileprivate var entry: Entry {
+        let why = reason.map { " (\($0.printable))" } ?? ""
+        return Entry(
+            at: requestedAt,
+            rank: 1,
+            kind: "revocation",
+            text: "\(clientID.printable): \(outcome.printable)\(why), settled \(settledAt.text)"
+        )
+    }
+}
+
+extension UserHistory.LoggedChange {
+    fileprivate var entry: Entry {
+        let what: String
+        if let toState {
+            what = "\(fromState?.printable ?? "nothing") → \(toState.printable) (\(reason?.printable ?? ""))"
+        } else {
+            what = "e-mail \(email?.printable ?? "none")" + (emailForwarding.map { ", forwarding \($0.printable)" } ?? "")
+        }
+        let source = source.printable + (notificationJTI.map { " \($0.printable)" } ?? "")
+        return Entry(
+            at: occurredAt,
+            rank: 3,
+            kind: "change",
+            text: "\(clientID.printable): \(what), by \(source), recorded \(recordedAt.text)"
+        )
+    }
+}
+
+extension UserHistory.HeldCredential {
+    /// What Apple last said of the token.
+    fileprivate var answers: [Entry] {
+        let answers = [(verifiedAt, "the token is good"), (rejectedAt, "the token is rejected (invalid_grant)")]
+        return answers.compactMap { at, what in
+            at.map { Entry(at: $0, rank: 2, kind: "answer", text: "\(clientID.printable): \(what)") }
+        }
+    }
+
+    fileprivate var text: String {
+        var parts = ["\(clientID.printable) is \(state.printable) (\(reason.printable))"]
+        if let tokenGrantedAt {
+            parts.append(
+                holdsToken ? "the token of \(tokenGrantedAt.text) is kept, sealed" : "the token of \(tokenGrantedAt.text) is erased"
+            )
+        } else {
+            parts.append("there is no token")
+        }
+        if let answeredAt { parts.append("Apple last answered at \(answeredAt.text)") }
+        if failures > 0 { parts.append("\(failures) checks since then brought no answer") }
+        if isBeingAsked {
+            parts.append("Apple is being asked")
+        } else if let nextCheckAt {
+            parts.append("next check at \(nextCheckAt.text)")
+        } else {
+            parts.append("no further check")
+        }
+        return parts.joined(separator: "; ")
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+
+extension Quarantine {
+    struct Drop: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Deletes notifications for good.",
+            discussion: "They leave the quarantine by themselves, too: by age, or where it is full of what anybody could have sent."
+        )
+
+        @OptionGroup var options: CommonOptions
+        @OptionGroup var output: OutputOptions
+        @OptionGroup var selection: QuarantineSelection
+
+        func run() async throws {
+            let dropped = try await selection.carryOut(options) { .dropQuarantined($0) }
+            try output.print(["dropped": dropped], dropped == 1 ? "1 notification is gone." : "\(dropped) notifications are gone.")
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+
+/// A quarantined notification as programs read it, and made harmless.
+struct QuarantineReport: Encodable {
+    var id: Int64
+    var receivedAt: Timestamp
+    var rejectedAt: Timestamp
+    var reason: String
+    var detail: String
+    var bytes: Int
+    var payload: String?
+    /// Of the token inside, decoded and not verified.
+    var header: String?
+    var claims: String?
+
+    init(_ row: QuarantinedNotification, showsPayload: Bool = false) {
+        id = row.id
+        receivedAt = row.receivedAt
+        rejectedAt = row.rejectedAt
+        reason = row.reason
+        detail = row.detail
+        bytes = row.payload.count
+        guard showsPayload else { return }
+        payload = String(printable: row.payload)
+        let parts = Self.token(in: row.payload)
+        header = parts?.header
+        claims = parts?.claims
+    }
+
+    /// The first thing in a body that looks like a signed token.
+    private static func token(in payload: [UInt8]) -> (header: String, claims: String)? {
+        let text = String(decoding: payload, as: UTF8.self)
+        guard let match = text.firstMatch(of: /([A-Za-z0-9_\-]{2,})\.([A-Za-z0-9_\-]{2,})\.[A-Za-z0-9_\-]*/),
+            let header = decoded(match.1), let claims = decoded(match.2), header.hasPrefix("{")
+        else { return nil }
+        return (header, claims)
+    }
+
+    private static func decoded(_ part: Substring) -> String? {
+        let base64 = part.replacing("-", with: "+").replacing("_", with: "/")
+        let padding = String(repeating: "=", count: (4 - base64.count % 4) % 4)
+        return Data(base64Encoded: base64 + padding).map { String(printable: $0) }
+    }
+}

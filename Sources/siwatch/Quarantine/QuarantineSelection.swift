@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import SQLiteStore
+
+/// Which rows of the quarantine are meant.
+struct QuarantineSelection: ParsableArguments {
+    @Argument(help: "As listed.") var ids: [Int64] = []
+    @Option(help: ArgumentHelp("All that were rejected for this reason.", valueName: "reason")) var reason: RejectionReason?
+    @Flag(help: "All there are.") var all = false
+
+    func validate() throws {
+        guard [!ids.isEmpty, reason != nil, all].count(where: { $0 }) == 1 else {
+            throw ValidationError("Name either ids, or a --reason, or --all.")
+        }
+    }
+
+    /// Has rows moved, in as many requests as it takes.
+    ///
+    /// - Returns: how many were there.
+    func carryOut(_ options: CommonOptions, _ request: ([Int64]) -> OperatorRequest) async throws -> Int {
+        let configuration = try options.readConfiguration()
+        var moved = 0
+        var missing: [Int64] = []
+        func carryOut(_ ids: [Int64]) async throws {
+            let request = request(ids)
+            let answer = try await request.carryOut(in: configuration)
+            guard case .quarantine(let count, let lost) = answer else { throw CommandFailure(answer, to: request) }
+            moved += count
+            missing += lost
+        }
+        if ids.isEmpty {
+            // From the newest down: what comes into the quarantine meanwhile has a greater id.
+            var before: Int64?
+            while true {
+                let page = try await Quarantine.withStore(options) { store in
+                    try await store.quarantinedIDs(reason: reason, before: before, upTo: OperatorRequest.mostQuarantined)
+                }
+                guard let last = page.last else { break }
+                try await carryOut(page.reversed())
+                before = last
+            }
+        } else {
+            for start in stride(from: 0, to: ids.count, by: OperatorRequest.mostQuarantined) {
+                try await carryOut(Array(ids[start..<min(start + OperatorRequest.mostQuarantined, ids.count)]))
+            }
+            if !missing.isEmpty {
+                let names = missing.map(String.init).joined(separator: ", ")
+                let done = moved == 0 ? "nothing was done" : "the \(moved) others were dealt with"
+                throw CommandFailure.failed("there is no row \(names) in quarantine; \(done)")
+            }
+        }
+        return moved
+    }
+}

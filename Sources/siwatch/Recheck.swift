@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+
+struct Recheck: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Asks Apple about a user, or all users of an app, out of turn.",
+        discussion: """
+            A rejected token that is still kept is asked about too: if Apple accepts it, its user is authorized again.
+
+            Nobody is asked about more than once an hour in this way, counted from Apple's last answer. With --app, the checks are spread \
+            out: at most refresh.max_requests_per_second of them become due in a second.
+            """
+    )
+
+    @OptionGroup var options: CommonOptions
+    @OptionGroup var output: OutputOptions
+    @Argument(help: "Apple's `sub` of the user.") var user: String?
+    @Option(help: ArgumentHelp("All users of this app instead.", valueName: "name")) var app: String?
+
+    func validate() throws {
+        guard (user == nil) != (app == nil) else { throw ValidationError("Name either a user or, with --app, an app.") }
+    }
+
+    func run() async throws {
+        let request = user.map { OperatorRequest.recheckUser($0) } ?? .recheckApp(app ?? "")
+        let answer = try await request.carryOut(in: try options.readConfiguration())
+        switch answer {
+        case .rechecking(let recheck):
+            guard recheck.due > 0 else { throw CommandFailure.failed(Self.whyNobody(recheck)) }
+            try output.print(recheck, Self.text(recheck))
+        case .recheckingApp(let credentials, let requestsPerSecond, let isPaused):
+            try output.print(
+                AppReport(credentials: credentials, requestsPerSecond: requestsPerSecond, isPaused: isPaused),
+                """
+                Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: \
+                that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(isPaused ? Self.paused : "")
+                """
+            )
+        case .paused, .resumed, .quarantine, .unknownApp, .unknownUser, .expired, .notUnderstood, .refused:
+            throw CommandFailure(answer, to: request)
+        }
+    }
+
+    private struct AppReport: Encodable {
+        var credentials: Int
+        var requestsPerSecond: Int
+        var isPaused: Bool
+    }
+
+    private static let paused = " The app is paused: it happens once it is resumed."
+
+    private static func text(_ recheck: OperatorAnswer.Recheck) -> String {
+        var text = recheck.due == 1 ? "Apple is asked about the token now." : "Apple is asked about \(recheck.due) tokens now."
+        if recheck.tooSoon > 0 { text += " Of \(recheck.tooSoon) more it has answered too recently." }
+        if !recheck.pausedApps.isEmpty { text += paused }
+        return text
+    }
+
+    private static func whyNobody(_ recheck: OperatorAnswer.Recheck) -> String {
+        if let soonest = recheck.soonest { return "Apple has answered too recently; ask again after \(soonest.text)" }
+        return "there is no token of this user to ask about"
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// A status report as a page of text.
+struct StatusPage {
+    private let report: StatusReport
+    private let now: Timestamp
+    private let rates: StatusRates?
+
+    init(_ report: StatusReport, at now: Timestamp, rates: StatusRates? = nil) {
+        self.report = report
+        self.now = now
+        self.rates = rates
+    }
+
+    var lines: [String] {
+        var lines = ["siwatch \(report.version) \(report.isRunning ? "runs" : "does not run") on \(report.database)"]
+        if rates != nil { lines[0] += "  \(now.text)" }
+        let bug = report.hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : ""
+        lines.append("SQLite \(report.sqlite)\(bug)")
+        return lines + [""] + queues + [""] + apps + [""] + apple + quarantine
+    }
+
+    private var queues: [String] {
+        let head = "queue           waiting  the oldest for" + (rates == nil ? "" : "   settled/s")
+        return [head]
+            + report.queues.map { queue in
+                let line = "\(queue.queue.padded(to: 14))\(String(queue.depth).padded(to: -9))  \(age(queue.oldest).padded(to: 14))"
+                return rates.map { line + $0.column(queue.queue) } ?? line
+            }
+    }
+
+    private var apps: [String] {
+        var lines: [String] = []
+        for app in report.apps {
+            let pause = app.pausedAt.map { ", paused since \($0.text)" } ?? ""
+            let overdue = report.overdue[app.app] ?? 0
+            let more = overdue == StatusReport.mostCounted ? " or more" : ""
+            let late = overdue > 0 ? ", \(overdue)\(more) checks overdue by a minute or more" : ""
+            lines.append("app \(app.app.printable)\(pause)\(late)")
+            let counts = report.credentials.filter { $0.app == app.app }
+            let total = counts.reduce(0) { $0 + max($1.count, 0) }
+            for count in counts {
+                let share = total > 0 ? Double(count.count) / Double(total) : 0
+                lines.append("  \(count.state.padded(to: 12))\(String(count.count).padded(to: -9))  \(Self.bar(share))")
+            }
+            if counts.isEmpty { lines.append("  no credentials yet") }
+        }
+        return lines.isEmpty ? ["no app yet"] : lines
+    }
+
+    private var apple: [String] {
+        let checks = report.checks
+        var lines = ["Apple's keys    \(String(report.signingKeys).padded(to: -7))  fetched \(ago(report.signingKeysFetchedAt))"]
+        let answered = "Apple answered  \(String(checks.answered).padded(to: -7))  last \(ago(checks.lastAnsweredAt))"
+        lines.append(rates.map { answered.padded(to: 39) + $0.column(StatusRates.answers) } ?? answered)
+        lines.append("and did not     \(String(checks.failed).padded(to: -7))  last \(ago(checks.lastFailedAt))")
+        return lines
+    }
+
+    private var quarantine: [String] {
+        guard !report.quarantined.isEmpty else { return [] }
+        let reasons = report.quarantined.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        return ["", "in quarantine: " + reasons.map { "\($0.key.printable) \($0.value)" }.joined(separator: ", ")]
+    }
+
+    private func age(_ milliseconds: Int64?) -> String {
+        milliseconds.map { Timestamp(milliseconds: $0).duration(to: now).text } ?? "–"
+    }
+
+    private func ago(_ time: Timestamp?) -> String {
+        time.map { "\($0.duration(to: now).text) ago" } ?? "never"
+    }
+
+    /// A bar of at most 30 characters, to an eighth of one. What is there at all is seen.
+    private static func bar(_ share: Double) -> String {
+        let eighths = share > 0 ? max(Int((share * 240).rounded()), 1) : 0
+        let rest = eighths % 8 == 0 ? "" : String(Array("▏▎▍▌▋▊▉")[eighths % 8 - 1])
+        return String(repeating: "█", count: eighths / 8) + rest
+    }
+}
+
+/// How fast things went in the last half minute, from the differences between reports.
+struct StatusRates {
+    static let answers = "answers"
+    private static let longest = 30
+
+    private var last: (at: ContinuousClock.Instant, counts: [String: Int])?
+    private var rates: [String: [Double]] = [:]
+
+    mutating func note(_ report: StatusReport, at now: ContinuousClock.Instant = .now) {
+        var counts = Dictionary(uniqueKeysWithValues: report.queues.map { ($0.queue, $0.settled) })
+        counts[Self.answers] = report.checks.answered
+        if let last {
+            let seconds = max((now - last.at) / .seconds(1), 0.001)
+            for (name, count) in counts {
+                // A daemon that starts counts its queues anew.
+                let rate = Double(max(count - (last.counts[name] ?? 0), 0)) / seconds
+                rates[name] = (rates[name, default: []] + [rate]).suffix(Self.longest)
+            }
+        }
+        last = (now, counts)
+    }
+
+    /// The last rate, and a sparkline of those before it.
+    func column(_ name: String) -> String {
+        guard let rates = rates[name], let last = rates.last else { return "–".padded(to: -10) }
+        let top = rates.max() ?? 0
+        let line = rates.map { rate in
+            top > 0 ? Array("▁▂▃▄▅▆▇█")[min(Int((rate / top * 7).rounded(.up)), 7)] : "▁"
+        }
+        let number = last < 10 && last > 0 ? "\((last * 10).rounded() / 10)" : "\(Int(last.rounded()))"
+        return "\(number.padded(to: -10))  \(String(line))"
+    }
+}

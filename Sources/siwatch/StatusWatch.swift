@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import UnixSignals
+
+/// A page that is drawn anew every second until Ctrl-C. Where it goes to no terminal, one page follows another.
+struct StatusWatch {
+    var configuration: Configuration
+
+    func run() async throws {
+        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { for await _ in signals { return } }
+            group.addTask { try await draw() }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    private func draw() async throws {
+        let screen = Screen()
+        // Whatever ends it, the terminal is as it was.
+        defer { screen?.leave() }
+        var rates = StatusRates()
+        var quarantined: (counts: [String: Int], age: Int)?
+        do {
+            while true {
+                // The quarantine is read whole, so not every second.
+                let known = quarantined.flatMap { $0.age < 10 ? $0.counts : nil }
+                let report = try await StatusReport(of: configuration, quarantined: known)
+                quarantined = (report.quarantined, known == nil ? 0 : (quarantined?.age ?? 0) + 1)
+                rates.note(report)
+                let lines = StatusPage(report, at: WallClock.system.now, rates: rates).lines
+                if let screen { screen.show(lines) } else { try printOutput(lines.joined(separator: "\n") + "\n") }
+                try await Task.sleep(for: .seconds(1))
+            }
+        } catch is CancellationError {}
+    }
+}
+
+/// The terminal's other screen, so that the lines from before come back.
+private struct Screen {
+    /// Nil where standard output is no terminal.
+    init?() {
+        guard isatty(STDOUT_FILENO) != 0 else { return nil }
+        write("\u{1b}[?1049h\u{1b}[?25l")
+    }
+
+    func leave() {
+        write("\u{1b}[?25h\u{1b}[?1049l")
+    }
+
+    /// Draws over what is there: nothing flickers.
+    func show(_ lines: [String]) {
+        var size = winsize()
+        let isKnown = ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 && size.ws_row > 0
+        let (width, height) = isKnown ? (Int(size.ws_col), Int(size.ws_row)) : (80, 24)
+        let page = lines.prefix(height).map { "\($0.prefix(width))\u{1b}[K" }.joined(separator: "\r\n")
+        write("\u{1b}[H\(page)\u{1b}[J")
+    }
+
+    private func write(_ text: String) {
+        try? FileHandle.standardOutput.write(contentsOf: Data(text.utf8))
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import Foundation
+
+extension Timestamp {
+    /// As in `2026-11-21T13:12:34.000Z`.
+    var text: String {
+        // Half a millisecond more, because the style cuts off and a Double is a little off.
+        let date = Date(timeIntervalSince1970: (Double(milliseconds) + 0.5) / 1000)
+        return date.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+    }
+}
+
+extension Timestamp: ExpressibleByArgument {
+    /// Reads `2026-11-21T13:12:34Z`, with or without a fraction, or milliseconds since 1970, within the years that tables accept.
+    public init?(argument: String) {
+        if let milliseconds = Int64(argument) {
+            self.init(milliseconds: milliseconds)
+        } else {
+            let styles = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
+            guard let date = styles.lazy.compactMap({ try? $0.parse(argument) }).first else { return nil }
+            self.init(milliseconds: Int64((date.timeIntervalSince1970 * 1000).rounded()))
+        }
+        guard Timestamp.legal.contains(self) else { return nil }
+    }
+}
+
+extension Duration {
+    /// For people: the two greatest units, as in `3 h 12 min`.
+    var text: String {
+        let seconds = max(Int(components.seconds), 0)
+        switch seconds {
+        case ..<60: return "\(seconds) s"
+        case ..<3600: return "\(seconds / 60) min \(seconds % 60) s"
+        case ..<86_400: return "\(seconds / 3600) h \(seconds % 3600 / 60) min"
+        default: return "\(seconds / 86_400) d \(seconds % 86_400 / 3600) h"
+        }
+    }
+}

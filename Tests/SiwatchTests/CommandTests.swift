@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+/// Every command beside a running daemon and without one. One after another: each starts many processes.
+@Suite(.serialized) struct CommandTests {
+    // MARK: Requests
+
+    @Test func aPauseHoldsAcrossRestartsAndIsSeen() async throws {
+        try await Site.with { site in
+            let folder = site.folder
+            try await site.daemon { daemon in
+                #expect(try await folder.run("pause", "example").status == 0)
+                #expect(await daemon.line(containing: "An operator's request was answered")?.contains("example") == true)
+                try await site.settle(try await site.apple.signIn(3))
+            }
+            #expect(try await folder.run("status").output.contains { $0.contains("app example, paused since 2") })
+            try await site.daemon { _ in
+                let page = try await folder.run("status").output
+                #expect(page.contains { $0.contains("app example, paused since 2") })
+            }
+            let (status, output) = try await folder.run("resume", "example")
+            #expect(status == 0 && output == ["example goes on."])
+            #expect(try await folder.run("resume", "example").output == ["example was not paused."])
+            #expect(try await !folder.run("status").output.contains { $0.contains("paused") })
+        }
+    }
+
+    @Test func aRecheckBringsBackWhomAppleRejectedByMistake() async throws {
+        try await Site.with(["refresh": "interval = \"1s\""]) { site in
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(3))
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
+                struct Ignored: Decodable {}
+                let fault = ["endpoint": JSONValue.string("token"), "status": 400, "body": #"{"error":"invalid_grant"}"#]
+                _ = try await site.apple.post("faults", fault, as: Ignored.self)
+                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
+                try await site.apple.delete("faults")
+
+                // Once per interval and credential, so the first request may find that some were asked too recently.
+                let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
+                var tries = 0
+                while try await site.backend.int(back) < 3, tries < 500 {
+                    #expect(try await site.folder.run("recheck", "--app", "example").status == 0)
+                    tries += 1
+                }
+                #expect(try await site.backend.int(back) == 3)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
+            }
+        }
+    }
+
+    @Test func aUserIsRecheckedOnceAnHour() async throws {
+        try await Site.with { site in
+            let user = try await site.apple.signIn(1)
+            try await site.daemon { _ in
+                try await site.settle(user)
+                #expect(try await site.folder.run("recheck", user[0].user_id).status == 0)
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+                let (status, output) = try await site.folder.run("recheck", user[0].user_id)
+                #expect(status == 1 && output.joined().contains("too recently"), "\(output)")
+            }
+            #expect(try await site.folder.run("recheck", user[0].user_id).status == 1)
+            #expect(try await site.folder.run("recheck", "nobody").status == 1)
+        }
+    }
+
+    /// Nothing may happen after a command has said that nothing was done.
+    @Test(.timeLimit(.minutes(2))) func aDaemonThatDoesNotAnswerIsUnavailable() async throws {
+        try await Site.with { site in
+            try await site.daemon { daemon in
+                daemon.signal(SIGSTOP)
+                let (status, output) = try await site.folder.run("pause", "example")
+                daemon.signal(SIGCONT)
+                // It may have been stopped while it held the lock on the database.
+                #expect(status == 69, "\(output)")
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM operator_request") == 0)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM app WHERE paused_at IS NOT NULL") == 0)
+        }
+    }
+
+    @Test func aCommandOutlivesTheDaemonItAsked() async throws {
+        try await Site.with { site in
+            let daemon = try await site.folder.startDaemon()
+            daemon.signal(SIGSTOP)
+            let command = try site.folder.start("pause", "example")
+            try await site.backend.until("SELECT COUNT(*) FROM operator_request", is: 1)
+            daemon.signal(SIGKILL)
+            #expect(await command.exit() == 0, "\(command.output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM app WHERE paused_at IS NOT NULL") == 1)
+            await daemon.exit()
+        }
+    }
+
+    // MARK: Explain
+
+    @Test func explainTellsAllInTheOrderOfTime() async throws {
+        try await Site.with { site in
+            let signIns = try await site.apple.signIn(2)
+            let user = signIns[0].user_id
+            let token = try #require(signIns[0].refresh_token)
+            let daemon = try await site.daemon { _ in
+                try await site.settle(signIns)
+                try await site.backend.insert(notifications: try await site.apple.notify("consent-revocations", users: [user]))
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 1)
+                #expect(try await site.folder.run("explain", user).status == 0)
+            }
+            let (status, output) = try await site.folder.run("explain", user, "--jws")
+            #expect(status == 0)
+            let text = output.joined(separator: "\n")
+            let order = ["sign-in", "nothing → authorized", "consent-revoked", "authorized → revoked", "In example: revoked since 2"]
+            let places = order.map { text.range(of: $0)?.lowerBound }
+            #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
+            #expect(text.contains(#"{"payload":"ey"#))
+            #expect(!text.contains(token) && !text.contains(signIns[1].user_id))
+            #expect(try await !site.folder.run("explain", user).output.joined().contains("payload"))
+
+            // The name in the log.
+            let name = try #require(output[0].firstMatch(of: /, ([0-9a-f]{12}) in the log/)).1
+            #expect(daemon.output.contains { $0.contains("state_to") && $0.contains(name) })
+
+            let json = try await site.folder.run("explain", user, "--json").output.joined(separator: "\n")
+            let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+            #expect(report["schema"] as? Int == 1 && report["userID"] as? String == user)
+            #expect((report["notifications"] as? [[String: Any]])?.first?["jti"] != nil)
+            #expect(!json.contains(token))
+
+            #expect(try await site.folder.run("explain", "nobody").status == 1)
+            #expect(try await site.folder.run("explain", user, "--client", "com.example.web").status == 1)
+            // Without the sealing key all but that name is told.
+            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+            let (keyless, lines) = try await site.folder.run("explain", user)
+            #expect(keyless == 0 && lines.contains { $0.contains("revoked since") })
+        }
+    }
+
+    // MARK: The quarantine
+
+    @Test func theQuarantineIsShownHarmlesslyAndEmptied() async throws {
+        try await Site.with { site in
+            let hostile = site.folder.url.appending(path: "hostile").path
+            try Data("\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}".utf8 + [0xff, 0x00, 0x0d]).write(to: URL(filePath: hostile))
+            try await site.daemon { _ in
+                for count in 1...3 {
+                    #expect(try await site.folder.run("enqueue", hostile).status == 0)
+                    try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: count)
+                }
+                for arguments in [["list"], ["show", "1"], ["show", "1", "--json"], ["list", "--json"]] {
+                    let command = try ChildProcess("siwatch", ["quarantine"] + arguments + ["--config", site.folder.configurationPath])
+                    #expect(await command.exit() == 0)
+                    let scalars = command.output.joined().unicodeScalars
+                    #expect(scalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) && $0.value != 0x202e })
+                }
+                let page = try await site.folder.run("quarantine", "list", "--limit", "1", "--before", "3").output
+                #expect(page.contains { $0.contains("malformed") } && page.last == "Older ones: --before 2")
+
+                #expect(try await site.folder.run("quarantine", "retry", "1").output == ["1 notification waits again."])
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE id = 4", is: 1)
+                let (status, output) = try await site.folder.run("quarantine", "retry", "1", "--received-at", "2026-01-01T00:00:00Z")
+                #expect(status == 1 && output.joined().contains("there is no row 1"))
+                #expect(try await site.folder.run("quarantine", "drop", "--reason", "expired").output == ["0 notifications are gone."])
+                #expect(try await site.folder.run("quarantine", "drop", "2").status == 0)
+            }
+            #expect(
+                try await site.folder.run("quarantine", "retry", "3", "--received-at", "2026-01-01T00:00:00Z").status == 0
+            )
+            #expect(try await site.backend.int("SELECT received_at FROM notification_queue") == 1_767_225_600_000)
+            #expect(try await site.folder.run("quarantine", "drop", "--all").output == ["1 notification is gone."])
+            #expect(try await site.folder.run("quarantine", "list").output == ["The quarantine is empty."])
+            #expect(try await site.folder.run("quarantine", "show", "4").status == 1)
+        }
+    }
+
+    @Test func whatIsEnqueuedIsTakenLikeABackends() async throws {
+        try await Site.with { site in
+            let signIns = try await site.apple.signIn(1)
+            let body = try await site.apple.notify("consent-revocations", users: [signIns[0].user_id])[0]
+            let file = site.folder.url.appending(path: "body.json").path
+            try Data((body + "\n").utf8).write(to: URL(filePath: file))
+            #expect(try await site.folder.run("enqueue", file).output == ["Row 1 of notification_queue."])
+            try await site.daemon { _ in
+                try await site.settle(signIns)
+                #expect(try await site.folder.run("enqueue", file).status == 0)
+                try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
+
+            #expect(try await site.folder.run("enqueue", "/dev/null").status == 64)
+            try Data(count: 65_537).write(to: URL(filePath: file))
+            #expect(try await site.folder.run("enqueue", file).status == 64)
+            #expect(try await site.folder.run("enqueue", file + ".none").status == 1)
+            #expect(try await site.folder.run("enqueue", site.folder.url.path).status == 1)
+        }
+    }
+
+    // MARK: The file
+
+    @Test func aBackupIsMadeBesideTheDaemonAndCanBeUsed() async throws {
+        try await Site.with { site in
+            let copy = site.folder.url.appending(path: "backup.sqlite").path
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(5))
+                let (status, output) = try await site.folder.run("backup", copy)
+                #expect(status == 0 && output.joined().contains("keep it apart"), "\(output)")
+                let (again, reason) = try await site.folder.run("backup", copy)
+                #expect(again == 1 && reason.joined().contains("exists already"))
+                #expect(try await site.folder.run("backup", "/nowhere/backup.sqlite").status == 1)
+                #expect(try await site.folder.run("backup", "/dev/full").status == 1)
+            }
+            #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
+            let backend = try Backend(databasePath: copy)
+            #expect(try await backend.int("SELECT COUNT(*) FROM credential_state") == 5)
+            #expect(try await backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
+            try backend.close()
+        }
+    }
+
+    @Test func anAppIsRenamedWhileNothingRunsAndTheConfigurationHasToAgree() async throws {
+        try await Site.with { site in
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(try await site.folder.run("app", "rename", "example", "renamed").status == 69)
+            }
+            let (status, output) = try await site.folder.run("app", "rename", "example", "renamed")
+            #expect(status == 0 && output.joined().contains("name = \"renamed\""), "\(output)")
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE app = 'renamed'") == 1)
+            #expect(try await site.folder.run("run").status == 78)
+            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+            try text.replacing("name = \"example\"", with: "name = \"renamed\"")
+                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+            #expect(try await site.folder.run("app", "rename", "example", "other").status == 1)
+            #expect(try await site.folder.run("app", "rename", "renamed", "").status == 64)
+        }
+    }
+
+    // MARK: Looking
+
+    @Test func statusGoesOnUntilItIsInterrupted() async throws {
+        try await Site.with { site in
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(5))
+                let watch = try site.folder.start("status", "--watch")
+                // A sparkline needs two looks.
+                #expect(await watch.line(containing: "▁") != nil, "\(watch.output)")
+                watch.signal(SIGINT)
+                #expect(await watch.exit() == 0)
+                #expect(!watch.output.joined().contains("\u{1b}"))
+                #expect(watch.output.contains { $0.contains("authorized") && $0.contains("█") })
+            }
+            let json = try await site.folder.run("status", "--json").output.joined(separator: "\n")
+            let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+            #expect(report["schema"] as? Int == 1 && report["isRunning"] as? Bool == false)
+        }
+    }
+
+    // MARK: Bad input
+
+    @Test(arguments: [
+        ["explain"], ["recheck"], ["recheck", "user", "--app", "example"], ["pause"], ["quarantine", "retry"], ["quarantine", "drop"],
+        ["quarantine", "drop", "1", "--all"], ["quarantine", "list", "--limit", "0"], ["quarantine", "list", "--reason", "boredom"],
+        ["quarantine", "retry", "1", "--received-at", "yesterday"], ["quarantine", "retry", "1", "--received-at", "1767225600"],
+        ["quarantine", "show", "one"], ["enqueue"], ["backup"], ["app", "rename", "one"], ["status", "--watch", "--json"],
+    ])
+    func wrongUsageIs64(arguments: [String]) async throws {
+        let command = try ChildProcess("siwatch", arguments)
+        #expect(await command.exit() == 64, "\(command.output)")
+    }
+
+    @Test func nothingIsMadeWhereThereIsNoDatabase() async throws {
+        try await Site.with { site in
+            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+            let other = site.folder.url.appending(path: "other.toml").path
+            try text.replacing("siwatch.sqlite", with: "none.sqlite").write(toFile: other, atomically: true, encoding: .utf8)
+            for arguments in [
+                ["explain", "user"], ["recheck", "user"], ["pause", "example"], ["quarantine", "list"], ["quarantine", "drop", "--all"],
+                ["enqueue", other], ["backup", other + ".copy"], ["app", "rename", "example", "new"], ["status"],
+            ] {
+                let command = try ChildProcess("siwatch", arguments + ["--config", other])
+                #expect(await command.exit() == 78, "\(arguments): \(command.output)")
+                #expect(command.output.joined().contains("siwatch migrate creates it"), "\(command.output)")
+            }
+            let files = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path)
+            #expect(!files.contains { $0.hasPrefix("none.sqlite") } && !files.contains("other.toml.copy"))
+        }
+    }
+
+    @Test func anOutputThatCannotBeWrittenIsAFailure() async throws {
+        try await Site.with { site in
+            let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+            let program = URL(filePath: own).deletingLastPathComponent().appending(path: "siwatch").path
+            let shell = try ChildProcess(
+                URL(filePath: "/bin/sh"),
+                ["-c", "\(program) status --config \(site.folder.configurationPath) > /dev/full"]
+            )
+            #expect(await shell.exit() == 1)
+            #expect(shell.output.joined().contains("No space left on device"))
+        }
+    }
+
+    // MARK: Help
+
+    @Test(arguments: ["bash", "zsh", "fish"])
+    func shellsCanCompleteEveryCommand(shell: String) async throws {
+        let command = try ChildProcess("siwatch", ["--generate-completion-script", shell])
+        #expect(await command.exit() == 0)
+        let text = command.output.joined(separator: "\n")
+        for word in ["quarantine", "retry", "received-at", "bad_signature", "recheck", "rename"] { #expect(text.contains(word), "\(word)") }
+        #expect(!text.contains("manual"), "hidden")
+    }
+
+    @Test func everyCommandHasAManualPage() async throws {
+        let folder = try TemporaryFolder()
+        let command = try ChildProcess("siwatch", ["manual", folder.path("man")])
+        #expect(await command.exit() == 0, "\(command.output)")
+        let pages = Set(try FileManager.default.contentsOfDirectory(atPath: folder.path("man")))
+        for page in ["siwatch", "siwatch-run", "siwatch-explain", "siwatch-quarantine-retry", "siwatch-app-rename"] {
+            #expect(pages.contains(page + ".1"), "\(pages.sorted())")
+        }
+        let page = try String(contentsOfFile: folder.path("man/siwatch-quarantine-retry.1"), encoding: .utf8)
+        #expect(page.contains("received\\-at") && page.contains(".SH EXIT STATUS"))
+        #expect(try await ChildProcess("siwatch", ["manual", "/dev/null/man"]).exit() == 1)
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Everything that is known of one user, and of nobody else.
+@Suite struct HistoryTests {
+    @Test(arguments: StoreKind.allCases)
+    func holdsEveryFact(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("another", email: EmailAddress("another@example.com"))
+        try await store.signIn(token: "r", email: EmailAddress("a@example.com", isPrivate: true))
+        try await store.refresh(.valid, at: .start + .days(2))
+        let revoked = Timestamp.start + .days(3)
+        try await store.notify(.consentRevoked, at: revoked, tokenID: "one")
+        try await store.notify(.consentRevoked, at: revoked, tokenID: "two")
+        try await store.grant(client: "web", token: "w", at: .start + .days(4))
+        try await store.requestRevocation(at: .start + .days(4))
+
+        let history = try await store.ports.history(of: "user")
+        #expect(history.grants.map(\.outcome) == ["applied"])
+        #expect(history.notifications.map(\.jti) == ["one", "two"])
+        #expect(history.notifications.map(\.outcome) == ["applied", "duplicate"])
+        #expect(history.notifications.map(\.payload) == ["jws", nil])
+        #expect(history.changes.map(\.toState) == ["authorized", nil, "revoked"])
+        #expect(history.changes.map(\.source) == ["grant", "grant", "notification"])
+        #expect(history.changes.last?.notificationJTI == "one")
+        #expect(history.waiting.map(\.queue) == ["grant", "revocation"])
+        #expect(history.users.map(\.state) == ["revoked"])
+        #expect(history.users[0].consentRevokedAt == revoked)
+        #expect(history.users[0].email == "a@example.com")
+        #expect(history.users[0].emailIsPrivate == true)
+        let credential = history.credentials[0]
+        #expect(credential.clientID == "app" && credential.reason == "consent_revoked" && credential.changedAt == revoked)
+        #expect(credential.grantedAt == .start && credential.tokenGrantedAt == .start && !credential.holdsToken)
+        #expect(credential.answeredAt == .start + .days(2) && credential.nextCheckAt == nil && !credential.isBeingAsked)
+
+        #expect(try await store.ports.history(of: "nobody").isEmpty)
+        let limited = history.limited(toClient: "web")
+        #expect(limited.credentials.isEmpty && limited.grants.isEmpty && limited.waiting.map(\.clientID) == ["web"])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func countsHowAppleAnswers(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        #expect(try await store.ports.checks() == CheckStatus())
+        try await store.signIn(token: "r")
+        let now = Timestamp.start + .days(2)
+        let due = try await store.claimCredentials(at: now)[0]
+        _ = try await store.settle(.refresh(due, .failure(nextCheck: now + .minutes(1))), at: now)
+        try await store.refresh(.valid, at: now + .minutes(1))
+        #expect(
+            try await store.ports.checks()
+                == CheckStatus(answered: 1, lastAnsweredAt: now + .minutes(1), failed: 1, lastFailedAt: now)
+        )
+    }
+}

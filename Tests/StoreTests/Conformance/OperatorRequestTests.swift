@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// A request is carried out once, answered, and never when nobody waits any more.
+@Suite struct OperatorRequestTests {
+    @Test(arguments: StoreKind.allCases)
+    func isAnsweredOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let id = try await store.ports.submit(.pause(app: "example"), at: .start)
+        #expect(try await store.ports.answer(to: id) == nil)
+        let handled = try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start)
+        #expect(handled?.request == .pause(app: "example"))
+        #expect(handled?.answer == .paused(since: .start))
+        #expect(try await store.ports.answer(to: id) == .paused(since: .start))
+        #expect(try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start) == nil)
+        #expect(try await !store.ports.withdraw(id))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func isNotCarriedOutOnceWithdrawn(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let id = try await store.ports.submit(.pause(app: "example"), at: .start)
+        #expect(try await store.ports.withdraw(id))
+        #expect(try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start) == nil)
+        #expect(try await store.ports.apps().map(\.pausedAt) == [nil, nil])
+    }
+
+    /// Who left it was killed, and siwatch started a day later.
+    @Test(arguments: StoreKind.allCases)
+    func expires(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let id = try await store.ports.submit(.pause(app: "example"), at: .start)
+        _ = try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start + .seconds(61))
+        #expect(try await store.ports.answer(to: id) == .expired)
+        #expect(try await store.ports.apps().map(\.pausedAt) == [nil, nil])
+    }
+
+    @Test(arguments: StoreKind.allCases, ["", "{}", "null", #"{"dance":{}}"#, #"{"pause":{"app":1}}"#])
+    func isSafeToGetWrong(_ kind: StoreKind, _ text: String) async throws {
+        let store = try kind.make()
+        try await store.run("INSERT INTO operator_request (request, requested_at) VALUES (?, ?)", [.text(text), .at(.start)])
+        let handled = try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start)
+        #expect(handled?.answer == .notUnderstood)
+        #expect(try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: .start) == nil)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func isForgottenOnceAnswered(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        _ = try await store.ask(.pause(app: "example"))
+        _ = try await store.ports.submit(.resume(app: "example"), at: .start)
+        try await store.ports.maintain(at: .start + .minutes(59))
+        #expect(try await store.count("operator_request") == 2)
+        try await store.ports.maintain(at: .start + .minutes(61))
+        #expect(try await store.count("operator_request") == 1)
+    }
+
+    // MARK: Pauses
+
+    @Test(arguments: StoreKind.allCases)
+    func aPausedAppIsAskedNothing(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.signIn(client: "elsewhere", token: "r")
+        #expect(try await store.ask(.pause(app: "example")) == .paused(since: .start))
+        // Again: it is still the first pause.
+        #expect(try await store.ask(.pause(app: "example"), at: .start + .days(1)) == .paused(since: .start))
+        #expect(try await store.ports.apps() == [AppStatus(app: "example", pausedAt: .start), AppStatus(app: "other", pausedAt: nil)])
+
+        let now = Timestamp.start + .days(2)
+        #expect(try await store.claimCredentials(at: now).isEmpty)
+        #expect(try await store.claimCredentials(of: "other", at: now).count == 1)
+        // Notifications and sign-ins go on, and the pause itself changed nothing.
+        #expect(try await store.column("SELECT state FROM credential_state") == ["authorized", "authorized"])
+        #expect(try await store.notify(.consentRevoked, at: now) == .notification(.applied))
+        #expect(try await store.signIn(token: "new", at: now + .minutes(1)) == .grant(.applied, nil))
+
+        #expect(try await store.ask(.resume(app: "example"), at: now) == .resumed(wasPaused: true))
+        #expect(try await store.ask(.resume(app: "example"), at: now) == .resumed(wasPaused: false))
+        #expect(try await store.claimCredentials(at: now + .days(2)).count == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anAppThatNobodyKnowsIsNamed(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for request in [OperatorRequest.pause(app: "x"), .resume(app: "x"), .recheckApp("x")] {
+            #expect(try await store.ask(request) == .unknownApp(known: ["example", "other"]))
+        }
+    }
+}

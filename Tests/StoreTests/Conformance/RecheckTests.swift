@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Out of turn, within its own cap.
+@Suite struct RecheckTests {
+    private static let asked = Timestamp.start + .days(2)
+
+    private func recheck(_ store: StoreUnderTest, at now: Timestamp) async throws -> OperatorAnswer.Recheck? {
+        guard case .rechecking(let recheck) = try await store.ask(.recheckUser("user"), at: now) else { return nil }
+        return recheck
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aUserIsDueAtOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.signIn("another", token: "r")
+        #expect(try await recheck(store, at: .start)?.due == 1)
+        #expect(try await store.claimCredentials(at: .start).map(\.id.userID) == ["user"])
+        // Under way already: nothing is asked twice.
+        #expect(try await recheck(store, at: .start)?.due == 1)
+        #expect(try await store.claimCredentials(at: .start).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func onceAnHour(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.refresh(.valid, at: Self.asked)
+        let tooSoon = try await recheck(store, at: Self.asked + .minutes(59))
+        #expect(tooSoon?.due == 0 && tooSoon?.tooSoon == 1 && tooSoon?.soonest == Self.asked + .hours(1))
+        #expect(try await store.claimCredentials(at: Self.asked + .minutes(59)).isEmpty)
+        #expect(try await recheck(store, at: Self.asked + .hours(1))?.due == 1)
+        #expect(try await store.claimCredentials(at: Self.asked + .hours(1)).count == 1)
+    }
+
+    /// Unsigned evidence may have been a mistake: the token is kept for a while to ask again.
+    @Test(arguments: StoreKind.allCases)
+    func aGoodAnswerBringsARejectedUserBack(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.refresh(.rejected, at: Self.asked)
+        let now = Self.asked + .hours(2)
+        #expect(try await recheck(store, at: now)?.due == 1)
+        try await store.refresh(.valid, at: now)
+        #expect(
+            try await store.rows("SELECT from_state, to_state, reason, source FROM credential_change ORDER BY id DESC LIMIT 1")
+                == [["revoked", "authorized", "granted", "refresh"]]
+        )
+        #expect(try await store.claimCredentials(at: now + .days(1)).count == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anotherRejectionEndsTheChecksAgain(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.refresh(.rejected, at: Self.asked)
+        let now = Self.asked + .hours(2)
+        _ = try await recheck(store, at: now)
+        try await store.refresh(.rejected, at: now)
+        #expect(try await store.claimCredentials(at: now + .days(400)).isEmpty)
+        // A held one, too.
+        _ = try await recheck(store, at: now + .hours(2))
+        try await store.refresh(nil, at: now + .hours(2))
+        #expect(try await store.claimCredentials(at: now + .days(400)).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aRecheckWithoutAnAnswerIsTriedAgain(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.refresh(.rejected, at: Self.asked)
+        let now = Self.asked + .hours(2)
+        _ = try await recheck(store, at: now)
+        let due = try await store.claimCredentials(at: now)[0]
+        _ = try await store.settle(.refresh(due, .failure(nextCheck: now + .minutes(1))), at: now)
+        // What else becomes known of the user does not end it.
+        try await store.notify(.emailDisabled(nil), at: now)
+        try await store.refresh(.valid, at: now + .minutes(1))
+        #expect(try await store.column("SELECT state FROM credential_state") == ["authorized"])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whoHasNoTokenCannotBeAskedAbout(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        #expect(try await store.ask(.recheckUser("user")) == .unknownUser)
+        try await store.signIn()
+        try await store.signIn(client: "web", token: "r")
+        try await store.notify(.consentRevoked, at: .start + .minutes(1))
+        try await store.signIn(client: "web", at: .start + .minutes(2))
+        let none = try await recheck(store, at: .start + .hours(2))
+        #expect(none?.due == 0 && none?.withoutToken == 2 && none?.soonest == nil)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aPausedAppWaits(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        _ = try await store.ask(.pause(app: "example"))
+        #expect(try await recheck(store, at: .start)?.pausedApps == ["example"])
+        #expect(try await store.claimCredentials(at: .start).isEmpty)
+        _ = try await store.ask(.resume(app: "example"))
+        #expect(try await store.claimCredentials(at: .start).count == 1)
+    }
+
+    /// 600 users at 50 a second: 12 seconds, whatever a transaction holds.
+    @Test(arguments: StoreKind.allCases)
+    func anAppIsSpreadByItsLimit(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.run(
+            """
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+            INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) SELECT 'app', 'user' || i, 'r' || i, ? FROM n
+            """,
+            [.at(.start)]
+        )
+        try await store.grant("elsewhere", client: "elsewhere", token: "r")
+        for _ in 0...6 { try await store.settleGrants(at: .start) }
+        let before = try await store.column("SELECT user_id FROM credential_state WHERE app = 'example' ORDER BY next_check_at")
+
+        let now = Timestamp.start + .minutes(1)
+        #expect(
+            try await store.ask(.recheckApp("example"), at: now)
+                == .recheckingApp(credentials: 600, requestsPerSecond: 50, isPaused: false)
+        )
+        let after = try await store.rows("SELECT user_id, next_check_at FROM credential_state WHERE app = 'example' ORDER BY next_check_at")
+        #expect(after.map { $0[0] } == before)
+        #expect(after.map { $0[1] } == (0..<600).map { .at(now + .milliseconds(20 * $0)) })
+        #expect(try await store.column("SELECT next_check_at > ? FROM credential_state WHERE app = 'other'", [.at(now + .hours(1))]) == [1])
+        #expect(try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: now) == nil)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anAppIsAskedAboutRejectedTokensFirstAndAboutNobodyTooSoon(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for (user, answer) in [("good", RefreshAnswer.Verdict.valid), ("bad", .rejected)] {
+            try await store.signIn(user, token: "r")
+            try await store.refresh(answer, at: Self.asked)
+        }
+        try await store.signIn("new", token: "r", at: Self.asked)
+        try await store.signIn("asked", token: "r", at: .start)
+        let early = Self.asked + .minutes(30)
+        var claimed = try await store.claimCredentials(at: early)
+        #expect(claimed.map(\.id.userID) == ["asked"])
+
+        _ = try await store.ask(.recheckApp("example"), at: early)
+        claimed += try await store.claimCredentials(at: early + .seconds(1))
+        #expect(claimed.map(\.id.userID) == ["asked", "new"])
+        _ = try await store.settle(claimed.map { .refresh($0, .answer(.valid, about: $0, at: early)) }, at: early + .seconds(2))
+
+        let late = Self.asked + .minutes(61)
+        _ = try await store.ask(.recheckApp("example"), at: late)
+        #expect(try await store.claimCredentials(at: late).map(\.id.userID) == ["bad"])
+        #expect(try await store.claimCredentials(at: late + .seconds(1)).map(\.id.userID) == ["good"])
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import GRDB
+import Testing
+
+@testable import SQLiteStore
+
+/// A copy of the file while everything runs, and another name for an app while nothing does.
+@Suite struct BackupTests {
+    @Test func isWholeAndItsOwnersAlone() async throws {
+        let file = try FileUnderTest()
+        try await file.store.signIn(token: "r")
+        let copy = try TemporaryFile()
+        // A backend in the middle of something, whose row is not committed.
+        let backend = try OpenTransaction(.immediate, at: file.file.path)
+        let reader = try SQLiteStore.openForReading(DatabaseFile(path: file.file.path))
+        try await reader.backUp(to: copy.path)
+        try reader.close()
+        try backend.end()
+
+        #expect(try FileManager.default.attributesOfItem(atPath: copy.path)[.posixPermissions] as? Int == 0o600)
+        #expect(try DatabaseFile(path: copy.path).inspect() == .siwatch(version: Schema.version))
+        let restored = try FileUnderTest(copy)
+        #expect(try await restored.isIntact)
+        #expect(try await restored.store.column("SELECT state FROM user_state") == ["authorized"])
+        #expect(try await restored.store.claimCredentials(at: .start + .days(2)).count == 1)
+    }
+
+    @Test func neverTakesThePlaceOfAnother() async throws {
+        let file = try FileUnderTest()
+        let copy = try TemporaryFile()
+        try Data("mine".utf8).write(to: URL(filePath: copy.path))
+        await #expect(throws: BackupError.exists(path: copy.path)) { try await file.sqlite.backUp(to: copy.path) }
+        #expect(try Data(contentsOf: URL(filePath: copy.path)) == Data("mine".utf8))
+        await #expect(throws: BackupError.unwritable(path: "/nowhere/copy", reason: "No such file or directory")) {
+            try await file.sqlite.backUp(to: "/nowhere/copy")
+        }
+    }
+
+    @Test func anAppHasItsNewNameEverywhere() async throws {
+        let file = try FileUnderTest()
+        try await file.store.signIn(token: "r")
+        try await file.store.notify(.consentRevoked, at: .start + .minutes(1))
+        try await file.sqlite.renameApp("example", to: "new")
+        #expect(try await file.store.column("SELECT app FROM user_state") == ["new"])
+        #expect(try await file.store.column("SELECT DISTINCT app FROM notification_log") == ["new"])
+        #expect(try await file.store.column("SELECT DISTINCT app FROM credential_change") == ["new"])
+        await #expect(throws: AppRenameError.unknown("example", known: ["new", "other"])) {
+            try await file.sqlite.renameApp("example", to: "newer")
+        }
+        await #expect(throws: AppRenameError.taken("other")) { try await file.sqlite.renameApp("new", to: "other") }
+
+        // The configuration has to agree.
+        let reopened = try SQLiteStore.open(DatabaseFile(path: file.file.path))
+        #expect(throws: StoreOpenError.self) { try reopened.register([AppClients(name: "example", clientIDs: ["app", "web"])]) }
+        try reopened.register([AppClients(name: "new", clientIDs: ["app", "web"])])
+        try reopened.close()
+    }
+}
