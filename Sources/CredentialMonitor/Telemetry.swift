@@ -5,16 +5,15 @@ package import CoreMetrics
 package import CredentialCore
 package import Logging
 internal import Metrics
-internal import NIOConcurrencyHelpers
 
 /// Every log line and every metric, one method for each fact. Called after the commit.
 ///
 /// No token, key, e-mail address or `sub` ever enters a line.
 package struct Telemetry: Sendable {
     private let logger: Logger
-    private let factory: any MetricsFactory
+    let factory: any MetricsFactory
     private let inFlight: Meter
-    private let pauses = Pauses()
+    let pauses = Pauses()
     /// Names a user in a log line without giving the `sub` away.
     private let pseudonym: @Sendable (String) -> String
 
@@ -236,104 +235,21 @@ package struct Telemetry: Sendable {
         )
     }
 
-    // MARK: The configuration
-
-    package func configurationLoaded(at time: Timestamp) {
-        gauge(Metric.configLastReloadSuccessful, 1)
-        gauge(Metric.configLastReloadSuccess, time.inSeconds)
-    }
-
-    package func reloadFailed() {
-        gauge(Metric.configLastReloadSuccessful, 0)
-    }
-
-    package func suppressed(_ lines: [String: Int]) {
-        for (event, number) in lines { count(Metric.logLinesSuppressed, ["event": event], by: number) }
-    }
-
-    // MARK: Gauges that are read when somebody asks
-
-    package func observe(queues: [QueueStatus], credentials: [CredentialCount]) {
-        for queue in queues {
-            gauge(Metric.queueDepth, Double(queue.depth), ["queue": queue.queue])
-            gauge(Metric.queueOldest, Double(queue.oldest ?? 0) / 1000, ["queue": queue.queue])
-        }
-        for credential in credentials {
-            gauge(Metric.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
-        }
-    }
-
-    package func observe(unverified: [String: Int]) {
-        for (app, count) in unverified { gauge(Metric.credentialsUnverified, Double(count), ["app": app]) }
-    }
-
-    package func observe(isReady: Bool) {
-        gauge(Metric.ready, isReady ? 1 : 0)
-    }
-
-    /// An app's checks may be paused by Apple's blame and by an operator; the gauge stands at 1 for either.
-    package func observe(apps: [AppStatus]) {
-        for app in apps {
-            gauge(Metric.appPaused, pauses.note(.operator, app.pausedAt != nil, of: app.app) ? 1 : 0, ["app": app.app])
-        }
-    }
-
-    package func observe(overdue: [String: Int]) {
-        for (app, count) in overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
-    }
-
-    /// Makes the series whose labels are known stand at 0 from the start, so that a rate over them misses nothing.
-    package func createSeries(apps: [String]) {
-        func create(_ metric: Metric, _ labels: [(String, String)]) {
-            switch metric.kind {
-            case .counter: _ = Counter(label: metric.name, dimensions: labels, factory: factory)
-            case .gauge: Meter(label: metric.name, dimensions: labels, factory: factory).set(0)
-            case .histogram: _ = Recorder(label: metric.name, dimensions: labels, aggregate: true, factory: factory)
-            }
-        }
-        for app in apps {
-            for label in RefreshLabel.allCases { create(Metric.refreshes, [("app", app), ("outcome", label.rawValue)]) }
-            for state in CredentialState.allCases { create(Metric.credentials, [("app", app), ("state", state.rawValue)]) }
-            for metric in [
-                Metric.appPaused, .breakerOpen, .credentialsOverdue, .credentialsUnverified, .credentialsPending, .notificationsMissed,
-            ] {
-                create(metric, [("app", app)])
-            }
-        }
-        for event in LoggedEvent.all { create(Metric.logLinesSuppressed, [("event", event.name)]) }
-        for endpoint in ["token", "keys"] {
-            for status in ["200", "400", "429", "timeout"] {
-                create(Metric.appleResponses, [("endpoint", endpoint), ("status", status)])
-            }
-        }
-        for reason in RejectionReason.allCases { create(Metric.notificationsRejected, [("reason", reason.rawValue)]) }
-        for outcome in GrantLogOutcome.allCases { create(Metric.grants, [("outcome", outcome.rawValue)]) }
-        for type in ["consent-revoked", "account-deleted", "email-enabled", "email-disabled", "other"] {
-            for outcome in NotificationLogOutcome.allCases {
-                create(Metric.notifications, [("type", type), ("outcome", outcome.rawValue)])
-            }
-        }
-    }
-
-    package func describeBuild(version: String, sqlite: String) {
-        gauge(Metric.buildInfo, 1, ["version": version, "sqlite": sqlite])
-    }
-
     // MARK: -
 
-    private func count(_ metric: Metric, _ labels: [String: String] = [:], by number: Int = 1) {
+    func count(_ metric: Metric, _ labels: [String: String] = [:], by number: Int = 1) {
         count(metric.name, labels, by: number)
     }
 
-    private func count(_ name: String, _ labels: [String: String], by number: Int) {
+    func count(_ name: String, _ labels: [String: String], by number: Int) {
         Counter(label: name, dimensions: labels.map { ($0.key, $0.value) }, factory: factory).increment(by: number)
     }
 
-    private func gauge(_ metric: Metric, _ value: Double, _ labels: [String: String] = [:]) {
+    func gauge(_ metric: Metric, _ value: Double, _ labels: [String: String] = [:]) {
         Meter(label: metric.name, dimensions: labels.map { ($0.key, $0.value) }, factory: factory).set(value)
     }
 
-    private func record(_ metric: Metric, _ value: Double) {
+    func record(_ metric: Metric, _ value: Double) {
         Recorder(label: metric.name, dimensions: [], aggregate: true, factory: factory).record(value)
     }
 }
@@ -371,7 +287,7 @@ extension Logger.Metadata {
 }
 
 extension Timestamp {
-    fileprivate var inSeconds: Double { Double(milliseconds) / 1000 }
+    var inSeconds: Double { Double(milliseconds) / 1000 }
 }
 
 extension Event.Kind {
@@ -383,25 +299,6 @@ extension Event.Kind {
         case .emailEnabled: "email-enabled"
         case .emailDisabled: "email-disabled"
         case .unknown: "other"
-        }
-    }
-}
-
-/// Why each app's checks are paused.
-private final class Pauses: Sendable {
-    enum Reason {
-        /// Apple refuses our configuration.
-        case blame
-        case `operator`
-    }
-
-    private let reasons = NIOLockedValueBox<[String: Set<Reason>]>([:])
-
-    /// - Returns: whether the app is paused for any reason.
-    func note(_ reason: Reason, _ holds: Bool, of app: String) -> Bool {
-        reasons.withLockedValue { reasons in
-            if holds { reasons[app, default: []].insert(reason) } else { reasons[app]?.remove(reason) }
-            return reasons[app]?.isEmpty == false
         }
     }
 }

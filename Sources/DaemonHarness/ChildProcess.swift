@@ -91,6 +91,22 @@ package final class ChildProcess: Sendable {
         if state.withLockedValue({ $0.status == nil }) { kill(identifier, signal) }
     }
 
+    /// Stops the process as a terminal does, and returns once every thread of it stands still.
+    package func freeze() async {
+        signal(SIGSTOP)
+        while !isFrozen { await Task.yield() }
+    }
+
+    private var isFrozen: Bool {
+        let tasks = "/proc/\(identifier)/task"
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: tasks)) ?? []
+        return threads.allSatisfy { thread in
+            let status = FileManager.default.contents(atPath: "\(tasks)/\(thread)/stat").map { String(decoding: $0, as: UTF8.self) }
+            // The state follows the name in parentheses; a thread that has ended meanwhile has none.
+            return status?.split(separator: ")").last?.first { $0 != " " }.map { "TtXZ".contains($0) } ?? true
+        }
+    }
+
     /// Waits for the end of the process and of its output.
     ///
     /// - Returns: the exit code, or 128 plus the signal that ended it.

@@ -17,8 +17,9 @@ struct RegisterCache {
         }
 
         func hash(into hasher: inout Hasher) {
-            hasher.combine(app)
-            userID.utf8.forEach { hasher.combine($0) }
+            hasher.combine(app.id)
+            var userID = userID
+            userID.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
         }
     }
 

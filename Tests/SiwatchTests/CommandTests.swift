@@ -73,7 +73,7 @@ import Testing
     @Test(.timeLimit(.minutes(2))) func aDaemonThatDoesNotAnswerIsUnavailable() async throws {
         try await Site.with { site in
             try await site.daemon { daemon in
-                daemon.signal(SIGSTOP)
+                await daemon.freeze()
                 let (status, output) = try await site.folder.run("pause", "example")
                 daemon.signal(SIGCONT)
                 // It may have been stopped while it held the lock on the database.
@@ -87,7 +87,12 @@ import Testing
     @Test func aCommandOutlivesTheDaemonItAsked() async throws {
         try await Site.with { site in
             let daemon = try await site.folder.startDaemon()
-            daemon.signal(SIGSTOP)
+            await daemon.freeze()
+            // It may have been stopped while it held the lock on the database: then the command could not ask.
+            while (try? await site.backend.execute("DELETE FROM operator_request")) == nil {
+                daemon.signal(SIGCONT)
+                await daemon.freeze()
+            }
             let command = try site.folder.start("pause", "example")
             try await site.backend.until("SELECT COUNT(*) FROM operator_request", is: 1)
             daemon.signal(SIGKILL)

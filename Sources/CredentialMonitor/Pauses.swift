@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import NIOConcurrencyHelpers
+
+/// Why each app's checks are paused.
+final class Pauses: Sendable {
+    enum Reason {
+        /// Apple refuses our configuration.
+        case blame
+        case `operator`
+    }
+
+    private let reasons = NIOLockedValueBox<[String: Set<Reason>]>([:])
+
+    /// - Returns: whether the app is paused for any reason.
+    func note(_ reason: Reason, _ holds: Bool, of app: String) -> Bool {
+        reasons.withLockedValue { reasons in
+            if holds { reasons[app, default: []].insert(reason) } else { reasons[app]?.remove(reason) }
+            return reasons[app]?.isEmpty == false
+        }
+    }
+}

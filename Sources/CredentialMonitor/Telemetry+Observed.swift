@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import Metrics
+
+/// What is told rather than happens: figures that are read when somebody asks, and what stands from the start.
+extension Telemetry {
+    // MARK: The configuration
+
+    package func configurationLoaded(at time: Timestamp) {
+        gauge(Metric.configLastReloadSuccessful, 1)
+        gauge(Metric.configLastReloadSuccess, time.inSeconds)
+    }
+
+    package func reloadFailed() {
+        gauge(Metric.configLastReloadSuccessful, 0)
+    }
+
+    package func suppressed(_ lines: [String: Int]) {
+        for (event, number) in lines { count(Metric.logLinesSuppressed, ["event": event], by: number) }
+    }
+
+    // MARK: Gauges that are read when somebody asks
+
+    package func observe(queues: [QueueStatus], credentials: [CredentialCount]) {
+        for queue in queues {
+            gauge(Metric.queueDepth, Double(queue.depth), ["queue": queue.queue])
+            gauge(Metric.queueOldest, Double(queue.oldest ?? 0) / 1000, ["queue": queue.queue])
+        }
+        for credential in credentials {
+            gauge(Metric.credentials, Double(credential.count), ["app": credential.app, "state": credential.state])
+        }
+    }
+
+    package func observe(unverified: [String: Int]) {
+        for (app, count) in unverified { gauge(Metric.credentialsUnverified, Double(count), ["app": app]) }
+    }
+
+    package func observe(isReady: Bool) {
+        gauge(Metric.ready, isReady ? 1 : 0)
+    }
+
+    /// An app's checks may be paused by Apple's blame and by an operator; the gauge stands at 1 for either.
+    package func observe(apps: [AppStatus]) {
+        for app in apps {
+            gauge(Metric.appPaused, pauses.note(.operator, app.pausedAt != nil, of: app.app) ? 1 : 0, ["app": app.app])
+        }
+    }
+
+    package func observe(overdue: [String: Int]) {
+        for (app, count) in overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
+    }
+
+    /// Makes the series whose labels are known stand at 0 from the start, so that a rate over them misses nothing.
+    package func createSeries(apps: [String]) {
+        func create(_ metric: Metric, _ labels: [(String, String)]) {
+            switch metric.kind {
+            case .counter: _ = Counter(label: metric.name, dimensions: labels, factory: factory)
+            case .gauge: Meter(label: metric.name, dimensions: labels, factory: factory).set(0)
+            case .histogram: _ = Recorder(label: metric.name, dimensions: labels, aggregate: true, factory: factory)
+            }
+        }
+        for app in apps {
+            for label in RefreshLabel.allCases { create(Metric.refreshes, [("app", app), ("outcome", label.rawValue)]) }
+            for state in CredentialState.allCases { create(Metric.credentials, [("app", app), ("state", state.rawValue)]) }
+            for metric in [
+                Metric.appPaused, .breakerOpen, .credentialsOverdue, .credentialsUnverified, .credentialsPending, .notificationsMissed,
+            ] {
+                create(metric, [("app", app)])
+            }
+        }
+        for event in LoggedEvent.all { create(Metric.logLinesSuppressed, [("event", event.name)]) }
+        for endpoint in ["token", "keys"] {
+            for status in ["200", "400", "429", "timeout"] {
+                create(Metric.appleResponses, [("endpoint", endpoint), ("status", status)])
+            }
+        }
+        for reason in RejectionReason.allCases { create(Metric.notificationsRejected, [("reason", reason.rawValue)]) }
+        for outcome in GrantLogOutcome.allCases { create(Metric.grants, [("outcome", outcome.rawValue)]) }
+        for type in ["consent-revoked", "account-deleted", "email-enabled", "email-disabled", "other"] {
+            for outcome in NotificationLogOutcome.allCases {
+                create(Metric.notifications, [("type", type), ("outcome", outcome.rawValue)])
+            }
+        }
+    }
+
+    package func describeBuild(version: String, sqlite: String) {
+        gauge(Metric.buildInfo, 1, ["version": version, "sqlite": sqlite])
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import SQLiteStore
+import ServiceLifecycle
+import UnixSignals
+
+/// `run --once`.
+extension Daemon {
+    /// Settles what is due now, and stops like the daemon if a signal comes first.
+    func runOnce() async throws {
+        var writing = ServiceGroupConfiguration.ServiceConfiguration(service: writer)
+        writing.successTerminationBehavior = .gracefullyShutdownGroup
+        var settling = ServiceGroupConfiguration.ServiceConfiguration(service: Errand { try await settleAll() })
+        settling.successTerminationBehavior = .gracefullyShutdownGroup
+        let group = ServiceGroupConfiguration(
+            services: [writing, settling],
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger
+        )
+        try await ServiceGroup(configuration: group).run()
+        try await store.maintain(at: clock.now)
+    }
+
+    private func settleAll() async throws {
+        await refreshKeys()
+        try await settleAll(grants)
+        try await settleAll(notifications)
+        let due = try await store.overdueCredentials(before: clock.now, upTo: .max)
+        // No more than are due now: with a short interval some are due again before the last is done.
+        for app in apps { try await settleAll(app.refreshes, atMost: due[app.name] ?? 0) }
+    }
+
+    private func settleAll(_ handler: some WorkHandler, atMost limit: Int = .max) async throws {
+        let loop = ClaimLoop(
+            handler,
+            writer: writer,
+            wakeups: Wakeups(every: configuration.queues.pollInterval),
+            progress: LoopProgress(lanes: [], pollInterval: configuration.queues.pollInterval),
+            telemetry: telemetry
+        )
+        var settled = 0
+        while settled < limit, !Task.isShuttingDownGracefully {
+            let round = try await loop.round()
+            settled += round
+            if round > 0 { continue }
+            guard let delay = handler.retryDelay() else { return }
+            try await Task.sleep(for: delay)
+        }
+    }
+}
+
+/// Work that ends by itself, as a service.
+private struct Errand: Service {
+    var body: @Sendable () async throws -> Void
+
+    func run() async throws {
+        try await body()
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import CredentialMonitor
+import Foundation
+import Logging
+import NIOConcurrencyHelpers
+import UnixSignals
+
+extension Daemon {
+    func reload(on hangups: UnixSignalsSequence, _ notifier: SystemdNotifier, _ readiness: Readiness) -> Reload {
+        let atWork = NIOLockedValueBox(configuration)
+        return Reload(
+            source: configuration.source,
+            signals: hangups,
+            notifier: notifier,
+            logger: logger,
+            telemetry: telemetry,
+            clock: clock,
+            isReady: { readiness.condition == .good }
+        ) { [apps, output, logger, telemetry] new, keys in
+            let taken = atWork.withLockedValue { configuration in
+                configuration = configuration.reloading(new)
+                return configuration
+            }
+            output.level = taken.log.level
+            for app in apps {
+                app.budget.limits = RequestLimits(taken.refresh)
+                // A key is one of its team's; one that replaces a wrong one is tried at once.
+                let isSameTeam = new.apps.contains { $0.name == app.name && $0.teamID == app.teamID }
+                if isSameTeam, let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
+                    app.budget.resume()
+                    telemetry.appUnpaused(app.name)
+                }
+            }
+            logger.log(.reloaded)
+            let waiting = taken.differences(from: new)
+            if !waiting.isEmpty { logger.log(.reloadNeedsRestart, ["reason": "\(waiting.joined(separator: ", "))"]) }
+        }
+    }
+}
+
+extension RequestLimits {
+    init(_ refresh: Configuration.Refresh) {
+        self.init(
+            maxRequestsPerSecond: Double(refresh.maxRequestsPerSecond),
+            maxConcurrentRequests: refresh.maxConcurrentRequests
+        )
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import CredentialCore
+import CredentialMonitor
+import Logging
+import PrometheusMetrics
+import SQLiteStore
+
+/// What happens now and then, and what is done when somebody asks.
+extension Daemon {
+    func refreshKeys() async {
+        switch await signingKeys.refreshIfDue() {
+        case .notDue: return
+        case .fetched(_, _, let unsaved):
+            if let unsaved { telemetry.signingKeysFailed(unsaved) }
+        case .failed(let reason): telemetry.signingKeysFailed(reason)
+        }
+        telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
+    }
+
+    var keyRefresh: Recurring {
+        Recurring(every: .seconds(1), onFailure: { _ in }) { await refreshKeys() }
+    }
+
+    var maintenance: Recurring {
+        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry] in
+            telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
+            try await store.maintain(at: clock.now)
+        }
+    }
+
+    var overdueCount: Recurring {
+        Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry] in
+            telemetry.observe(overdue: try await store.overdueCredentials(before: clock.now.advanced(by: .seconds(-60)), upTo: 100_000))
+        }
+    }
+
+    func operationsServer(_ address: ListenAddress, _ progress: LoopProgress, _ readiness: Readiness) -> OperationsServer {
+        var quiet = logger
+        quiet.logLevel = max(logger.logLevel, .warning)
+        return OperationsServer(
+            address: address,
+            logger: quiet,
+            metrics: { [store, telemetry, registry, output] format in
+                telemetry.suppressed(output.takeSuppressed())
+                telemetry.observe(isReady: readiness.condition == .good)
+                if let unverified = try? await store.unverifiedCredentials() { telemetry.observe(unverified: unverified) }
+                if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
+                    telemetry.observe(queues: queues, credentials: credentials)
+                }
+                if let apps = try? await store.apps() { telemetry.observe(apps: apps) }
+                return registry.exposition(format)
+            },
+            health: {
+                let stalled = progress.stalled
+                return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
+            },
+            readiness: { readiness.condition },
+            onListening: { [logger] port in
+                logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
+            }
+        )
+    }
+
+    func requests(_ wakeups: Wakeups, _ progress: LoopProgress) -> OperatorRequestHandler {
+        OperatorRequestHandler(
+            desk: store,
+            // A reload may change the rate.
+            rules: { [configuration, apps] in
+                var refresh = configuration.refresh
+                if let limits = apps.first?.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }
+                return RecheckRules(refresh)
+            },
+            clock: clock,
+            wakeups: wakeups,
+            progress: progress,
+            telemetry: telemetry
+        )
+    }
+}
+
+extension RecheckRules {
+    init(_ configuration: Configuration.Refresh) {
+        self.init(refreshInterval: configuration.interval, requestsPerSecond: configuration.maxRequestsPerSecond)
+    }
+}
