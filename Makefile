@@ -47,7 +47,7 @@ test: setup check-rules ## Run all tests
 		swift test --skip-build --parallel $(ARGS)
 
 .PHONY: test-tsan
-test-tsan: setup setup-test ## Run all tests under the thread sanitizer, one by one (half an hour)
+test-tsan: setup setup-test ## Run all tests under the thread sanitizer, one by one (slow)
 	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread --no-parallel $(ARGS)
 
 .PHONY: check
