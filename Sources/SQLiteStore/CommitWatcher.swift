@@ -8,7 +8,7 @@ internal import GRDB
 /// A thread that sleeps until the log is written, and then looks whether somebody has committed.
 ///
 /// The kernel tells of the write, usually just before the commit; `PRAGMA data_version` on a connection of its own tells of the commit
-/// itself, for microseconds a look. So nothing is done while nobody writes, and a commit is seen about a millisecond after it. Where the
+/// itself, for microseconds a look. So nothing is done while nobody writes, and a commit is seen within 25 ms, mostly at once. Where the
 /// kernel does not tell, the thread looks 50 times a second.
 final class CommitWatcher: Sendable {
     private let connection: DatabaseQueue
