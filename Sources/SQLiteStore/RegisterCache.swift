@@ -34,6 +34,9 @@ struct RegisterCache {
 
         /// At how many clients.
         var unverified: Int { rows.values.count(where: \.isUnverified) }
+
+        /// At how many clients a rejection waits to be believed.
+        var pending: Int { rows.values.count { $0.pending != nil } }
     }
 
     private var users: [Key: User] = [:]

@@ -10,6 +10,8 @@ struct CredentialRow: Equatable {
     var credential = Credential()
     /// When Apple last answered about any token of this credential.
     var answeredAt: Timestamp?
+    /// A rejection that waits to be believed.
+    var pending: PendingRejection?
     var dueAt: Timestamp?
     var failures = 0
     /// Whether Apple had not confirmed the token for long when it was last asked.
@@ -19,7 +21,8 @@ struct CredentialRow: Equatable {
 
     static let columns = """
         granted_at, token_granted_at, token_fingerprint, sealed_token, revoked_at, verified_at, rejected_at, answered_at, \
-        due_at, failures, attempts, claimed_by, unverified
+        due_at, failures, attempts, claimed_by, unverified, \
+        pending_since, pending_asked_at, pending_key
         """
 
     init() {}
@@ -42,20 +45,23 @@ struct CredentialRow: Equatable {
         attempts = row[start + 10]
         claimedBy = row[start + 11]
         isUnverified = row[start + 12]
+        pending = PendingRejection(row, from: start + 13)
     }
 
     func save(user userID: String, client: ClientDirectory.Client, standing: CredentialStanding, in db: Database) throws {
         try db.execute(
             cached: """
                 INSERT INTO credential (user_id, client, app, state, reason, changed_at, \(Self.columns))
-                VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                     ON CONFLICT (user_id, client) DO UPDATE
                    SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
                        granted_at = excluded.granted_at, token_granted_at = excluded.token_granted_at,
                        token_fingerprint = excluded.token_fingerprint, sealed_token = excluded.sealed_token,
                        revoked_at = excluded.revoked_at, verified_at = excluded.verified_at, rejected_at = excluded.rejected_at,
                        answered_at = excluded.answered_at, due_at = excluded.due_at, failures = excluded.failures,
-                       attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified
+                       attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified,
+                       pending_since = excluded.pending_since, pending_asked_at = excluded.pending_asked_at,
+                       pending_key = excluded.pending_key
                 """,
             [
                 userID, client.id, client.app.id,
@@ -66,8 +72,17 @@ struct CredentialRow: Equatable {
                 credential.token?.sealed.map { Data($0.bytes) },
                 credential.revokedAt?.milliseconds, credential.verifiedAt?.milliseconds, credential.rejectedAt?.milliseconds,
                 answeredAt?.milliseconds, dueAt?.milliseconds, failures, attempts, claimedBy, isUnverified,
+                pending?.answeredAt.milliseconds, pending?.requestedAt.milliseconds, pending?.keyID,
             ]
         )
+    }
+}
+
+extension PendingRejection {
+    /// - Parameter row: `pending_since, pending_asked_at, pending_key`, from the given index on.
+    init?(_ row: Row, from start: Int) {
+        guard let since = row.time(at: start), let requestedAt = row.time(at: start + 1) else { return nil }
+        self.init(requestedAt: requestedAt, answeredAt: since, keyID: row[start + 2])
     }
 }
 

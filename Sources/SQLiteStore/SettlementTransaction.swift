@@ -18,6 +18,10 @@ struct SettlementTransaction {
     private var removed: [Queue: Int] = [:]
     private var counts: [CountKey: Int] = [:]
     private var unverified: [Int64: Int] = [:]
+    private var pending: [Int64: Int] = [:]
+    var breakers: BreakerTable
+    /// The clients of which Apple accepted a token, and when.
+    var accepted: [Int64: Timestamp] = [:]
     /// Checks that Apple answered, and those that it did not.
     var checks = (answered: 0, failed: 0)
     var erasedToken = false
@@ -34,6 +38,7 @@ struct SettlementTransaction {
         self.now = now
         cache = RegisterCache(directory: directory)
         quarantine = QuarantineRing(db: db)
+        breakers = BreakerTable(db: db, rules: rules, now: now)
     }
 
     /// - Returns: what was done, and whether a token was erased from the file: its log still holds it then.
@@ -45,12 +50,17 @@ struct SettlementTransaction {
             case .notification(let work, let verdict): results.append(try settle(work, verdict))
             case .grant(let work, let verdict): results.append(try settle(work, verdict))
             case .refresh(let work, let verdict): results.append(try settle(work, verdict))
+            case .admission(let work, let rejection): results.append(try admit(rejection, of: work))
             }
         }
         if try cache.save(in: db) { erasedToken = true }
         let evicted = try quarantine.save()
         try saveCounts()
-        return (SettledBatch(results: results, transitions: transitions, evicted: evicted), erasedToken)
+        // Last, so that the rows of this batch are among those cleared.
+        try breakers.save()
+        return (
+            SettledBatch(results: results, transitions: transitions, evicted: evicted, breakers: breakers.judged), erasedToken
+        )
     }
 
     // MARK: What follows from a fact
@@ -65,14 +75,19 @@ struct SettlementTransaction {
     ) throws -> Result {
         var published: [(client: Int64, old: PublishedCredential?, new: PublishedCredential)] = []
         var unverifiedChange = 0
+        var pendingChange = 0
+        var lost: [Int64] = []
         let result = try cache.withUser(key, in: db) { user in
             unverifiedChange = -user.unverified
+            pendingChange = -user.pending
             let result = try body(&user)
             for clientID in user.rows.keys.sorted() {
                 user.rows[clientID]!.credential.eraseUnusableToken(under: user.registers)
                 if user.rows[clientID]!.credential.token?.sealed == nil {
                     user.rows[clientID]!.dueAt = nil
                     user.rows[clientID]!.isUnverified = false
+                    user.rows[clientID]!.pending = nil
+                    lost.append(clientID)
                 }
                 let old = user.published[clientID]
                 let new = PublishedCredential(user.rows[clientID]!.credential, under: user.registers)
@@ -80,9 +95,16 @@ struct SettlementTransaction {
                 published.append((clientID, old, new))
             }
             unverifiedChange += user.unverified
+            pendingChange += user.pending
             return result
         }
         if unverifiedChange != 0 { unverified[key.app.id, default: 0] += unverifiedChange }
+        if pendingChange != 0 { pending[key.app.id, default: 0] += pendingChange }
+        if rules.isCanary(key.userID, of: key.app.name) {
+            for client in lost.compactMap({ directory.clientsByID[$0] }) {
+                try breakers.forget(canary: CredentialID(clientID: client.clientID, userID: key.userID), of: key.app)
+            }
+        }
         for (clientID, old, new) in published {
             count(key.app.id, from: old?.standing.state, to: new.standing.state)
             guard let client = directory.clientsByID[clientID] else { continue }
@@ -91,6 +113,11 @@ struct SettlementTransaction {
             }
         }
         return result
+    }
+
+    /// A credential as it stands in this transaction.
+    mutating func row(of key: RegisterCache.Key, _ client: ClientDirectory.Client) throws -> CredentialRow? {
+        try cache.withUser(key, in: db) { $0.rows[client.id] }
     }
 
     private mutating func announce(
@@ -138,6 +165,15 @@ struct SettlementTransaction {
         }
         for (app, change) in unverified where change != 0 {
             try db.execute(cached: "UPDATE app SET unverified = unverified + ? WHERE id = ?", [change, app])
+        }
+        for (app, change) in pending where change != 0 {
+            try db.execute(cached: "UPDATE app SET pending = pending + ? WHERE id = ?", [change, app])
+        }
+        for (client, time) in accepted {
+            try db.execute(
+                cached: "UPDATE client SET valid_at = ?1 WHERE id = ?2 AND (valid_at IS NULL OR valid_at < ?1)",
+                [time.milliseconds, client]
+            )
         }
         for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
         try save(checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
