@@ -14,22 +14,21 @@ extension SQLiteStore {
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
         try await claim(from: .notification, where: "TRUE", upTo: limit, at: now, suspects: suspects) { [owner] db, ids in
-            let statement = try db.cachedStatement(
-                sql: """
-                    UPDATE notification_queue
-                       SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
-                     WHERE id = ?
-                    RETURNING attempts, CAST(payload AS BLOB), received_at
-                    """
+            let take = try PreparedStatement(
+                """
+                UPDATE notification_queue SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ? WHERE id = ?
+                RETURNING attempts, CAST(payload AS BLOB), received_at
+                """,
+                in: db
             )
-            let leaseEnd = now.advanced(by: lease).milliseconds
+            let leaseEnd = now.advanced(by: lease)
             return try ids.compactMap { id in
-                try Row.fetchOne(statement, arguments: [leaseEnd, owner, id]).map { row in
+                try take.first(leaseEnd, owner, id) { row in
                     ClaimedNotification(
                         id: id,
-                        claim: Claim(owner: owner, attempts: row[0]),
+                        claim: Claim(owner: owner, attempts: Int(row.integer(at: 0))),
                         payload: row.bytes(at: 1),
-                        receivedAt: Timestamp(milliseconds: row[2])
+                        receivedAt: Timestamp(milliseconds: row.integer(at: 2))
                     )
                 }
             }
@@ -82,35 +81,32 @@ extension SQLiteStore {
                 [appID, furthest]
             )
             try Self.postponeUnconfigured(appID, directory, until: now.advanced(by: policy.interval), at: now, in: db)
-            let due = try Row.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT user_id, client, attempts FROM credential
-                         WHERE app = ? AND due_at <= ? ORDER BY due_at LIMIT ?
-                        """
-                ),
-                arguments: [appID, now.milliseconds, limit]
+            var due: [(userID: String, client: Int64, attempts: Int)] = []
+            try PreparedStatement(
+                "SELECT user_id, client, attempts FROM credential WHERE app = ? AND due_at <= ? ORDER BY due_at LIMIT ?",
+                in: db
+            ).forEachRow(appID, now, limit) { row in
+                due.append((row.text(at: 0) ?? "", row.integer(at: 1), Int(row.integer(at: 2))))
+            }
+            let take = try PreparedStatement(
+                """
+                UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
+                 WHERE user_id = ? AND client = ?
+                RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts
+                """,
+                in: db
             )
-            let statement = try db.cachedStatement(
-                sql: """
-                    UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
-                     WHERE user_id = ? AND client = ?
-                    RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts
-                    """
-            )
-            return try due.compactMap { row -> DueCredential? in
-                let (userID, clientID, attempts): (String, Int64, Int) = (row[0], row[1], row[2])
-                let leaseEnd = now.advanced(by: policy.lease(attempts: attempts)).milliseconds
-                guard let client = directory.clientsByID[clientID],
-                    let row = try Row.fetchOne(statement, arguments: [leaseEnd, owner, userID, clientID])
-                else { return nil }
-                return DueCredential(
-                    id: CredentialID(clientID: client.clientID, userID: userID),
-                    claim: Claim(owner: owner, attempts: row[4]),
-                    token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row[0]), fingerprint: row.bytes(at: 1)),
-                    sealed: SealedToken(bytes: row.bytes(at: 2)),
-                    failures: row[3]
-                )
+            return try due.compactMap { userID, clientID, attempts in
+                guard let client = directory.clientsByID[clientID] else { return nil }
+                return try take.first(now.advanced(by: policy.lease(attempts: attempts)), owner, userID, clientID) { row in
+                    DueCredential(
+                        id: CredentialID(clientID: client.clientID, userID: userID),
+                        claim: Claim(owner: owner, attempts: Int(row.integer(at: 4))),
+                        token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 0)), fingerprint: row.bytes(at: 1)),
+                        sealed: SealedToken(bytes: row.bytes(at: 2)),
+                        failures: Int(row.integer(at: 3))
+                    )
+                }
             }
         }
     }
@@ -190,13 +186,12 @@ extension SQLiteStore {
         guard isDue, limit > 0 else { return [] }
         return try await write { db in
             try db.execute(cached: "UPDATE \(table) SET due_at = ?1 WHERE \(lane) AND due_at > ?2", [now.milliseconds, furthest])
-            let rows = try Row.fetchAll(
-                db.cachedStatement(
-                    sql: "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at <= ? ORDER BY due_at, id LIMIT ?"
-                ),
-                arguments: [now.milliseconds, limit]
-            )
-            return try take(db, Self.claimable(rows.map { (id: $0[0], attempts: $0[1]) }, suspects: suspects))
+            var rows: [(id: Int64, attempts: Int)] = []
+            try PreparedStatement(
+                "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at <= ? ORDER BY due_at, id LIMIT ?",
+                in: db
+            ).forEachRow(now, limit) { row in rows.append((row.integer(at: 0), Int(row.integer(at: 1)))) }
+            return try take(db, Self.claimable(rows, suspects: suspects))
         }
     }
 

@@ -13,9 +13,9 @@ extension SettlementTransaction {
         var fact = verdict.fact
         if verdict.answeredAt != nil { checks.answered += 1 } else { checks.failed += 1 }
         // Grants go first here too: who has signed in again is not told of the end of an older token.
-        if fact?.verdict == .rejected, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
+        if fact?.verdict == .rejected, grantsWait, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
         return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact, rules, now] user in
-            guard var row = user.rows[client.id], row.claimedBy == work.claim.owner, row.attempts == work.claim.attempts,
+            guard var row = user[client.id], row.claimedBy == work.claim.owner, row.attempts == work.claim.attempts,
                 row.credential.token?.key == work.token
             else { return .superseded }
             if let fact { row.credential.apply(fact) }
@@ -27,7 +27,7 @@ extension SettlementTransaction {
             row.isUnverified = !isOver && rules.policy.isUnverified(row.credential, at: now)
             row.attempts = 0
             row.claimedBy = nil
-            user.rows[client.id] = row
+            user.set(row, at: client.id)
             return .refreshed
         }
     }
