@@ -91,7 +91,10 @@ struct PreparedStatement {
         /// What this program wrote itself: a backend's text is selected as bytes.
         func text(at index: Int) -> String? {
             guard let start = sqlite3_column_text(handle, Int32(index)) else { return nil }
-            return String(decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))), as: UTF8.self)
+            return String(
+                decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))),
+                as: UTF8.self
+            )
         }
     }
 }

@@ -63,11 +63,25 @@ struct CredentialRow: Equatable {
         by statement: PreparedStatement
     ) throws {
         try statement.run(
-            userID, client.id, client.app.id,
-            standing.state.rawValue, standing.reason.rawValue, standing.since,
-            credential.grantedAt, credential.token?.key.grantedAt, credential.token?.key.fingerprint, credential.token?.sealed?.bytes,
-            credential.revokedAt, credential.verifiedAt, credential.rejectedAt,
-            answeredAt, dueAt, failures, attempts, claimedBy, isUnverified
+            userID,
+            client.id,
+            client.app.id,
+            standing.state.rawValue,
+            standing.reason.rawValue,
+            standing.since,
+            credential.grantedAt,
+            credential.token?.key.grantedAt,
+            credential.token?.key.fingerprint,
+            credential.token?.sealed?.bytes,
+            credential.revokedAt,
+            credential.verifiedAt,
+            credential.rejectedAt,
+            answeredAt,
+            dueAt,
+            failures,
+            attempts,
+            claimedBy,
+            isUnverified
         )
     }
 }
@@ -104,9 +118,16 @@ extension AppUser {
     /// - Parameter statement: `save`.
     func save(user userID: String, app: ClientDirectory.App, by statement: PreparedStatement) throws {
         try statement.run(
-            userID, app.id, consentRevokedAt, deletedAt,
-            mailbox?.at, mailbox?.rank.rawValue, mailbox?.address.text, mailbox?.address.isPrivate,
-            forwarding?.at, forwarding?.status.rawValue
+            userID,
+            app.id,
+            consentRevokedAt,
+            deletedAt,
+            mailbox?.at,
+            mailbox?.rank.rawValue,
+            mailbox?.address.text,
+            mailbox?.address.isPrivate,
+            forwarding?.at,
+            forwarding?.status.rawValue
         )
     }
 }

@@ -74,11 +74,26 @@ extension SettlementTransaction {
     ) throws -> NotificationLogOutcome {
         let (user, time) = (notification.userID, notification.event.occurredAt)
         try statements.logNotification.run(
-            app, notification.tokenID, notification.clientID, user, notification.type, time, now, outcome.rawValue, work.id
+            app,
+            notification.tokenID,
+            notification.clientID,
+            user,
+            notification.type,
+            time,
+            now,
+            outcome.rawValue,
+            work.id
         )
         if db.changesCount > 0 { return outcome }
         try statements.logDuplicate.run(
-            app, notification.tokenID, notification.clientID, user, notification.type, time, work.receivedAt, now
+            app,
+            notification.tokenID,
+            notification.clientID,
+            user,
+            notification.type,
+            time,
+            work.receivedAt,
+            now
         )
         return .duplicate
     }

@@ -98,12 +98,29 @@ struct SettlementTransaction {
         switch change {
         case .state(let from, let to, let reason, let occurredAt):
             try statements.announceState.run(
-                app, client, user, source.rawValue, tokenID, now, from?.rawValue, to.rawValue, reason.rawValue, occurredAt
+                app,
+                client,
+                user,
+                source.rawValue,
+                tokenID,
+                now,
+                from?.rawValue,
+                to.rawValue,
+                reason.rawValue,
+                occurredAt
             )
             transitions.append(StateTransition(app: app, credential: credential, from: from, to: to, reason: reason, source: source))
         case .email(let address, let forwarding, let occurredAt):
             try statements.announceEmail.run(
-                app, client, user, source.rawValue, tokenID, now, address?.text, forwarding?.rawValue, occurredAt
+                app,
+                client,
+                user,
+                source.rawValue,
+                tokenID,
+                now,
+                address?.text,
+                forwarding?.rawValue,
+                occurredAt
             )
         }
     }
