@@ -122,7 +122,7 @@ let package = Package(
             name: "siwatch-bench",
             dependencies: [
                 // The programs that it runs are built with it.
-                "AppleIdentity", "CredentialCore", "DaemonHarness", "apple-simulator", "siwatch",
+                "AppleIdentity", "CredentialCore", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
                 ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1, unixSignals,
             ],
             path: "Benchmarks",

@@ -28,15 +28,21 @@ struct Bench: AsyncParsableCommand {
     @Option(help: "How many notifications to insert one by one.")
     var inserts = 200
 
+    @Option(help: "How many credentials a large table has, ascending. Repeat for several. (default: 10000, 100000, 1000000, 10000000)")
+    var sizes: [Int] = []
+
     @Option(help: "The daemon's log.level. It logs a line for each change of state.")
     var logLevel = "info"
 
     @Option(help: "After how many seconds to give up.")
-    var limit = 240
+    var limit = 1200
 
     func validate() throws {
         // Two commits are the least between which there is any time.
         guard notifications >= 2_000 else { throw ValidationError("Fewer than 2000 notifications are over too soon to be measured.") }
+        guard sizes == sizes.sorted(), sizes.allSatisfy({ (1...100_000_000).contains($0) }) else {
+            throw ValidationError("Sizes ascend, from 1 to 100000000.")
+        }
         guard refreshes >= 1, inserts >= 1 else { throw ValidationError("There is nothing to measure.") }
     }
 
@@ -55,6 +61,12 @@ struct Bench: AsyncParsableCommand {
         switch part {
         case .notifications: try await NotificationBenchmark(count: notifications, logLevel: logLevel).run()
         case .refreshes: try await RefreshBenchmark(count: refreshes, logLevel: logLevel).run()
+        case .scale:
+            try await ScaleBenchmark(
+                sizes: sizes.isEmpty ? [10_000, 100_000, 1_000_000, 10_000_000] : sizes,
+                notifications: notifications,
+                logLevel: logLevel
+            ).run()
         case .latency: try await LatencyBenchmark(count: inserts, logLevel: logLevel).run()
         }
     }
@@ -62,7 +74,7 @@ struct Bench: AsyncParsableCommand {
 
 /// What can be measured alone.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case notifications, refreshes, latency
+    case notifications, refreshes, latency, scale
 }
 
 /// Tells whoever waits what is going on.

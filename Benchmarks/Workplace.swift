@@ -13,16 +13,16 @@ struct Workplace: Sendable {
 
     static let clientID = "com.example.app"
 
-    static func use(logLevel: String, _ body: (Workplace) async throws -> Section) async throws -> Section {
+    static func use<Result>(logLevel: String, _ body: (Workplace) async throws -> Result) async throws -> Result {
         let folder = try WatchedFolder(named: "siwatch-bench")
         defer { folder.remove() }
         let apple = try await SimulatedApple(in: folder.url)
         do {
             let place = Workplace(folder: folder, apple: apple, logLevel: logLevel)
             try place.configure()
-            let section = try await body(place)
+            let result = try await body(place)
             await apple.stop()
-            return section
+            return result
         } catch {
             await apple.stop()
             throw error
@@ -52,10 +52,15 @@ struct Workplace: Sendable {
         }
     }
 
+    /// Creates the database, with the configured app in it.
+    func migrate() async throws {
+        try await finish(folder.start("migrate"))
+    }
+
     /// Lets new users sign in and siwatch take their credentials in, to be checked tomorrow.
     func makeCredentials(_ count: Int) async throws -> [SimulatedApple.SignIn] {
         say("  \(count) users sign in")
-        try await finish(folder.start("migrate"))
+        try await migrate()
         var signIns: [SimulatedApple.SignIn] = []
         while signIns.count < count { signIns += try await apple.signIn(min(count - signIns.count, 5000), clientID: Self.clientID) }
         try await withBackend { [signIns] in try await $0.insert(signIns) }

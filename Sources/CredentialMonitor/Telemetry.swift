@@ -12,7 +12,9 @@ internal import Metrics
 package struct Telemetry: Sendable {
     private let logger: Logger
     let factory: any MetricsFactory
+    // Touched for each piece of work, so made once.
     private let inFlight: Meter
+    private let refreshDuration, notificationLag: Recorder
     let pauses = Pauses()
     /// Names a user in a log line without giving the `sub` away.
     private let pseudonym: @Sendable (String) -> String
@@ -26,6 +28,8 @@ package struct Telemetry: Sendable {
         self.factory = factory
         self.pseudonym = pseudonym
         inFlight = Meter(label: Metric.refreshesInFlight.name, factory: factory)
+        refreshDuration = Recorder(label: Metric.refreshDuration.name, dimensions: [], aggregate: true, factory: factory)
+        notificationLag = Recorder(label: Metric.notificationLag.name, dimensions: [], aggregate: true, factory: factory)
     }
 
     // MARK: Work
@@ -92,7 +96,7 @@ package struct Telemetry: Sendable {
 
     func requestEnded(after duration: Duration) {
         inFlight.decrement()
-        record(Metric.refreshDuration, duration.inSeconds)
+        refreshDuration.record(duration.inSeconds)
     }
 
     func refreshAnswered(_ app: String, _ credential: CredentialID, _ outcome: RefreshOutcome) {
@@ -195,56 +199,74 @@ package struct Telemetry: Sendable {
         record(Metric.settlementBatchSize, Double(judged.count))
         count(Metric.settlements, by: judged.count)
         if batch.evicted > 0 { count(Metric.notificationsEvicted, by: batch.evicted) }
-        var tally: [Count: Int] = [:]
+        var tally: [Tallied: Int] = [:]
+        var lastReceived: Timestamp?
         for (judged, result) in zip(judged, batch.results) {
-            if let counted = settled(judged, result, at: now) { tally[counted, default: 0] += 1 }
+            if case .notification(let work, .verified(let notification)) = judged.settlement, case .notification = result {
+                notificationLag.record(max(notification.event.occurredAt.duration(to: now).inSeconds, 0))
+                lastReceived = work.receivedAt
+            }
+            if let counted = Tallied(judged, result) { tally[counted, default: 0] += 1 }
         }
+        if let lastReceived { gauge(Metric.notificationLastReceived, lastReceived.inSeconds) }
         for transition in batch.transitions {
-            tally[Count(transition), default: 0] += 1
+            tally[Tallied(transition), default: 0] += 1
             changed(transition)
         }
         for (counted, number) in tally { count(counted.metric, counted.labels, by: number) }
     }
 
-    /// A counter and its labels, to count a batch before touching it.
-    private struct Count: Hashable {
-        var metric: String
-        var labels: [String: String]
-
-        init(_ metric: Metric, _ labels: [String: String]) {
-            self.metric = metric.name
-            self.labels = labels
-        }
+    /// What one settlement or change counts as, to count a batch before touching a counter.
+    private enum Tallied: Hashable {
+        case notification(Event.Kind.Label, NotificationLogOutcome)
+        case quarantined(RejectionReason)
+        case grant(GrantLogOutcome)
+        case refresh(app: String, RefreshLabel)
+        case transition(app: String, from: CredentialState?, to: CredentialState, StateReason)
 
         init(_ transition: StateTransition) {
-            self.init(
-                Metric.stateTransitions,
-                [
-                    "app": transition.app, "from": transition.from?.rawValue ?? "none", "to": transition.to.rawValue,
-                    "reason": transition.reason.rawValue,
-                ]
-            )
+            self = .transition(app: transition.app, from: transition.from, to: transition.to, transition.reason)
         }
-    }
 
-    private func settled(_ judged: Judged, _ result: Settled, at now: Timestamp) -> Count? {
-        switch (judged.settlement, result) {
-        case (.notification(let work, .verified(let notification)), .notification(let outcome)):
-            record(Metric.notificationLag, max(notification.event.occurredAt.duration(to: now).inSeconds, 0))
-            gauge(Metric.notificationLastReceived, work.receivedAt.inSeconds)
-            return Count(Metric.notifications, ["type": notification.event.kind.label, "outcome": outcome.rawValue])
-        case (.notification, .quarantined(let reason)):
-            return Count(Metric.notificationsRejected, ["reason": reason.rawValue])
-        case (.grant, .grant(let outcome, _)):
-            return Count(Metric.grants, ["outcome": outcome.rawValue])
-        case (.refresh, .refreshed):
-            return judged.refresh.map { Count(Metric.refreshes, ["app": $0.app, "outcome": $0.label.rawValue]) }
-        case (.refresh, .held):
-            return judged.refresh.map { Count(Metric.refreshes, ["app": $0.app, "outcome": RefreshLabel.held.rawValue]) }
-        case (_, .postponed), (_, .superseded):
-            return nil
-        case (.notification, _), (.grant, _), (.refresh, _), (.admission, _):
-            return nil
+        /// Nil for what is not settled yet.
+        init?(_ judged: Judged, _ result: Settled) {
+            switch (judged.settlement, result) {
+            case (.notification(_, .verified(let notification)), .notification(let outcome)):
+                self = .notification(notification.event.kind.label, outcome)
+            case (.notification, .quarantined(let reason)):
+                self = .quarantined(reason)
+            case (.grant, .grant(let outcome, _)):
+                self = .grant(outcome)
+            case (.refresh, .refreshed):
+                guard let refresh = judged.refresh else { return nil }
+                self = .refresh(app: refresh.app, refresh.label)
+            case (.refresh, .held):
+                guard let refresh = judged.refresh else { return nil }
+                self = .refresh(app: refresh.app, .held)
+            case (.notification, _), (.grant, _), (.refresh, _), (.admission, _):
+                return nil
+            }
+        }
+
+        var metric: Metric {
+            switch self {
+            case .notification: .notifications
+            case .quarantined: .notificationsRejected
+            case .grant: .grants
+            case .refresh: .refreshes
+            case .transition: .stateTransitions
+            }
+        }
+
+        var labels: [String: String] {
+            switch self {
+            case .notification(let type, let outcome): ["type": type.rawValue, "outcome": outcome.rawValue]
+            case .quarantined(let reason): ["reason": reason.rawValue]
+            case .grant(let outcome): ["outcome": outcome.rawValue]
+            case .refresh(let app, let label): ["app": app, "outcome": label.rawValue]
+            case .transition(let app, let from, let to, let reason):
+                ["app": app, "from": from?.rawValue ?? "none", "to": to.rawValue, "reason": reason.rawValue]
+            }
         }
     }
 
@@ -254,7 +276,7 @@ package struct Telemetry: Sendable {
             [
                 "app": "\(transition.app)",
                 "client_id": "\(transition.credential.clientID)",
-                "user": "\(pseudonym(transition.credential.userID))",
+                "user": .stringConvertible(LatePseudonym(userID: transition.credential.userID, make: pseudonym)),
                 "state_from": "\(transition.from?.rawValue ?? "none")",
                 "state_to": "\(transition.to.rawValue)",
                 "reason": "\(transition.reason.rawValue)",
@@ -281,6 +303,14 @@ package struct Telemetry: Sendable {
     func record(_ metric: Metric, _ value: Double) {
         Recorder(label: metric.name, dimensions: [], aggregate: true, factory: factory).record(value)
     }
+}
+
+/// A user's name in the log, made only for a line that is written: in a flood most are held back.
+private struct LatePseudonym: CustomStringConvertible, Sendable {
+    let userID: String
+    let make: @Sendable (String) -> String
+
+    var description: String { make(userID) }
 }
 
 extension OperatorAnswer {
@@ -324,13 +354,21 @@ extension Timestamp {
 
 extension Event.Kind {
     /// The name by which metrics count it; both spellings of the deletion are one.
-    fileprivate var label: String {
+    fileprivate enum Label: String {
+        case consentRevoked = "consent-revoked"
+        case accountDeleted = "account-deleted"
+        case emailEnabled = "email-enabled"
+        case emailDisabled = "email-disabled"
+        case other
+    }
+
+    fileprivate var label: Label {
         switch self {
-        case .consentRevoked: "consent-revoked"
-        case .accountDeleted: "account-deleted"
-        case .emailEnabled: "email-enabled"
-        case .emailDisabled: "email-disabled"
-        case .unknown: "other"
+        case .consentRevoked: .consentRevoked
+        case .accountDeleted: .accountDeleted
+        case .emailEnabled: .emailEnabled
+        case .emailDisabled: .emailDisabled
+        case .unknown: .other
         }
     }
 }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 internal import CredentialCore
-internal import Foundation
 internal import GRDB
 
 /// The users that one transaction touches: each is read once and written once, however many facts a batch holds of them.
@@ -13,7 +12,7 @@ struct RegisterCache {
 
         /// By bytes, as tables compare: to `String`, two spellings of one character are equal.
         static func == (left: Key, right: Key) -> Bool {
-            left.app == right.app && left.userID.utf8.elementsEqual(right.userID.utf8)
+            left.app.id == right.app.id && left.userID.utf8.elementsEqual(right.userID.utf8)
         }
 
         func hash(into hasher: inout Hasher) {
@@ -25,50 +24,99 @@ struct RegisterCache {
 
     /// One user of one app, with their credential at each client.
     struct User {
-        fileprivate(set) var stored: AppUser?
+        fileprivate let key: Key
+        fileprivate let stored: AppUser?
         var registers: AppUser
-        fileprivate(set) var storedRows: [Int64: CredentialRow] = [:]
-        var rows: [Int64: CredentialRow] = [:]
-        /// What the table showed before the fact at hand; a client without a row is absent.
-        var published: [Int64: PublishedCredential] = [:]
+        /// By client.
+        fileprivate(set) var holdings: [Holding] = []
+
+        /// The credential at a client; nil where there is none.
+        subscript(client: Int64) -> CredentialRow? {
+            holdings.first { $0.client == client }?.row
+        }
+
+        mutating func set(_ row: CredentialRow, at client: Int64) {
+            if let place = holdings.firstIndex(where: { $0.client == client }) {
+                holdings[place].row = row
+            } else {
+                let place = holdings.firstIndex { $0.client > client } ?? holdings.endIndex
+                holdings.insert(Holding(client: client, stored: nil, row: row), at: place)
+            }
+        }
 
         /// At how many clients.
-        var unverified: Int { rows.values.count(where: \.isUnverified) }
+        var unverified: Int { holdings.count(where: \.row.isUnverified) }
 
         /// At how many clients a rejection waits to be believed.
-        var pending: Int { rows.values.count { $0.pending != nil } }
+        var pending: Int { holdings.count { $0.row.pending != nil } }
+
+        /// What of the table's view another fact has changed, since the one before: nothing that cannot be used is kept.
+        mutating func publish() -> [(client: Int64, old: PublishedCredential?, new: PublishedCredential)] {
+            var changes: [(client: Int64, old: PublishedCredential?, new: PublishedCredential)] = []
+            for place in holdings.indices {
+                holdings[place].row.credential.eraseUnusableToken(under: registers)
+                if holdings[place].row.credential.token?.sealed == nil {
+                    holdings[place].row.dueAt = nil
+                    holdings[place].row.isUnverified = false
+                    holdings[place].row.pending = nil
+                }
+                let (client, old) = (holdings[place].client, holdings[place].published)
+                let new = PublishedCredential(holdings[place].row.credential, under: registers)
+                guard new != old else { continue }
+                holdings[place].published = new
+                changes.append((client, old, new))
+            }
+            return changes
+        }
     }
 
-    private var users: [Key: User] = [:]
-    private let directory: ClientDirectory
+    /// A user's credential at one client.
+    struct Holding {
+        let client: Int64
+        fileprivate let stored: CredentialRow?
+        var row: CredentialRow
+        /// What the table showed before the fact at hand; nil for a client without a row.
+        fileprivate(set) var published: PublishedCredential?
+    }
 
-    init(directory: ClientDirectory) {
+    private var users: [User] = []
+    private var places: [Key: Int] = [:]
+    private let directory: ClientDirectory
+    private let statements: Statements
+
+    private struct Statements {
+        let user, credentials, saveUser, saveCredential: PreparedStatement
+    }
+
+    init(directory: ClientDirectory, in db: Database) throws {
         self.directory = directory
+        statements = Statements(
+            user: try PreparedStatement("SELECT \(AppUser.columns) FROM user_event WHERE user_id = ? AND app = ?", in: db),
+            credentials: try PreparedStatement(
+                "SELECT client, app, \(CredentialRow.columns) FROM credential WHERE user_id = ? ORDER BY client",
+                in: db
+            ),
+            saveUser: try PreparedStatement(AppUser.save, in: db),
+            saveCredential: try PreparedStatement(CredentialRow.save, in: db)
+        )
     }
 
     /// Hands out a user's registers for change.
-    mutating func withUser<Result>(_ key: Key, in db: Database, _ body: (inout User) throws -> Result) throws -> Result {
-        if users[key] == nil { users[key] = try load(key, in: db) }
-        return try body(&users[key]!)
+    mutating func withUser<Result>(_ key: Key, _ body: (inout User) throws -> Result) throws -> Result {
+        if let place = places[key] { return try body(&users[place]) }
+        users.append(try load(key))
+        places[key] = users.count - 1
+        return try body(&users[users.count - 1])
     }
 
-    private func load(_ key: Key, in db: Database) throws -> User {
-        let stored = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT \(AppUser.columns) FROM user_event WHERE user_id = ? AND app = ?"),
-            arguments: [key.userID, key.app.id]
-        ).map(AppUser.init)
-        var user = User(stored: stored, registers: stored ?? AppUser())
-        let rows = try Row.fetchCursor(
-            db.cachedStatement(sql: "SELECT client, app, \(CredentialRow.columns) FROM credential WHERE user_id = ?"),
-            arguments: [key.userID]
-        )
-        while let row = try rows.next() {
-            guard row[1] == key.app.id else { continue }
-            let client: Int64 = row[0]
-            let credential = CredentialRow(row, from: 2)
-            user.storedRows[client] = credential
-            user.rows[client] = credential
-            user.published[client] = PublishedCredential(credential.credential, under: user.registers)
+    private func load(_ key: Key) throws -> User {
+        let stored = try statements.user.first(key.userID, key.app.id) { AppUser($0) }
+        var user = User(key: key, stored: stored, registers: stored ?? AppUser())
+        try statements.credentials.forEachRow(key.userID) { columns in
+            guard columns.integer(at: 1) == key.app.id else { return }
+            let row = CredentialRow(columns, from: 2)
+            let published = PublishedCredential(row.credential, under: user.registers)
+            user.holdings.append(Holding(client: columns.integer(at: 0), stored: row, row: row, published: published))
         }
         return user
     }
@@ -76,26 +124,28 @@ struct RegisterCache {
     /// Writes what has changed, in the order of the table, so that neighbouring rows share their pages.
     ///
     /// - Returns: whether a sealed token was erased.
-    func save(in db: Database) throws -> Bool {
+    func save() throws -> Bool {
         var erased = false
-        for (key, user) in users.sorted(by: { $0.key.userID < $1.key.userID }) {
+        for place in users.indices.sorted(by: { users[$0].key.userID < users[$1].key.userID }) {
+            let user = users[place]
             if user.registers != user.stored ?? AppUser() {
-                try user.registers.save(user: key.userID, app: key.app, in: db)
+                try user.registers.save(user: user.key.userID, app: user.key.app, by: statements.saveUser)
             }
-            for (clientID, row) in user.rows where row != user.storedRows[clientID] || isStandingStale(clientID, of: user) {
-                guard let client = directory.clientsByID[clientID] else { continue }
-                let standing = row.credential.standing(under: user.registers)
-                try row.save(user: key.userID, client: client, standing: standing, in: db)
-                if let old = user.storedRows[clientID]?.credential.token?.sealed, old != row.credential.token?.sealed { erased = true }
+            for holding in user.holdings where holding.row != holding.stored || holding.isStandingStale(of: user) {
+                guard let client = directory.clientsByID[holding.client] else { continue }
+                let standing = holding.row.credential.standing(under: user.registers)
+                try holding.row.save(user: user.key.userID, client: client, standing: standing, by: statements.saveCredential)
+                if let old = holding.stored?.credential.token?.sealed, old != holding.row.credential.token?.sealed { erased = true }
             }
         }
         return erased
     }
+}
 
+extension RegisterCache.Holding {
     /// A change of the user's registers alone may change what a credential comes to.
-    private func isStandingStale(_ client: Int64, of user: User) -> Bool {
-        guard let stored = user.storedRows[client] else { return true }
-        return stored.credential.standing(under: user.stored ?? AppUser())
-            != user.rows[client]?.credential.standing(under: user.registers)
+    fileprivate func isStandingStale(of user: RegisterCache.User) -> Bool {
+        guard let stored else { return true }
+        return stored.credential.standing(under: user.stored ?? AppUser()) != row.credential.standing(under: user.registers)
     }
 }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 internal import CredentialCore
-internal import Foundation
 internal import GRDB
 
 /// One row of `credential`: the registers, and the schedule beside them.
@@ -21,19 +20,18 @@ struct CredentialRow: Equatable {
 
     static let columns = """
         granted_at, token_granted_at, token_fingerprint, sealed_token, revoked_at, verified_at, rejected_at, answered_at, \
-        due_at, failures, attempts, claimed_by, unverified, \
-        pending_since, pending_asked_at, pending_key
+        due_at, failures, attempts, claimed_by, unverified, pending_since, pending_asked_at, pending_key
         """
 
     init() {}
 
     /// - Parameter row: `columns`, from the given index on.
-    init(_ row: Row, from start: Int) {
+    init(_ row: PreparedStatement.Columns, from start: Int) {
         credential.grantedAt = row.time(at: start)
         if let tokenGrantedAt = row.time(at: start + 1) {
             credential.token = RefreshToken(
                 key: RefreshToken.Key(grantedAt: tokenGrantedAt, fingerprint: row.bytes(at: start + 2)),
-                sealed: row.hasValue(at: start + 3) ? SealedToken(bytes: row.bytes(at: start + 3)) : nil
+                sealed: row.isNull(at: start + 3) ? nil : SealedToken(bytes: row.bytes(at: start + 3))
             )
         }
         credential.revokedAt = row.time(at: start + 4)
@@ -41,48 +39,66 @@ struct CredentialRow: Equatable {
         credential.rejectedAt = row.time(at: start + 6)
         answeredAt = row.time(at: start + 7)
         dueAt = row.time(at: start + 8)
-        failures = row[start + 9]
-        attempts = row[start + 10]
-        claimedBy = row[start + 11]
-        isUnverified = row[start + 12]
+        failures = Int(row.integer(at: start + 9))
+        attempts = Int(row.integer(at: start + 10))
+        claimedBy = row.text(at: start + 11)
+        isUnverified = row.integer(at: start + 12) != 0
         pending = PendingRejection(row, from: start + 13)
     }
 
-    func save(user userID: String, client: ClientDirectory.Client, standing: CredentialStanding, in db: Database) throws {
-        try db.execute(
-            cached: """
-                INSERT INTO credential (user_id, client, app, state, reason, changed_at, \(Self.columns))
-                VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                    ON CONFLICT (user_id, client) DO UPDATE
-                   SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
-                       granted_at = excluded.granted_at, token_granted_at = excluded.token_granted_at,
-                       token_fingerprint = excluded.token_fingerprint, sealed_token = excluded.sealed_token,
-                       revoked_at = excluded.revoked_at, verified_at = excluded.verified_at, rejected_at = excluded.rejected_at,
-                       answered_at = excluded.answered_at, due_at = excluded.due_at, failures = excluded.failures,
-                       attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified,
-                       pending_since = excluded.pending_since, pending_asked_at = excluded.pending_asked_at,
-                       pending_key = excluded.pending_key
-                """,
-            [
-                userID, client.id, client.app.id,
-                standing.state.rawValue, standing.reason.rawValue, standing.since?.milliseconds,
-                credential.grantedAt?.milliseconds,
-                credential.token?.key.grantedAt.milliseconds,
-                credential.token.map { Data($0.key.fingerprint) },
-                credential.token?.sealed.map { Data($0.bytes) },
-                credential.revokedAt?.milliseconds, credential.verifiedAt?.milliseconds, credential.rejectedAt?.milliseconds,
-                answeredAt?.milliseconds, dueAt?.milliseconds, failures, attempts, claimedBy, isUnverified,
-                pending?.answeredAt.milliseconds, pending?.requestedAt.milliseconds, pending?.keyID,
-            ]
+    static let save = """
+        INSERT INTO credential (user_id, client, app, state, reason, changed_at, \(columns))
+        VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (user_id, client) DO UPDATE
+           SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
+               granted_at = excluded.granted_at, token_granted_at = excluded.token_granted_at,
+               token_fingerprint = excluded.token_fingerprint, sealed_token = excluded.sealed_token,
+               revoked_at = excluded.revoked_at, verified_at = excluded.verified_at, rejected_at = excluded.rejected_at,
+               answered_at = excluded.answered_at, due_at = excluded.due_at, failures = excluded.failures,
+               attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified,
+               pending_since = excluded.pending_since, pending_asked_at = excluded.pending_asked_at,
+               pending_key = excluded.pending_key
+        """
+
+    /// - Parameter statement: `save`.
+    func save(
+        user userID: String,
+        client: ClientDirectory.Client,
+        standing: CredentialStanding,
+        by statement: PreparedStatement
+    ) throws {
+        try statement.run(
+            userID,
+            client.id,
+            client.app.id,
+            standing.state.rawValue,
+            standing.reason.rawValue,
+            standing.since,
+            credential.grantedAt,
+            credential.token?.key.grantedAt,
+            credential.token?.key.fingerprint,
+            credential.token?.sealed?.bytes,
+            credential.revokedAt,
+            credential.verifiedAt,
+            credential.rejectedAt,
+            answeredAt,
+            dueAt,
+            failures,
+            attempts,
+            claimedBy,
+            isUnverified,
+            pending?.answeredAt,
+            pending?.requestedAt,
+            pending?.keyID
         )
     }
 }
 
 extension PendingRejection {
     /// - Parameter row: `pending_since, pending_asked_at, pending_key`, from the given index on.
-    init?(_ row: Row, from start: Int) {
+    init?(_ row: PreparedStatement.Columns, from start: Int) {
         guard let since = row.time(at: start), let requestedAt = row.time(at: start + 1) else { return nil }
-        self.init(requestedAt: requestedAt, answeredAt: since, keyID: row[start + 2])
+        self.init(requestedAt: requestedAt, answeredAt: since, keyID: row.text(at: start + 2) ?? "")
     }
 }
 
@@ -92,34 +108,42 @@ extension AppUser {
         """
 
     /// - Parameter row: `columns`.
-    init(_ row: Row) {
+    init(_ row: PreparedStatement.Columns) {
         self.init()
         consentRevokedAt = row.time(at: 0)
         deletedAt = row.time(at: 1)
-        if let at = row.time(at: 2), let rank = Mailbox.Rank(rawValue: row[3]) {
-            mailbox = Mailbox(at: at, rank: rank, address: EmailAddress(row[4], isPrivate: row[5]))
+        if let at = row.time(at: 2), let rank = Mailbox.Rank(rawValue: Int(row.integer(at: 3))) {
+            let isPrivate = row.isNull(at: 5) ? nil : row.integer(at: 5) != 0
+            mailbox = Mailbox(at: at, rank: rank, address: EmailAddress(row.text(at: 4) ?? "", isPrivate: isPrivate))
         }
-        if let at = row.time(at: 6), let status = Forwarding.Status(rawValue: row[7]) {
+        if let at = row.time(at: 6), let status = row.text(at: 7).flatMap(Forwarding.Status.init) {
             forwarding = Forwarding(at: at, status: status)
         }
     }
 
-    func save(user userID: String, app: ClientDirectory.App, in db: Database) throws {
-        try db.execute(
-            cached: """
-                INSERT INTO user_event (user_id, app, \(Self.columns))
-                VALUES (?, ?,  ?, ?, ?, ?, ?, ?, ?, ?)
-                    ON CONFLICT (user_id, app) DO UPDATE
-                   SET consent_revoked_at = excluded.consent_revoked_at, deleted_at = excluded.deleted_at,
-                       email_at = excluded.email_at, email_rank = excluded.email_rank,
-                       email = excluded.email, email_is_private = excluded.email_is_private,
-                       forwarding_at = excluded.forwarding_at, forwarding = excluded.forwarding
-                """,
-            [
-                userID, app.id, consentRevokedAt?.milliseconds, deletedAt?.milliseconds,
-                mailbox?.at.milliseconds, mailbox?.rank.rawValue, mailbox?.address.text, mailbox?.address.isPrivate,
-                forwarding?.at.milliseconds, forwarding?.status.rawValue,
-            ]
+    static let save = """
+        INSERT INTO user_event (user_id, app, \(columns))
+        VALUES (?, ?,  ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (user_id, app) DO UPDATE
+           SET consent_revoked_at = excluded.consent_revoked_at, deleted_at = excluded.deleted_at,
+               email_at = excluded.email_at, email_rank = excluded.email_rank,
+               email = excluded.email, email_is_private = excluded.email_is_private,
+               forwarding_at = excluded.forwarding_at, forwarding = excluded.forwarding
+        """
+
+    /// - Parameter statement: `save`.
+    func save(user userID: String, app: ClientDirectory.App, by statement: PreparedStatement) throws {
+        try statement.run(
+            userID,
+            app.id,
+            consentRevokedAt,
+            deletedAt,
+            mailbox?.at,
+            mailbox?.rank.rawValue,
+            mailbox?.address.text,
+            mailbox?.address.isPrivate,
+            forwarding?.at,
+            forwarding?.status.rawValue
         )
     }
 }

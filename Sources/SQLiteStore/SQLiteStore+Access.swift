@@ -9,7 +9,7 @@ extension SQLiteStore: WorkStore {
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         let directory = self.directory.withLockedValue { $0 }
         let (batch, erasedToken) = try await write { db in
-            var transaction = SettlementTransaction(db: db, directory: directory, rules: rules, now: now)
+            var transaction = try SettlementTransaction(db: db, directory: directory, rules: rules, now: now)
             return try transaction.settle(settlements)
         }
         if erasedToken { checkpointer?.mustTruncate() }

@@ -14,22 +14,21 @@ extension SQLiteStore {
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
         try await claim(from: .notification, where: "TRUE", upTo: limit, at: now, suspects: suspects) { [owner] db, ids in
-            let statement = try db.cachedStatement(
-                sql: """
-                    UPDATE notification_queue
-                       SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
-                     WHERE id = ?
-                    RETURNING attempts, CAST(payload AS BLOB), received_at
-                    """
+            let take = try PreparedStatement(
+                """
+                UPDATE notification_queue SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ? WHERE id = ?
+                RETURNING attempts, CAST(payload AS BLOB), received_at
+                """,
+                in: db
             )
-            let leaseEnd = now.advanced(by: lease).milliseconds
+            let leaseEnd = now.advanced(by: lease)
             return try ids.compactMap { id in
-                try Row.fetchOne(statement, arguments: [leaseEnd, owner, id]).map { row in
+                try take.first(leaseEnd, owner, id) { row in
                     ClaimedNotification(
                         id: id,
-                        claim: Claim(owner: owner, attempts: row[0]),
+                        claim: Claim(owner: owner, attempts: Int(row.integer(at: 0))),
                         payload: row.bytes(at: 1),
-                        receivedAt: Timestamp(milliseconds: row[2])
+                        receivedAt: Timestamp(milliseconds: row.integer(at: 2))
                     )
                 }
             }
@@ -85,27 +84,27 @@ extension SQLiteStore {
             try Self.postponeUnconfigured(appID, directory, until: now.advanced(by: policy.interval), at: now, in: db)
             try Self.postponePending(appID, interval: policy.interval, at: now, in: db)
             let clients = preferred.compactMap { directory.clients[$0]?.id }
-            var due: [Row] = []
+            var due: [ClaimableCredential] = []
             if !clients.isEmpty {
-                due = try Row.fetchAll(
-                    db,
-                    sql: """
-                        SELECT user_id, client, attempts FROM credential
-                         WHERE app = ? AND due_at <= ? AND client IN (\(clients.map(String.init).joined(separator: ", ")))
-                         ORDER BY due_at LIMIT ?
-                        """,
-                    arguments: [appID, now.milliseconds, limit]
+                due = try ClaimableCredential.all(
+                    """
+                    SELECT user_id, client, attempts FROM credential
+                     WHERE app = ? AND due_at <= ? AND client IN (\(clients.sorted().map(String.init).joined(separator: ", ")))
+                     ORDER BY due_at LIMIT ?
+                    """,
+                    appID,
+                    now,
+                    limit,
+                    in: db
                 )
             }
             if due.isEmpty {
-                due = try Row.fetchAll(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT user_id, client, attempts FROM credential
-                             WHERE app = ? AND due_at <= ? ORDER BY due_at LIMIT ?
-                            """
-                    ),
-                    arguments: [appID, now.milliseconds, limit]
+                due = try ClaimableCredential.all(
+                    "SELECT user_id, client, attempts FROM credential WHERE app = ? AND due_at <= ? ORDER BY due_at LIMIT ?",
+                    appID,
+                    now,
+                    limit,
+                    in: db
                 )
             }
             return try Self.claim(due, directory, owner: owner, at: now, policy: policy, in: db)
@@ -122,23 +121,23 @@ extension SQLiteStore {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !admissions.isEmpty, let appID = directory.apps[app]?.id else { return [] }
         /// Those of an app that a rule admits, unless somebody asks about them or their user has signed in again.
-        @Sendable func admitted(_ rule: AdmissionRule, upTo limit: Int, in db: Database) throws -> [Row] {
-            try Row.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT user_id, client, attempts, pending_since FROM credential AS c INDEXED BY credential_pending
-                         WHERE app = ?1 AND pending_since <= ?2 AND (?3 IS NULL OR client = ?3) AND (?4 IS NULL OR pending_key = ?4)
-                           AND (claimed_by IS NULL OR due_at <= ?5)
-                           AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                                            WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at
-                                              AND client.id = c.client)
-                         ORDER BY pending_since LIMIT ?6
-                        """
-                ),
-                arguments: [
-                    appID, rule.answeredBy.milliseconds, rule.clientID.flatMap { directory.clients[$0]?.id }, rule.keyID,
-                    now.milliseconds, limit,
-                ]
+        @Sendable func admitted(_ rule: AdmissionRule, upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
+            try ClaimableCredential.all(
+                """
+                SELECT user_id, client, attempts FROM credential AS c INDEXED BY credential_pending
+                 WHERE app = ?1 AND pending_since <= ?2 AND (?3 IS NULL OR client = ?3) AND (?4 IS NULL OR pending_key = ?4)
+                   AND (claimed_by IS NULL OR due_at <= ?5)
+                   AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                                    WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client)
+                 ORDER BY pending_since LIMIT ?6
+                """,
+                appID,
+                rule.answeredBy,
+                rule.clientID.flatMap { directory.clients[$0]?.id },
+                rule.keyID,
+                now,
+                limit,
+                in: db
             )
         }
         let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == appID } ?? true }
@@ -207,9 +206,8 @@ extension SQLiteStore {
         }
     }
 
-    /// - Parameter rows: `user_id, client, attempts`.
     private static func claim(
-        _ rows: [Row],
+        _ credentials: [ClaimableCredential],
         _ directory: ClientDirectory,
         owner: String,
         at now: Timestamp,
@@ -217,29 +215,29 @@ extension SQLiteStore {
         in db: Database,
         for purpose: (PendingRejection?) -> DueCredential.Purpose? = { _ in .check }
     ) throws -> [DueCredential] {
-        let statement = try db.cachedStatement(
-            sql: """
-                UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
-                 WHERE user_id = ? AND client = ?
-                RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts,
-                          pending_since, pending_asked_at, pending_key
-                """
+        let take = try PreparedStatement(
+            """
+            UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
+             WHERE user_id = ? AND client = ?
+            RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts,
+                      pending_since, pending_asked_at, pending_key
+            """,
+            in: db
         )
-        return try rows.compactMap { row -> DueCredential? in
-            let (userID, clientID, attempts): (String, Int64, Int) = (row[0], row[1], row[2])
-            let leaseEnd = now.advanced(by: policy.lease(attempts: attempts)).milliseconds
-            guard let client = directory.clientsByID[clientID],
-                let row = try Row.fetchOne(statement, arguments: [leaseEnd, owner, userID, clientID]),
-                let purpose = purpose(PendingRejection(row, from: 5))
-            else { return nil }
-            return DueCredential(
-                id: CredentialID(clientID: client.clientID, userID: userID),
-                purpose: purpose,
-                claim: Claim(owner: owner, attempts: row[4]),
-                token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row[0]), fingerprint: row.bytes(at: 1)),
-                sealed: SealedToken(bytes: row.bytes(at: 2)),
-                failures: row[3]
-            )
+        return try credentials.compactMap { credential in
+            guard let client = directory.clientsByID[credential.client] else { return nil }
+            let leaseEnd = now.advanced(by: policy.lease(attempts: credential.attempts))
+            return try take.first(leaseEnd, owner, credential.userID, credential.client) { row -> DueCredential? in
+                guard let purpose = purpose(PendingRejection(row, from: 5)) else { return nil }
+                return DueCredential(
+                    id: CredentialID(clientID: client.clientID, userID: credential.userID),
+                    purpose: purpose,
+                    claim: Claim(owner: owner, attempts: Int(row.integer(at: 4))),
+                    token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 0)), fingerprint: row.bytes(at: 1)),
+                    sealed: SealedToken(bytes: row.bytes(at: 2)),
+                    failures: Int(row.integer(at: 3))
+                )
+            } ?? nil
         }
     }
 
@@ -334,13 +332,12 @@ extension SQLiteStore {
         guard isDue, limit > 0 else { return [] }
         return try await write { db in
             try db.execute(cached: "UPDATE \(table) SET due_at = ?1 WHERE \(lane) AND due_at > ?2", [now.milliseconds, furthest])
-            let rows = try Row.fetchAll(
-                db.cachedStatement(
-                    sql: "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at <= ? ORDER BY due_at, id LIMIT ?"
-                ),
-                arguments: [now.milliseconds, limit]
-            )
-            return try take(db, Self.claimable(rows.map { (id: $0[0], attempts: $0[1]) }, suspects: suspects))
+            var rows: [(id: Int64, attempts: Int)] = []
+            try PreparedStatement(
+                "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at <= ? ORDER BY due_at, id LIMIT ?",
+                in: db
+            ).forEachRow(now, limit) { row in rows.append((row.integer(at: 0), Int(row.integer(at: 1)))) }
+            return try take(db, Self.claimable(rows, suspects: suspects))
         }
     }
 
@@ -348,6 +345,22 @@ extension SQLiteStore {
     private static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
         if let first = rows.first, first.attempts >= Claim.suspectAttempts { return suspects ? [first.id] : [] }
         return rows.prefix { $0.attempts < Claim.suspectAttempts }.map(\.id)
+    }
+}
+
+/// A row of `credential` that may be claimed.
+private struct ClaimableCredential {
+    var userID: String
+    var client: Int64
+    var attempts: Int
+
+    /// - Parameter sql: selects `user_id, client, attempts`.
+    static func all<each Value: BindableValue>(_ sql: String, _ values: repeat each Value, in db: Database) throws -> [Self] {
+        var found: [Self] = []
+        try PreparedStatement(sql, in: db).forEachRow(repeat each values) { row in
+            found.append(Self(userID: row.text(at: 0) ?? "", client: row.integer(at: 1), attempts: Int(row.integer(at: 2))))
+        }
+        return found
     }
 }
 

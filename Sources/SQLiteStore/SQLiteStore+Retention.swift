@@ -83,10 +83,9 @@ extension SQLiteStore: StoreMaintenance {
             db.cachedStatement(
                 sql: """
                     SELECT a.id, app.id, app.name,
-                           EXISTS (SELECT 1 FROM notification_log n
-                                    WHERE n.user_id = a.user_id AND n.app = app.name AND n.event_time >= a.granted_at
-                                      AND n.type IN ('consent-revoked', 'account-delete', 'account-deleted')
-                                      AND n.outcome <> 'duplicate'),
+                           EXISTS (SELECT 1 FROM user_event e
+                                    WHERE e.user_id = a.user_id AND e.app = a.app
+                                      AND (e.consent_revoked_at >= a.granted_at OR e.deleted_at >= a.granted_at)),
                            EXISTS (SELECT 1 FROM credential c
                                     WHERE c.user_id = a.user_id AND c.client = a.client AND c.token_granted_at = a.granted_at
                                       AND c.verified_at >= a.rejected_at)

@@ -87,7 +87,8 @@ enum Schema {
           outcome     TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'unknown_type')),
           CHECK (payload IS NOT NULL OR outcome = 'duplicate')
         ) STRICT;
-        CREATE UNIQUE INDEX notification_log_event ON notification_log (user_id, app, type, event_time)
+        -- Time first: what arrives together then stands together, so that a batch touches few pages.
+        CREATE UNIQUE INDEX notification_log_event ON notification_log (event_time, user_id, app, type)
           WHERE outcome <> 'duplicate';
 
         CREATE TABLE notification_quarantine (

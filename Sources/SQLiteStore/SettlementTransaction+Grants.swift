@@ -33,7 +33,7 @@ extension SettlementTransaction {
         let id = CredentialID(clientID: client.clientID, userID: userID)
         return try withUser(key, .grant, at: grant.grantedAt) { [rules, now] user in
             let registersBefore = user.registers
-            let before = user.rows[client.id]
+            let before = user[client.id]
             var row = before ?? CredentialRow()
             user.registers.apply(grant)
             row.credential.apply(grant)
@@ -47,7 +47,7 @@ extension SettlementTransaction {
                 row.attempts = 0
                 row.claimedBy = nil
             }
-            user.rows[client.id] = row
+            user.set(row, at: client.id)
             if row.credential != before?.credential || user.registers != registersBefore { return .applied }
             let isSame =
                 row.credential.grantedAt == grant.grantedAt && (grant.token == nil || grant.token?.key == row.credential.token?.key)

@@ -43,19 +43,12 @@ extension SettlementTransaction {
         case .consentRevoked, .accountDeleted: break
         case .emailEnabled, .emailDisabled, .unknown: return false
         }
+        guard grantsWait else { return false }
         // A moment that has yet to come is from a clock that has since been set back.
         guard let start = [receivedAt, rules.startedAt].filter({ $0 <= now }).max(),
             now < start.advanced(by: SettlementRules.longestWaitForGrant)
         else { return false }
-        return try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM grant_queue g JOIN client c ON c.client_id = g.client_id
-                                    WHERE g.user_id = ? AND g.granted_at >= ? AND c.app = ?)
-                    """
-            ),
-            arguments: [notification.userID, notification.event.occurredAt.milliseconds, app.id]
-        ) ?? false
+        return try statements.waitingGrant.first(notification.userID, notification.event.occurredAt, app.id) { _ in true } ?? false
     }
 
     private mutating func apply(
@@ -68,7 +61,7 @@ extension SettlementTransaction {
         return try withUser(key, .notification, at: event.occurredAt, tokenID: notification.tokenID) { user in
             let before = user.registers
             user.registers.apply(event)
-            if user.rows[client.id] == nil { user.rows[client.id] = CredentialRow() }
+            if user[client.id] == nil { user.set(CredentialRow(), at: client.id) }
             return user.registers == before || user.isOutdated(event) ? .stale : .applied
         }
     }
@@ -79,27 +72,28 @@ extension SettlementTransaction {
         app: String,
         outcome: NotificationLogOutcome
     ) throws -> NotificationLogOutcome {
-        let isFirst = try db.changed(
-            cached: """
-                INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
-                SELECT ?, ?, ?, ?, ?, ?, payload, received_at, ?, ? FROM notification_queue WHERE id = ?
-                    ON CONFLICT (user_id, app, type, event_time) WHERE outcome <> 'duplicate' DO NOTHING
-                """,
-            [
-                app, notification.tokenID, notification.clientID, notification.userID, notification.type,
-                notification.event.occurredAt.milliseconds, now.milliseconds, outcome.rawValue, work.id,
-            ]
+        let (user, time) = (notification.userID, notification.event.occurredAt)
+        try statements.logNotification.run(
+            app,
+            notification.tokenID,
+            notification.clientID,
+            user,
+            notification.type,
+            time,
+            now,
+            outcome.rawValue,
+            work.id
         )
-        if isFirst { return outcome }
-        try db.execute(
-            cached: """
-                INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'duplicate')
-                """,
-            [
-                app, notification.tokenID, notification.clientID, notification.userID, notification.type,
-                notification.event.occurredAt.milliseconds, work.receivedAt.milliseconds, now.milliseconds,
-            ]
+        if db.changesCount > 0 { return outcome }
+        try statements.logDuplicate.run(
+            app,
+            notification.tokenID,
+            notification.clientID,
+            user,
+            notification.type,
+            time,
+            work.receivedAt,
+            now
         )
         return .duplicate
     }
@@ -110,7 +104,7 @@ extension RegisterCache.User {
     fileprivate func isOutdated(_ event: Event) -> Bool {
         switch event.kind {
         case .consentRevoked, .accountDeleted:
-            let grants = rows.values.compactMap(\.credential.grantedAt)
+            let grants = holdings.compactMap(\.row.credential.grantedAt)
             return !grants.isEmpty && grants.allSatisfy { $0 >= event.occurredAt }
         case .emailEnabled, .emailDisabled, .unknown:
             return false

@@ -13,7 +13,7 @@ extension SettlementTransaction {
         var fact = verdict.fact
         if verdict.answeredAt != nil { checks.answered += 1 } else { checks.failed += 1 }
         // Grants go first here too: who has signed in again is not told of the end of an older token.
-        if fact?.verdict == .rejected, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
+        if fact?.verdict == .rejected, grantsWait, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
         guard let found = try find(work, in: key, client) else { return .superseded }
         // Whoever asks about a token that was rejected before learns nothing from hearing it again.
         let isNews = !(found.credential.isTokenRejected && verdict.finding == .rejected)
@@ -28,7 +28,7 @@ extension SettlementTransaction {
             if finding == .valid, let answeredAt = verdict.answeredAt { accepted[client.id] = answeredAt }
         }
         return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact, rules, now] user in
-            guard var row = user.rows[client.id] else { return .superseded }
+            guard var row = user[client.id] else { return .superseded }
             if let fact { row.credential.apply(fact) }
             if work.purpose == .canary {
                 if fact != nil, row.pending != nil {
@@ -36,7 +36,7 @@ extension SettlementTransaction {
                     row.dueAt = latest(row.dueAt, row.answeredAt?.advanced(by: rules.policy.interval))
                 }
                 row.isUnverified = row.isUnverified && rules.policy.isUnverified(row.credential, at: now)
-                user.rows[client.id] = row
+                user.set(row, at: client.id)
                 return verdict.rejection == nil ? .refreshed : .held
             }
             if fact != nil { row.pending = nil }
@@ -57,7 +57,7 @@ extension SettlementTransaction {
             row.isUnverified = !isOver && rules.policy.isUnverified(row.credential, at: now)
             row.attempts = 0
             row.claimedBy = nil
-            user.rows[client.id] = row
+            user.set(row, at: client.id)
             return verdict.rejection != nil && isNews && admission == .held ? .held : .refreshed
         }
     }
@@ -67,12 +67,12 @@ extension SettlementTransaction {
         guard let client = directory.clients[work.id.clientID] else { return .superseded }
         let key = RegisterCache.Key(app: client.app, userID: work.id.userID)
         guard let row = try find(work, in: key, client) else { return .superseded }
-        let hasSignedInAgain = try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt)
+        let hasSignedInAgain = try grantsWait && hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt)
         let isOpen = try breakers.isOpen(client.app)
         let isAdmitted = row.pending == rejection && !hasSignedInAgain && !isOpen
         let fact = RefreshAnswer(.rejected, token: work.token, requestedAt: rejection.requestedAt)
         let settled = try withUser(key, .refresh, at: rejection.requestedAt) { [rules] user -> Settled in
-            guard var row = user.rows[client.id] else { return .superseded }
+            guard var row = user[client.id] else { return .superseded }
             row.attempts = 0
             row.claimedBy = nil
             row.dueAt = row.answeredAt?.advanced(by: rules.policy.interval)
@@ -81,7 +81,7 @@ extension SettlementTransaction {
                 row.credential.apply(fact)
                 if row.credential.isTokenRejected { row.dueAt = nil }
             }
-            user.rows[client.id] = row
+            user.set(row, at: client.id)
             return isAdmitted ? .refreshed : .postponed
         }
         if isAdmitted { try noteAdmission(of: work, rejection, client) }

@@ -12,6 +12,7 @@ struct SettlementTransaction {
     let rules: SettlementRules
     let now: Timestamp
 
+    let statements: Statements
     private var cache: RegisterCache
     var quarantine: QuarantineRing
     private var transitions: [StateTransition] = []
@@ -25,18 +26,22 @@ struct SettlementTransaction {
     /// Checks that Apple answered, and those that it did not.
     var checks = (answered: 0, failed: 0)
     var erasedToken = false
+    /// Whether any grant waits in its queue. Nobody adds one while this transaction lasts.
+    let grantsWait: Bool
 
     private struct CountKey: Hashable {
         var app: Int64
         var state: CredentialState
     }
 
-    init(db: Database, directory: ClientDirectory, rules: SettlementRules, now: Timestamp) {
+    init(db: Database, directory: ClientDirectory, rules: SettlementRules, now: Timestamp) throws {
         self.db = db
         self.directory = directory
         self.rules = rules
         self.now = now
-        cache = RegisterCache(directory: directory)
+        statements = try Statements(db)
+        grantsWait = try Bool.fetchOne(db.cachedStatement(sql: "SELECT MAX(id) IS NOT NULL FROM grant_queue")) ?? false
+        cache = try RegisterCache(directory: directory, in: db)
         quarantine = QuarantineRing(db: db)
         breakers = BreakerTable(db: db, rules: rules, now: now)
     }
@@ -53,7 +58,7 @@ struct SettlementTransaction {
             case .admission(let work, let rejection): results.append(try admit(rejection, of: work))
             }
         }
-        if try cache.save(in: db) { erasedToken = true }
+        if try cache.save() { erasedToken = true }
         let evicted = try quarantine.save()
         try saveCounts()
         // Last, so that the rows of this batch are among those cleared.
@@ -73,39 +78,21 @@ struct SettlementTransaction {
         tokenID: String? = nil,
         _ body: (inout RegisterCache.User) throws -> Result
     ) throws -> Result {
-        var published: [(client: Int64, old: PublishedCredential?, new: PublishedCredential)] = []
         var unverifiedChange = 0
         var pendingChange = 0
-        var lost: [Int64] = []
-        let result = try cache.withUser(key, in: db) { user in
+        let (result, changes) = try cache.withUser(key) { user in
             unverifiedChange = -user.unverified
             pendingChange = -user.pending
             let result = try body(&user)
-            for clientID in user.rows.keys.sorted() {
-                user.rows[clientID]!.credential.eraseUnusableToken(under: user.registers)
-                if user.rows[clientID]!.credential.token?.sealed == nil {
-                    user.rows[clientID]!.dueAt = nil
-                    user.rows[clientID]!.isUnverified = false
-                    user.rows[clientID]!.pending = nil
-                    lost.append(clientID)
-                }
-                let old = user.published[clientID]
-                let new = PublishedCredential(user.rows[clientID]!.credential, under: user.registers)
-                user.published[clientID] = new
-                published.append((clientID, old, new))
-            }
+            let changes = user.publish()
             unverifiedChange += user.unverified
             pendingChange += user.pending
-            return result
+            return (result, changes)
         }
         if unverifiedChange != 0 { unverified[key.app.id, default: 0] += unverifiedChange }
         if pendingChange != 0 { pending[key.app.id, default: 0] += pendingChange }
-        if rules.isCanary(key.userID, of: key.app.name) {
-            for client in lost.compactMap({ directory.clientsByID[$0] }) {
-                try breakers.forget(canary: CredentialID(clientID: client.clientID, userID: key.userID), of: key.app)
-            }
-        }
-        for (clientID, old, new) in published {
+        if rules.isCanary(key.userID, of: key.app.name) { try forgetLostCanaries(key) }
+        for (clientID, old, new) in changes {
             count(key.app.id, from: old?.standing.state, to: new.standing.state)
             guard let client = directory.clientsByID[clientID] else { continue }
             for change in new.changes(since: old, at: time) {
@@ -115,9 +102,17 @@ struct SettlementTransaction {
         return result
     }
 
+    /// A canary whose token is gone is not asked about any more.
+    private mutating func forgetLostCanaries(_ key: RegisterCache.Key) throws {
+        let lost = try cache.withUser(key) { user in user.holdings.filter { $0.row.credential.token?.sealed == nil }.map(\.client) }
+        for client in lost.compactMap({ directory.clientsByID[$0] }) {
+            try breakers.forget(canary: CredentialID(clientID: client.clientID, userID: key.userID), of: key.app)
+        }
+    }
+
     /// A credential as it stands in this transaction.
     mutating func row(of key: RegisterCache.Key, _ client: ClientDirectory.Client) throws -> CredentialRow? {
-        try cache.withUser(key, in: db) { $0.rows[client.id] }
+        try cache.withUser(key) { $0[client.id] }
     }
 
     private mutating func announce(
@@ -127,24 +122,35 @@ struct SettlementTransaction {
         _ source: ChangeSource,
         _ tokenID: String?
     ) throws {
-        let values: StatementArguments
+        let (app, client, user) = (app.name, credential.clientID, credential.userID)
         switch change {
         case .state(let from, let to, let reason, let occurredAt):
-            values = ["state", from?.rawValue, to.rawValue, reason.rawValue, nil, nil, occurredAt.milliseconds]
-            transitions.append(
-                StateTransition(app: app.name, credential: credential, from: from, to: to, reason: reason, source: source)
+            try statements.announceState.run(
+                app,
+                client,
+                user,
+                source.rawValue,
+                tokenID,
+                now,
+                from?.rawValue,
+                to.rawValue,
+                reason.rawValue,
+                occurredAt
             )
+            transitions.append(StateTransition(app: app, credential: credential, from: from, to: to, reason: reason, source: source))
         case .email(let address, let forwarding, let occurredAt):
-            values = ["email", nil, nil, nil, address?.text, forwarding?.rawValue, occurredAt.milliseconds]
+            try statements.announceEmail.run(
+                app,
+                client,
+                user,
+                source.rawValue,
+                tokenID,
+                now,
+                address?.text,
+                forwarding?.rawValue,
+                occurredAt
+            )
         }
-        try db.execute(
-            cached: """
-                INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, recorded_at,
-                                               kind, from_state, to_state, reason, email, email_forwarding, occurred_at)
-                VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?)
-                """,
-            [app.name, credential.clientID, credential.userID, source.rawValue, tokenID, now.milliseconds] + values
-        )
     }
 
     private mutating func count(_ app: Int64, from old: CredentialState?, to new: CredentialState) {
@@ -189,16 +195,11 @@ struct SettlementTransaction {
     // MARK: Queue rows
 
     func isHeld(_ queue: Queue, _ id: Int64, _ claim: Claim) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM \(queue.rawValue) WHERE id = ? AND claimed_by = ? AND attempts = ?)"
-            ),
-            arguments: [id, claim.owner, claim.attempts]
-        ) ?? false
+        try statements.isHeld[queue]!.first(id, claim.owner, claim.attempts) { _ in true } ?? false
     }
 
     mutating func remove(_ queue: Queue, _ id: Int64) throws {
-        try db.execute(cached: "DELETE FROM \(queue.rawValue) WHERE id = ?", [id])
+        try statements.remove[queue]!.run(id)
         removed[queue, default: 0] += 1
     }
 
@@ -211,6 +212,62 @@ struct SettlementTransaction {
             [until.milliseconds, id, claim.owner, claim.attempts]
         )
         return isHeld ? .postponed : .superseded
+    }
+}
+
+extension SettlementTransaction {
+    /// What runs for each settlement.
+    struct Statements {
+        let isHeld, remove: [Queue: PreparedStatement]
+        let announceState, announceEmail: PreparedStatement
+        let logNotification, logDuplicate: PreparedStatement
+        let waitingGrant: PreparedStatement
+
+        init(_ db: Database) throws {
+            func each(_ sql: (Queue) -> String) throws -> [Queue: PreparedStatement] {
+                try Dictionary(uniqueKeysWithValues: Queue.allCases.map { ($0, try PreparedStatement(sql($0), in: db)) })
+            }
+            isHeld = try each { "SELECT 1 FROM \($0.rawValue) WHERE id = ? AND claimed_by = ? AND attempts = ?" }
+            remove = try each { "DELETE FROM \($0.rawValue) WHERE id = ?" }
+            announceState = try PreparedStatement(
+                """
+                INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, recorded_at,
+                                               kind, from_state, to_state, reason, occurred_at)
+                VALUES (?, ?, ?, ?, ?, ?,  'state', ?, ?, ?, ?)
+                """,
+                in: db
+            )
+            announceEmail = try PreparedStatement(
+                """
+                INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, recorded_at,
+                                               kind, email, email_forwarding, occurred_at)
+                VALUES (?, ?, ?, ?, ?, ?,  'email', ?, ?, ?)
+                """,
+                in: db
+            )
+            logNotification = try PreparedStatement(
+                """
+                INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
+                SELECT ?, ?, ?, ?, ?, ?, payload, received_at, ?, ? FROM notification_queue WHERE id = ?
+                    ON CONFLICT (event_time, user_id, app, type) WHERE outcome <> 'duplicate' DO NOTHING
+                """,
+                in: db
+            )
+            logDuplicate = try PreparedStatement(
+                """
+                INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'duplicate')
+                """,
+                in: db
+            )
+            waitingGrant = try PreparedStatement(
+                """
+                SELECT 1 FROM grant_queue g JOIN client c ON c.client_id = g.client_id
+                 WHERE g.user_id = ? AND g.granted_at >= ? AND c.app = ? LIMIT 1
+                """,
+                in: db
+            )
+        }
     }
 }
 

@@ -30,10 +30,11 @@ struct LogLines: LogHandler {
     }
 
     func log(event: LogEvent) {
-        var fields = metadata.merging(event.metadata ?? [:]) { _, new in new }
-        // Only the libraries' own lines have no name.
-        let name = fields.removeValue(forKey: "event").map { "\($0)" } ?? "library"
+        // Only the libraries' own lines have no name. The gate comes first: in a flood most lines go no further.
+        let name = (event.metadata?["event"] ?? metadata["event"]).map { "\($0)" } ?? "library"
         guard let held = output.admit(name) else { return }
+        var fields = metadata.merging(event.metadata ?? [:]) { _, new in new }
+        fields["event"] = nil
         if held > 0 { fields["suppressed"] = "\(held)" }
         output.write(
             LogLine(

@@ -60,7 +60,7 @@ CREATE TABLE notification_log (
   CHECK (payload IS NOT NULL OR outcome = 'duplicate')
 ) STRICT;
 
-CREATE UNIQUE INDEX notification_log_event ON notification_log (user_id, app, type, event_time)
+CREATE UNIQUE INDEX notification_log_event ON notification_log (event_time, user_id, app, type)
   WHERE outcome <> 'duplicate';
 
 CREATE TABLE notification_quarantine (

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import GRDB
+internal import GRDBSQLite
+
+/// A statement that GRDB has prepared and keeps, run without boxing a value or building a row.
+///
+/// A settlement runs about ten of them; by way of `StatementArguments` and `Row` they cost twice what SQLite itself does.
+struct PreparedStatement {
+    /// Owns the handle.
+    private let statement: Statement
+    private let handle: OpaquePointer
+
+    init(_ sql: String, in db: Database) throws {
+        statement = try db.cachedStatement(sql: sql)
+        handle = statement.sqliteStatement
+    }
+
+    /// Runs it to the end.
+    func run<each Value: BindableValue>(_ values: repeat each Value) throws {
+        try forEachRow(repeat each values) { _ in }
+    }
+
+    /// - Returns: what `read` makes of the first row; nil where there is none.
+    func first<Result, each Value: BindableValue>(
+        _ values: repeat each Value,
+        read: (Columns) throws -> Result
+    ) throws -> Result? {
+        try bind(repeat each values)
+        defer { sqlite3_reset(handle) }
+        return try step() ? read(Columns(handle: handle)) : nil
+    }
+
+    func forEachRow<each Value: BindableValue>(_ values: repeat each Value, read: (Columns) throws -> Void) throws {
+        try bind(repeat each values)
+        defer { sqlite3_reset(handle) }
+        while try step() { try read(Columns(handle: handle)) }
+    }
+
+    private func bind<each Value: BindableValue>(_ values: repeat each Value) throws {
+        var index: Int32 = 0
+        for value in repeat each values {
+            index += 1
+            try check(value.bind(to: handle, at: index))
+        }
+        precondition(index == sqlite3_bind_parameter_count(handle), "a value for each parameter")
+    }
+
+    /// - Returns: whether there is a row to read.
+    private func step() throws -> Bool {
+        let code = sqlite3_step(handle)
+        if code == SQLITE_ROW { return true }
+        try check(code == SQLITE_DONE ? SQLITE_OK : code)
+        return false
+    }
+
+    private func check(_ code: Int32) throws {
+        guard code != SQLITE_OK else { return }
+        let connection = sqlite3_db_handle(handle)
+        throw DatabaseError(
+            resultCode: ResultCode(rawValue: sqlite3_extended_errcode(connection)),
+            message: String(cString: sqlite3_errmsg(connection))
+        )
+    }
+
+    /// One row, while the statement stands on it. Columns count from 0.
+    struct Columns {
+        fileprivate let handle: OpaquePointer
+
+        func isNull(at index: Int) -> Bool {
+            sqlite3_column_type(handle, Int32(index)) == SQLITE_NULL
+        }
+
+        /// 0 for NULL.
+        func integer(at index: Int) -> Int64 {
+            sqlite3_column_int64(handle, Int32(index))
+        }
+
+        func time(at index: Int) -> Timestamp? {
+            isNull(at: index) ? nil : Timestamp(milliseconds: integer(at: index))
+        }
+
+        /// Empty for NULL.
+        func bytes(at index: Int) -> [UInt8] {
+            guard let start = sqlite3_column_blob(handle, Int32(index)) else { return [] }
+            return [UInt8](UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))))
+        }
+
+        /// What this program wrote itself: a backend's text is selected as bytes.
+        func text(at index: Int) -> String? {
+            guard let start = sqlite3_column_text(handle, Int32(index)) else { return nil }
+            return String(
+                decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))),
+                as: UTF8.self
+            )
+        }
+    }
+}
+
+/// What can stand for a parameter of a `PreparedStatement`.
+protocol BindableValue {
+    /// - Returns: SQLite's result code.
+    func bind(to statement: OpaquePointer, at index: Int32) -> Int32
+}
+
+extension Int64: BindableValue {
+    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        sqlite3_bind_int64(statement, index, self)
+    }
+}
+
+extension Int: BindableValue {
+    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        Int64(self).bind(to: statement, at: index)
+    }
+}
+
+extension Bool: BindableValue {
+    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        Int64(self ? 1 : 0).bind(to: statement, at: index)
+    }
+}
+
+extension Timestamp: BindableValue {
+    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        milliseconds.bind(to: statement, at: index)
+    }
+}
+
+extension String: BindableValue {
+    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        // Without an address SQLite would bind NULL.
+        guard !isEmpty else { return sqlite3_bind_text(statement, index, "", 0, copied) }
+        var text = self
+        return text.withUTF8 { utf8 in
+            utf8.withMemoryRebound(to: CChar.self) { sqlite3_bind_text(statement, index, $0.baseAddress, Int32($0.count), copied) }
+        }
+    }
+}
+
+extension Array: BindableValue where Element == UInt8 {
+    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        guard !isEmpty else { return sqlite3_bind_zeroblob(statement, index, 0) }
+        return withUnsafeBytes { sqlite3_bind_blob(statement, index, $0.baseAddress, Int32($0.count), copied) }
+    }
+}
+
+extension Optional: BindableValue where Wrapped: BindableValue {
+    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        self?.bind(to: statement, at: index) ?? sqlite3_bind_null(statement, index)
+    }
+}
+
+/// SQLITE_TRANSIENT, a macro that Swift cannot see: SQLite makes a copy.
+private var copied: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
