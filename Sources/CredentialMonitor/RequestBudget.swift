@@ -165,6 +165,7 @@ package final class RequestBudget: Sendable {
             guard state.misconfigurations > 0 else { return false }
             state.misconfigurations = 0
             state.blamed = nil
+            state.probedAt = nil
             return true
         }
     }

@@ -41,8 +41,10 @@ import Testing
         let store = try await rejected(kind)
         let late = Self.settled + .days(300)
         for rule in [
-            AdmissionRule(clientID: "web", keyID: "KEY", answeredBy: late), AdmissionRule(clientID: "app", keyID: "OTHER", answeredBy: late),
-            AdmissionRule(clientID: "elsewhere", keyID: nil, answeredBy: late), AdmissionRule(clientID: nil, keyID: nil, answeredBy: Self.asked),
+            AdmissionRule(clientID: "web", keyID: "KEY", answeredBy: late),
+            AdmissionRule(clientID: "app", keyID: "OTHER", answeredBy: late),
+            AdmissionRule(clientID: "elsewhere", keyID: nil, answeredBy: late),
+            AdmissionRule(clientID: nil, keyID: nil, answeredBy: Self.asked),
         ] {
             #expect(try await store.admit(rule, at: late).isEmpty)
         }
