@@ -33,14 +33,20 @@ import Testing
     @Test func aRecheckBringsBackWhomAppleRejectedByMistake() async throws {
         try await Site.with(["refresh": "interval = \"1s\""]) { site in
             try await site.daemon { _ in
-                try await site.settle(try await site.apple.signIn(3))
+                let users = try await site.apple.signIn(3)
+                try await site.settle(users)
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
                 struct Ignored: Decodable {}
                 let fault = ["endpoint": JSONValue.string("token"), "status": 400, "body": #"{"error":"invalid_grant"}"#]
                 _ = try await site.apple.post("faults", fault, as: Ignored.self)
                 try await site.backend.until("SELECT pending FROM app", is: 3)
-                let (status, output) = try await site.folder.run("breaker", "confirm", "example")
-                #expect(status == 0 && output == ["The breaker of example was closed. 3 rejections are believed now."], "\(output)")
+                let status = try await site.folder.run("status").output
+                #expect(status.contains("example: 3 rejections wait to be believed"), "\(status)")
+                #expect(status.contains { $0.contains("accepted no token of com.example.web within an interval (none yet)") })
+                let explanation = try await site.folder.run("explain", users[0].user_id).output.joined()
+                #expect(explanation.contains("which is not believed yet") && explanation.contains("authorized"), "\(explanation)")
+                let (code, output) = try await site.folder.run("breaker", "confirm", "example")
+                #expect(code == 0 && output == ["The breaker of example was closed. 3 rejections are believed now."], "\(output)")
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
                 try await site.apple.delete("faults")
 
