@@ -108,6 +108,11 @@ extension LoggedEvent {
         .warning,
         "Apple's signing keys could not be fetched; the last good ones stay"
     )
+    static let signingKeysNotKept = LoggedEvent(
+        "signing_keys_not_kept",
+        .warning,
+        "Apple's signing keys were fetched and could not be written down; they count until the next start"
+    )
     static let clockSkewed = LoggedEvent(
         "clock_skewed",
         .warning,
@@ -119,7 +124,8 @@ extension LoggedEvent {
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
         unknownClients, maintenanceFailed, foreignCheckpoint, operatorRequestAnswered, credentialChanged, answerAmbiguous,
-        answerUnavailable, throttled, tokenUnreadable, appPaused, appResumed, signingKeysFailed, clockSkewed, clockRight,
+        answerUnavailable, throttled, tokenUnreadable, appPaused, appResumed, signingKeysFailed, signingKeysNotKept,
+        clockSkewed, clockRight,
     ]
 }
 
