@@ -9,6 +9,12 @@ package protocol CredentialReader: Sendable {
     func unverifiedCredentials() async throws -> [String: Int]
     /// How Apple answers the checks of tokens, over the life of the database.
     func checks() async throws -> CheckStatus
+    /// Every client, by app and name.
+    func clients() async throws -> [ClientStatus]
+    /// The breakers that have judged something, by app.
+    func breakers() async throws -> [String: RevocationBreaker]
+    /// Canaries without a token that could be asked about.
+    func unknownCanaries(_ userIDs: [String], of app: String) async throws -> [String]
     /// Every app, by name.
     func apps() async throws -> [AppStatus]
     /// How many credentials of each app were due before `time` and still wait, counted up to `limit` each.
@@ -51,10 +57,40 @@ package struct AppStatus: Sendable, Equatable, Codable {
     package var app: String
     /// Since when an operator has its checks paused.
     package var pausedAt: Timestamp?
+    package var rejections: Rejections?
 
-    package init(app: String, pausedAt: Timestamp?) {
+    /// What became of Apple's rejections of the app's tokens.
+    package struct Rejections: Sendable, Equatable, Codable {
+        /// Those that wait to be believed.
+        package var pending: Int
+        /// Those believed for an hour, over the life of the database, and those among them of which no notification came.
+        package var admitted: Int
+        package var withoutNotification: Int
+
+        package init(pending: Int, admitted: Int, withoutNotification: Int) {
+            self.pending = pending
+            self.admitted = admitted
+            self.withoutNotification = withoutNotification
+        }
+    }
+
+    package init(app: String, pausedAt: Timestamp?, rejections: Rejections? = nil) {
         self.app = app
         self.pausedAt = pausedAt
+        self.rejections = rejections
+    }
+}
+
+package struct ClientStatus: Sendable, Equatable, Codable {
+    package var app: String
+    package var clientID: String
+    /// When Apple last accepted a token of it.
+    package var validAt: Timestamp?
+
+    package init(app: String, clientID: String, validAt: Timestamp?) {
+        self.app = app
+        self.clientID = clientID
+        self.validAt = validAt
     }
 }
 

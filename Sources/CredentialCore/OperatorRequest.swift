@@ -6,6 +6,10 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     /// Asks Apple nothing more about the users of an app, until it is resumed.
     case pause(app: String)
     case resume(app: String)
+    /// The rejections of an app's tokens are real: closes its breaker and believes them.
+    case confirmRejections(app: String)
+    /// Closes an app's breaker and forgets what it has seen.
+    case resetBreaker(app: String)
     /// Asks Apple about one user out of turn.
     case recheckUser(String)
     /// Asks Apple about all users of an app out of turn.
@@ -26,6 +30,8 @@ extension OperatorRequest {
         switch self {
         case .pause: "pause"
         case .resume: "resume"
+        case .confirmRejections: "breaker confirm"
+        case .resetBreaker: "breaker reset"
         case .recheckUser, .recheckApp: "recheck"
         case .retryQuarantined: "quarantine retry"
         case .dropQuarantined: "quarantine drop"
@@ -34,7 +40,7 @@ extension OperatorRequest {
 
     package var app: String? {
         switch self {
-        case .pause(let app), .resume(let app), .recheckApp(let app): app
+        case .pause(let app), .resume(let app), .recheckApp(let app), .confirmRejections(let app), .resetBreaker(let app): app
         case .recheckUser, .retryQuarantined, .dropQuarantined: nil
         }
     }
@@ -42,7 +48,7 @@ extension OperatorRequest {
     package var userID: String? {
         switch self {
         case .recheckUser(let userID): userID
-        case .pause, .resume, .recheckApp, .retryQuarantined, .dropQuarantined: nil
+        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckApp, .retryQuarantined, .dropQuarantined: nil
         }
     }
 }
@@ -52,6 +58,11 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// The app is paused, and since when: it may have been already.
     case paused(since: Timestamp)
     case resumed(wasPaused: Bool)
+    /// This many rejections are believed now.
+    case rejectionsConfirmed(pending: Int, wasOpen: Bool)
+    /// The breaker is closed, and no rejection waits.
+    case nothingToConfirm
+    case breakerReset(wasOpen: Bool)
     case rechecking(Recheck)
     /// This many credentials at most are asked about, spread out from now on.
     case recheckingApp(credentials: Int, requestsPerSecond: Int, isPaused: Bool)

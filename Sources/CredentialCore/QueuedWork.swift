@@ -22,7 +22,7 @@ package struct Claim: Sendable, Hashable {
 }
 
 /// One user at one client.
-package struct CredentialID: Sendable, Hashable {
+package struct CredentialID: Sendable, Hashable, Codable {
     package var clientID: String
     package var userID: String
 
@@ -77,15 +77,32 @@ package struct ClaimedGrant: Sendable {
 
 /// A credential whose check is due, as claimed.
 package struct DueCredential: Sendable {
+    package enum Purpose: Sendable, Equatable {
+        case check
+        /// A canary asked beside its schedule, which stays as it is: no claim holds it.
+        case canary
+        /// Nobody is asked: a rejection has waited long enough.
+        case admission(PendingRejection)
+    }
+
     package var id: CredentialID
+    package var purpose: Purpose
     package var claim: Claim
     package var token: RefreshToken.Key
     package var sealed: SealedToken
     /// Checks in a row that brought no answer.
     package var failures: Int
 
-    package init(id: CredentialID, claim: Claim, token: RefreshToken.Key, sealed: SealedToken, failures: Int) {
+    package init(
+        id: CredentialID,
+        purpose: Purpose = .check,
+        claim: Claim,
+        token: RefreshToken.Key,
+        sealed: SealedToken,
+        failures: Int
+    ) {
         self.id = id
+        self.purpose = purpose
         self.claim = claim
         self.token = token
         self.sealed = sealed

@@ -32,6 +32,9 @@ package struct RefreshPolicy: Sendable, Equatable {
         answer.advanced(by: interval).advanced(by: jitter(for: credential))
     }
 
+    /// The longest time between an answer and the next check.
+    package var longestInterval: Duration { interval * (1 + Self.spread) }
+
     /// The first check of a new token: an interval after the grant and after any earlier answer, never before now.
     /// A grant may be dated ahead by the clock skew; it counts from now then.
     package func firstCheck(
@@ -78,7 +81,7 @@ package struct RefreshPolicy: Sendable, Equatable {
     /// The furthest that a due time can lie ahead; what lies beyond it came from a clock that has since been set back.
     package var longestDelay: Duration {
         let longestBackOff = Self.backOff[Self.backOff.count - 1] * (1 + Self.retrySpread)
-        return max(interval * (1 + Self.spread), longestBackOff, shortestLease)
+        return max(longestInterval, longestBackOff, shortestLease)
     }
 
     private func jitter(for credential: CredentialID) -> Duration {

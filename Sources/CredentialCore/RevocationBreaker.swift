@@ -1,40 +1,218 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Decides whether an `invalid_grant` is believed.
+/// Judges Apple's answers about the tokens of one app: while it is open, no `invalid_grant` is believed.
 ///
-/// Apple evaluates the grant before it authenticates the client, so a wrong key or client can answer `invalid_grant` for everybody.
-/// A rejection is admitted only where the same key and client have had a 200 since the configuration was loaded. It is held otherwise,
-/// and a held answer is no fact.
-package struct RevocationBreaker: Sendable {
-    package enum Admission: Sendable, Equatable {
-        case admitted, held
+/// Apple evaluates the grant before it authenticates the client, so a wrong key or client, or a mistake at Apple, can answer
+/// `invalid_grant` for everybody. Three causes open it, each for itself, and it closes when the last of them has ended:
+///
+/// - **Disproportion**: among the last `window` answers more than `max_rejections` and more than `max_rejected_percent` are rejections.
+///   It ends when, of the last probes (`BreakerRules.trialLength`), no greater share is rejected: one user who has really left
+///   does not keep it open, one lucky 200 does not close it.
+/// - **A canary** was rejected: a user whom the operator knows to be good. It ends with a 200 about that canary.
+/// - **A blamed client**: Apple answered as if our configuration were wrong. It ends with a 200 for that client.
+///
+/// Notifications are signed and pass by; so do proofs of revocation.
+package struct RevocationBreaker: Sendable, Equatable, Codable {
+    package enum Cause: String, Sendable, CaseIterable, Codable {
+        case disproportion
+        case canary
+        case blamedClient = "blamed_client"
     }
 
-    private var proven: Set<ClientIdentity> = []
+    /// What Apple said of one token, as far as it concerns the breaker.
+    package enum Finding: Sendable, Equatable {
+        case valid
+        case rejected
+        /// `invalid_client` and its like.
+        case blamed
+    }
+
+    /// Who was asked about, and why.
+    package struct Subject: Sendable, Equatable {
+        package var credential: CredentialID
+        package var isCanary: Bool
+        /// The daily check of a credential; a canary asked out of turn says nothing of proportions.
+        package var isCheck: Bool
+
+        package init(_ credential: CredentialID, isCanary: Bool = false, isCheck: Bool = true) {
+            self.credential = credential
+            self.isCanary = isCanary
+            self.isCheck = isCheck
+        }
+    }
+
+    package enum Admission: Sendable, Equatable {
+        /// It waits for the settle time.
+        case pending
+        /// It is forgotten; the user is asked about again at the next check.
+        case held
+    }
+
+    /// Since when no rejection is believed.
+    package private(set) var openedAt: Timestamp?
+    /// Whom Apple has blamed and not accepted since.
+    package private(set) var blamedClients: Set<String> = []
+    package private(set) var rejectedCanaries: Set<CredentialID> = []
+    /// When an operator last said that the rejections are real.
+    package private(set) var confirmedAt: Timestamp?
+    private var window = AnswerWindow()
+    /// The answers to probes since the rejections were out of proportion; nil while they are not.
+    private var trial: AnswerWindow?
 
     package init() {}
 
-    /// Notes that Apple answered 200 to this key and client.
-    package mutating func recordValid(by identity: ClientIdentity) {
-        proven.insert(identity)
+    package var isOpen: Bool { openedAt != nil }
+
+    package var causes: [Cause] {
+        var causes: [Cause] = []
+        if trial != nil { causes.append(.disproportion) }
+        if !rejectedCanaries.isEmpty { causes.append(.canary) }
+        if !blamedClients.isEmpty { causes.append(.blamedClient) }
+        return causes
     }
 
-    package func judgeRejection(by identity: ClientIdentity) -> Admission {
-        proven.contains(identity) ? .admitted : .held
+    /// The last answers that were judged, and how many of them were rejections. While they are out of proportion, those before that.
+    package var judged: (answers: Int, rejections: Int) { (window.count, window.rejections) }
+
+    /// The probes since then, and how many of them were rejected.
+    package var probed: (answers: Int, rejections: Int) { (trial?.count ?? 0, trial?.rejections ?? 0) }
+
+    /// Takes an answer in. Answers count in the order in which they are judged.
+    ///
+    /// - Returns: what becomes of a rejection.
+    @discardableResult
+    package mutating func judge(_ finding: Finding, of subject: Subject, under rules: BreakerRules, at now: Timestamp) -> Admission {
+        // A confirmation that has yet to come is from a clock that has since been set back, and confirms nothing.
+        if let confirmedAt, now < confirmedAt { self.confirmedAt = nil }
+        switch finding {
+        case .valid:
+            blamedClients.remove(subject.credential.clientID)
+            rejectedCanaries.remove(subject.credential)
+            if subject.isCheck { count(isRejection: false, under: rules, at: now) }
+        case .rejected:
+            if subject.isCanary { rejectedCanaries.insert(subject.credential) }
+            if subject.isCheck { count(isRejection: true, under: rules, at: now) }
+        case .blamed:
+            blamedClients.insert(subject.credential.clientID)
+        }
+        update(at: now)
+        return isOpen ? .held : .pending
+    }
+
+    private mutating func count(isRejection: Bool, under rules: BreakerRules, at now: Timestamp) {
+        if trial != nil {
+            trial!.append(isRejection, capacity: rules.trialLength)
+            if trial!.count >= rules.trialLength, !rules.isTooGreatAShare(trial!.rejections, of: trial!.count) {
+                window = trial!
+                trial = nil
+            }
+            return
+        }
+        // The operator has said that there are many: they are no news for an interval.
+        if let confirmedAt, now < confirmedAt.advanced(by: rules.confirmation) { return }
+        window.append(isRejection, capacity: rules.window)
+        if isRejection, window.rejections > rules.maxRejections, rules.isTooGreatAShare(window.rejections, of: window.count) {
+            trial = AnswerWindow()
+        }
+    }
+
+    private mutating func update(at now: Timestamp) {
+        openedAt = causes.isEmpty ? nil : openedAt ?? now
+    }
+
+    /// The rejections are real: it closes, believes what is pending, and minds no proportion for an interval.
+    package mutating func confirm(at now: Timestamp) {
+        self = RevocationBreaker()
+        confirmedAt = now
+    }
+
+    /// It closes and forgets what it has seen, and believes nothing for that.
+    package mutating func reset() {
+        self = RevocationBreaker()
+    }
+
+    /// Forgets those of whom no answer can come any more: canaries and clients that left the configuration.
+    package mutating func keep(canaries: Set<String>, clients: Set<String>, at now: Timestamp) {
+        rejectedCanaries = rejectedCanaries.filter { canaries.contains($0.userID) && clients.contains($0.clientID) }
+        blamedClients.formIntersection(clients)
+        update(at: now)
+    }
+
+    /// Forgets a canary whose token is gone.
+    package mutating func forget(canary: CredentialID, at now: Timestamp) {
+        rejectedCanaries.remove(canary)
+        update(at: now)
     }
 }
 
-/// Who asked: the client, the key that signed its secret, and which load of the configuration both come from.
-package struct ClientIdentity: Sendable, Hashable {
-    package var clientID: String
-    package var keyID: String
-    /// 0 for the one at the start.
-    package var load: Int
+/// When the breaker of an app opens and closes. The figures are those of `[breaker]`.
+package struct BreakerRules: Sendable, Equatable {
+    /// How many answers it remembers.
+    package var window: Int
+    /// Both have to be exceeded.
+    package var maxRejections: Int
+    package var maxRejectedPercent: Int
+    /// How long a rejection waits before it is believed.
+    package var settle: Duration
+    /// How long a confirmation holds: everybody has been asked about once more by then.
+    package var confirmation: Duration
 
-    package init(clientID: String, keyID: String, load: Int = 0) {
-        self.clientID = clientID
-        self.keyID = keyID
-        self.load = load
+    package init(
+        window: Int = 500,
+        maxRejections: Int = 20,
+        maxRejectedPercent: Int = 5,
+        settle: Duration = .seconds(900),
+        policy: RefreshPolicy = RefreshPolicy()
+    ) {
+        self.window = window
+        self.maxRejections = maxRejections
+        self.maxRejectedPercent = maxRejectedPercent
+        self.settle = settle
+        confirmation = policy.longestInterval
+    }
+
+    /// How often Apple is asked about an app while its breaker is open.
+    package static let probeInterval = Duration.seconds(30)
+    /// A canary is asked about at most once in this time, beside its daily check.
+    package static let canaryInterval = Duration.seconds(3600)
+
+    /// Probes that show whether answers are normal again: a tenth of the window, and so many that one rejection is allowed.
+    package var trialLength: Int {
+        min(window, max(window / 10, (100 + maxRejectedPercent - 1) / maxRejectedPercent))
+    }
+
+    func isTooGreatAShare(_ rejections: Int, of answers: Int) -> Bool {
+        rejections * 100 > answers * maxRejectedPercent
+    }
+}
+
+/// The last answers, oldest first. As text: one digit each, 1 for a rejection.
+private struct AnswerWindow: Sendable, Equatable, Codable {
+    private var answers: [Bool] = []
+    private(set) var rejections = 0
+
+    init() {}
+
+    var count: Int { answers.count }
+
+    mutating func append(_ isRejection: Bool, capacity: Int) {
+        answers.append(isRejection)
+        if isRejection { rejections += 1 }
+        if answers.count > capacity {
+            let excess = answers.prefix(answers.count - capacity)
+            rejections -= excess.count { $0 }
+            answers.removeFirst(excess.count)
+        }
+    }
+
+    init(from decoder: any Decoder) throws {
+        answers = try decoder.singleValueContainer().decode(String.self).utf8.map { $0 == UInt8(ascii: "1") }
+        rejections = answers.count { $0 }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(String(decoding: answers.map { UInt8(ascii: $0 ? "1" : "0") }, as: UTF8.self))
     }
 }

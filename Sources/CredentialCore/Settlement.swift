@@ -6,6 +6,8 @@ package enum Settlement: Sendable {
     case notification(ClaimedNotification, NotificationVerdict)
     case grant(ClaimedGrant, GrantVerdict)
     case refresh(DueCredential, RefreshVerdict)
+    /// A pending rejection whose time has come. It is believed if the breaker is still closed.
+    case admission(DueCredential, PendingRejection)
 }
 
 package enum NotificationVerdict: Sendable, Equatable {
@@ -29,18 +31,30 @@ package enum GrantRejection: String, Sendable, CaseIterable {
     case poison
 }
 
-/// What a refresh comes to, once judged: a fact or none, and when to ask again.
+/// What a refresh comes to: a fact or none, what the breaker is to judge, and when to ask again.
 package struct RefreshVerdict: Sendable, Equatable {
-    /// An admitted answer. A held one, or a failure, is no fact.
+    /// A 200, or a rejection that is believed. A failure is no fact.
     package var fact: RefreshAnswer?
-    /// When Apple answered about the token, held or not; nil where it did not.
+    /// When Apple answered about the token; nil where it did not.
     package var answeredAt: Timestamp?
     package var nextCheck: Timestamp
+    /// What the breaker of the app learns from it.
+    package var finding: RevocationBreaker.Finding?
+    /// An `invalid_grant`, which the breaker holds, or lets wait.
+    package var rejection: PendingRejection?
 
-    package init(fact: RefreshAnswer?, answeredAt: Timestamp?, nextCheck: Timestamp) {
+    package init(
+        fact: RefreshAnswer?,
+        answeredAt: Timestamp?,
+        nextCheck: Timestamp,
+        finding: RevocationBreaker.Finding? = nil,
+        rejection: PendingRejection? = nil
+    ) {
         self.fact = fact
         self.answeredAt = answeredAt
         self.nextCheck = nextCheck
+        self.finding = finding
+        self.rejection = rejection
     }
 }
 
@@ -50,6 +64,8 @@ package enum Settled: Sendable, Equatable {
     case quarantined(RejectionReason)
     case grant(GrantLogOutcome, GrantRejection?)
     case refreshed
+    /// A rejection that is not believed, because the breaker is open.
+    case held
     /// It stays in its queue.
     case postponed
     /// Somebody else holds the row by now, or a newer grant replaced what was asked about.
@@ -100,10 +116,18 @@ package struct SettledBatch: Sendable {
     package var transitions: [StateTransition]
     /// Unsigned rubbish that left the quarantine's ring to make room.
     package var evicted: Int
+    /// The breakers that judged something, by app, as they are now.
+    package var breakers: [String: RevocationBreaker]
 
-    package init(results: [Settled] = [], transitions: [StateTransition] = [], evicted: Int = 0) {
+    package init(
+        results: [Settled] = [],
+        transitions: [StateTransition] = [],
+        evicted: Int = 0,
+        breakers: [String: RevocationBreaker] = [:]
+    ) {
         self.results = results
         self.transitions = transitions
         self.evicted = evicted
+        self.breakers = breakers
     }
 }

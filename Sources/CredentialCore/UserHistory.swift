@@ -43,6 +43,8 @@ package struct UserHistory: Sendable, Equatable {
         package var revokedAt: Timestamp?
         package var verifiedAt: Timestamp?
         package var rejectedAt: Timestamp?
+        /// When Apple was asked and answered with a rejection that waits to be believed.
+        package var rejectionPendingAt: Timestamp?
         /// Of any answer about a token, believed or not.
         package var answeredAt: Timestamp?
         package var failures: Int

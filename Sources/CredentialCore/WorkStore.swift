@@ -18,8 +18,28 @@ package protocol WorkStore: Sendable {
     /// Claims up to `limit` due grants that bring a token or nothing. Those with a code wait for their own lane.
     func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant]
 
-    /// Claims up to `limit` credentials of an app whose check is due, longest due first.
-    func claimDueCredentials(of app: String, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws -> [DueCredential]
+    /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.
+    /// A pending rejection is no reason to ask before the daily check.
+    func claimDueCredentials(
+        of app: String,
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        preferring preferred: Set<String>
+    ) async throws -> [DueCredential]
+
+    /// Claims up to `limit` pending rejections of an app that may be believed now, those first that have waited longest.
+    func claimPendingRejections(
+        of app: String,
+        admittedBy admissions: [AdmissionRule],
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy
+    ) async throws -> [DueCredential]
+
+    /// Takes up to `limit` credentials of an app's canaries that have not been taken within `BreakerRules.canaryInterval`. Noted durably,
+    /// so that a crash repeats none.
+    func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential]
 
     /// Applies, logs and removes, all in one transaction.
     ///
@@ -31,11 +51,22 @@ extension WorkStore {
     package func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedNotification] {
         try await claimNotifications(upTo: limit, at: now, lease: lease, suspects: true)
     }
+
+    package func claimDueCredentials(of app: String, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
+        -> [DueCredential]
+    {
+        try await claimDueCredentials(of: app, upTo: limit, at: now, policy: policy, preferring: [])
+    }
 }
 
 /// Keeps a store in shape: old evidence goes, erased tokens leave its files.
 package protocol StoreMaintenance: Sendable {
     func maintain(at now: Timestamp) async throws
+
+    /// Looks at the rejections that were believed an hour ago or earlier.
+    ///
+    /// - Returns: of how many of them no notification has come, by app. Each is counted once.
+    func countMissedNotifications(at now: Timestamp) async throws -> [String: Int]
 }
 
 /// Tells that somebody committed, in whatever process.
@@ -51,12 +82,25 @@ package struct SettlementRules: Sendable {
     package var pollInterval: Duration
     /// When this process became ready: the six minutes of such a wait count from here or from the row's arrival, whichever is later.
     package var startedAt: Timestamp
+    package var breaker: BreakerRules
+    /// The users whom an operator knows to be good, by app.
+    package var canaries: [String: Set<String>]
 
-    package init(policy: RefreshPolicy, pollInterval: Duration, startedAt: Timestamp) {
+    package init(
+        policy: RefreshPolicy,
+        pollInterval: Duration,
+        startedAt: Timestamp,
+        breaker: BreakerRules? = nil,
+        canaries: [String: Set<String>] = [:]
+    ) {
         self.policy = policy
         self.pollInterval = pollInterval
         self.startedAt = startedAt
+        self.breaker = breaker ?? BreakerRules(policy: policy)
+        self.canaries = canaries
     }
+
+    package func isCanary(_ userID: String, of app: String) -> Bool { canaries[app]?.contains(userID) ?? false }
 
     /// Longer than a code lives (five minutes): a grant that still waits by then is late for other reasons.
     package static let longestWaitForGrant = Duration.seconds(360)
@@ -64,6 +108,8 @@ package struct SettlementRules: Sendable {
     package static let unknownClientRetry = Duration.seconds(60)
     /// How long such a grant waits.
     package static let unknownClientExpiry = Duration.seconds(7 * 86_400)
+    /// How long a notification may come after the rejection that it explains.
+    package static let longestWaitForNotification = Duration.seconds(3600)
 }
 
 package enum StoreError: Error, Sendable {

@@ -103,6 +103,13 @@ extension LoggedEvent {
         .notice,
         "Apple accepts our configuration again; the app's checks go on"
     )
+    static let breakerOpened = LoggedEvent(
+        "breaker_opened",
+        .error,
+        "No rejection of a token is believed for now: check client ids, key, team and Apple's status, then siwatch breaker"
+    )
+    static let breakerClosed = LoggedEvent("breaker_closed", .notice, "Apple's answers are normal again; rejections are believed")
+    static let canaryUnknown = LoggedEvent("canary_unknown", .warning, "A canary has no token that Apple could be asked about")
     static let signingKeysFailed = LoggedEvent(
         "signing_keys_failed",
         .warning,
@@ -124,8 +131,8 @@ extension LoggedEvent {
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
         unknownClients, maintenanceFailed, foreignCheckpoint, operatorRequestAnswered, credentialChanged, answerAmbiguous,
-        answerUnavailable, throttled, tokenUnreadable, appPaused, appResumed, signingKeysFailed, signingKeysNotKept,
-        clockSkewed, clockRight,
+        answerUnavailable, throttled, tokenUnreadable, appPaused, appResumed, breakerOpened, breakerClosed,
+        canaryUnknown, signingKeysFailed, signingKeysNotKept, clockSkewed, clockRight,
     ]
 }
 

@@ -9,6 +9,8 @@ internal import ServiceLifecycle
 /// It changes schedules, the quarantine and pauses, never a state, so it passes by the writer.
 package struct OperatorRequestHandler: Service {
     private let desk: any OperatorDesk
+    private let breakers: Breakers
+    private let reader: any CredentialReader
     private let rules: @Sendable () -> RecheckRules
     private let clock: WallClock
     private let wakeups: Wakeups
@@ -19,6 +21,8 @@ package struct OperatorRequestHandler: Service {
 
     package init(
         desk: any OperatorDesk,
+        breakers: Breakers,
+        reader: any CredentialReader,
         rules: @escaping @Sendable () -> RecheckRules,
         clock: WallClock,
         wakeups: Wakeups,
@@ -26,6 +30,8 @@ package struct OperatorRequestHandler: Service {
         telemetry: Telemetry
     ) {
         self.desk = desk
+        self.breakers = breakers
+        self.reader = reader
         self.rules = rules
         self.clock = clock
         self.wakeups = wakeups
@@ -50,6 +56,10 @@ package struct OperatorRequestHandler: Service {
     package func handleNext() async throws -> Bool {
         guard let handled = try await desk.handleNextRequest(under: rules(), at: clock.now) else { return false }
         if let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }
+        switch handled.request {
+        case .confirmRejections, .resetBreaker: try await breakers.load(from: reader)
+        case .pause, .resume, .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, nil: break
+        }
         return true
     }
 }

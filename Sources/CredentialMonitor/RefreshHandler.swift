@@ -10,6 +10,8 @@ package struct RefreshHandler: WorkHandler {
     private let endpoint: any TokenEndpoint
     private let sealer: any TokenSealer
     private let policy: RefreshPolicy
+    private let breakers: Breakers
+    private let canaries: Set<String>
     private let budget: RequestBudget
     private let clock: WallClock
     private let telemetry: Telemetry
@@ -22,6 +24,8 @@ package struct RefreshHandler: WorkHandler {
         endpoint: any TokenEndpoint,
         sealer: any TokenSealer,
         policy: RefreshPolicy,
+        breakers: Breakers,
+        canaries: Set<String> = [],
         budget: RequestBudget,
         clock: WallClock,
         telemetry: Telemetry
@@ -31,6 +35,8 @@ package struct RefreshHandler: WorkHandler {
         self.endpoint = endpoint
         self.sealer = sealer
         self.policy = policy
+        self.breakers = breakers
+        self.canaries = canaries
         self.budget = budget
         self.clock = clock
         self.telemetry = telemetry
@@ -39,12 +45,32 @@ package struct RefreshHandler: WorkHandler {
 
     package var width: Int { budget.limits.maxConcurrentRequests }
 
-    /// Takes permits first and claims exactly that many, so that no claim waits for a permit.
+    /// Rejections that are to be believed need no permit. For all else takes permits first and claims exactly that many, so that
+    /// no claim waits for a permit: canaries, then whom Apple has blamed, then those that have waited longest.
     package func claim(upTo slots: Int) async throws -> [DueCredential] {
-        let permits = budget.take(upTo: slots, at: clock.now)
+        let now = clock.now
+        let settled = try await store.claimPendingRejections(
+            of: app,
+            admittedBy: breakers.admissions(of: app, at: now),
+            upTo: slots,
+            at: now,
+            policy: policy
+        )
+        guard settled.isEmpty else { return settled }
+        let breaker = breakers.breaker(of: app)
+        let permits = budget.take(upTo: slots, at: now, isProbing: breaker.isOpen)
         guard permits > 0 else { return [] }
         do {
-            let due = try await store.claimDueCredentials(of: app, upTo: permits, at: clock.now, policy: policy)
+            var due = try await store.takeCanaries(canaries, of: app, upTo: permits, at: now)
+            if due.count < permits {
+                due += try await store.claimDueCredentials(
+                    of: app,
+                    upTo: permits - due.count,
+                    at: now,
+                    policy: policy,
+                    preferring: breaker.blamedClients
+                )
+            }
             budget.giveBack(permits - due.count)
             return due
         } catch {
@@ -58,6 +84,7 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package func resolve(_ work: DueCredential) async -> [Resolution] {
+        if case .admission(let rejection) = work.purpose { return [.admission(work, rejection)] }
         let requestedAt = clock.now
         let response = await ask(work)
         let answeredAt = clock.now
@@ -69,8 +96,14 @@ package struct RefreshHandler: WorkHandler {
                 telemetry.appPaused(app, client: work.id.clientID, error: error, pause: pause)
             }
         case .throttled(let retryAfter):
+            budget.slowDown(askedAt: requestedAt, at: answeredAt)
             budget.pause(for: min(retryAfter ?? .seconds(30), .seconds(3600)), at: answeredAt)
-        case .rejected, .ambiguous, .unavailable:
+        case .unavailable(_, let retryAfter):
+            // A token that cannot be opened never came to Apple.
+            guard !response.identity.keyID.isEmpty else { break }
+            budget.slowDown(askedAt: requestedAt, at: answeredAt)
+            if let retryAfter { budget.pause(for: min(retryAfter, .seconds(3600)), at: answeredAt) }
+        case .rejected, .ambiguous:
             // A dead token answers `invalid_grant` whoever asks: it says nothing of our configuration.
             break
         }

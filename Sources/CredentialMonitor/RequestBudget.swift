@@ -13,9 +13,6 @@ package struct RequestLimits: Sendable, Equatable {
         self.maxRequestsPerSecond = maxRequestsPerSecond
         self.maxConcurrentRequests = maxConcurrentRequests
     }
-
-    /// A fifth of a second's worth may gather while nobody asks.
-    fileprivate var capacity: Double { max(maxRequestsPerSecond / 5, 1) }
 }
 
 /// How many requests an app may send now. Permits come first, then claims.
@@ -27,6 +24,12 @@ package final class RequestBudget: Sendable {
         /// Permits that may be taken now.
         var permits: Double
         var refilledAt: Timestamp?
+        /// The share of the limit that Apple bears: halved when it struggles, and growing back.
+        var share = 1.0
+        /// When it was last halved.
+        var slowedAt: Timestamp?
+        /// When a request was last sent while the breaker was open.
+        var probedAt: Timestamp?
         /// Apple asked for less.
         var throttled: Pause?
         /// Apple blamed our configuration.
@@ -35,6 +38,10 @@ package final class RequestBudget: Sendable {
         var misconfigurations = 0
         /// The permit that is out is the one that tries whether the blame still holds.
         var isProbing = false
+
+        var rate: Double { limits.maxRequestsPerSecond * share }
+        /// A fifth of a second's worth may gather while nobody asks.
+        var capacity: Double { max(rate / 5, 1) }
     }
 
     private struct Pause {
@@ -49,9 +56,25 @@ package final class RequestBudget: Sendable {
 
     /// How soon to look again when all permits are taken.
     static let refill = Duration.milliseconds(100)
+    /// The rate is halved at most once in this time, so that one bad moment costs one half however many requests it strikes.
+    private static let slowing = Duration.seconds(10)
+    /// From nothing back to the limit, evenly.
+    private static let recovery = Duration.seconds(300)
+    /// It goes on, however long an outage lasts: somebody has to notice its end.
+    private static let leastShare = 1.0 / 32
 
     package init(_ limits: RequestLimits) {
-        state = NIOLockedValueBox(State(limits: limits, permits: limits.capacity))
+        var state = State(limits: limits, permits: 0)
+        state.permits = state.capacity
+        self.state = NIOLockedValueBox(state)
+    }
+
+    /// What may be sent in a second now, on average.
+    package func rate(at now: Timestamp) -> Double {
+        state.withLockedValue { state in
+            refill(&state, at: now)
+            return state.rate
+        }
     }
 
     /// Changing them ends no pause.
@@ -61,13 +84,18 @@ package final class RequestBudget: Sendable {
     }
 
     /// Takes up to `count` permits, none while the app is paused, and a single one to probe after its configuration was blamed.
-    package func take(upTo count: Int, at now: Timestamp) -> Int {
+    ///
+    /// - Parameter isProbing: whether the app's breaker is open: a single one then, in `BreakerRules.probeInterval`.
+    package func take(upTo count: Int, at now: Timestamp, isProbing: Bool = false) -> Int {
         state.withLockedValue { state in
             guard !isPaused(state, at: now) else { return 0 }
             refill(&state, at: now)
+            if !isProbing { state.probedAt = nil }
+            if let probedAt = state.probedAt, Pause(start: probedAt, length: BreakerRules.probeInterval).holds(at: now) { return 0 }
             let isProbe = state.misconfigurations > 0
-            let taken = min(isProbe ? min(count, 1) : count, Int(state.permits))
+            let taken = min(isProbe || isProbing ? min(count, 1) : count, Int(state.permits))
             state.permits -= Double(taken)
+            if isProbing, taken > 0 { state.probedAt = now }
             state.isProbing = isProbe && taken > 0
             if state.isProbing {
                 state.blamed = Pause(start: now, length: RefreshPolicy.pause(afterFailures: state.misconfigurations))
@@ -78,9 +106,10 @@ package final class RequestBudget: Sendable {
 
     package func giveBack(_ count: Int) {
         state.withLockedValue { state in
-            state.permits = min(state.permits + Double(count), state.limits.capacity)
+            state.permits = min(state.permits + Double(count), state.capacity)
             // An unused probe may be taken at once.
             if count > 0, state.isProbing { state.blamed = nil }
+            if count > 0 { state.probedAt = nil }
         }
     }
 
@@ -89,6 +118,23 @@ package final class RequestBudget: Sendable {
         state.withLockedValue { state in
             refill(&state, at: now)
             return state.permits < 1 && !isPaused(state, at: now)
+        }
+    }
+
+    /// Halves the rate, because Apple throttles or gives no answer. It grows back within minutes, never above the limit.
+    ///
+    /// - Parameter askedAt: when the request was sent that came to nothing. One sent before the last halving tells nothing new.
+    package func slowDown(askedAt: Timestamp, at now: Timestamp) {
+        state.withLockedValue { state in
+            refill(&state, at: now)
+            if let slowedAt = state.slowedAt, slowedAt <= now,
+                askedAt < slowedAt || now < slowedAt.advanced(by: Self.slowing)
+            {
+                return
+            }
+            state.share = max(state.share / 2, Self.leastShare)
+            state.slowedAt = now
+            state.permits = min(state.permits, state.capacity)
         }
     }
 
@@ -119,6 +165,7 @@ package final class RequestBudget: Sendable {
             guard state.misconfigurations > 0 else { return false }
             state.misconfigurations = 0
             state.blamed = nil
+            state.probedAt = nil
             return true
         }
     }
@@ -130,6 +177,7 @@ package final class RequestBudget: Sendable {
     private func refill(_ state: inout State, at now: Timestamp) {
         let elapsed = state.refilledAt.map { max($0.duration(to: now), .zero).inSeconds } ?? 0
         state.refilledAt = now
-        state.permits = min(state.permits + elapsed * state.limits.maxRequestsPerSecond, state.limits.capacity)
+        state.share = min(state.share + elapsed / Self.recovery.inSeconds, 1)
+        state.permits = min(state.permits + elapsed * state.rate, state.capacity)
     }
 }

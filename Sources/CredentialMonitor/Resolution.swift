@@ -8,6 +8,8 @@ package enum Resolution: Sendable {
     case notification(ClaimedNotification, NotificationVerdict)
     case grant(ClaimedGrant, GrantVerdict)
     case refresh(DueCredential, RefreshAttempt)
+    /// Nobody was asked: the time of a pending rejection has come.
+    case admission(DueCredential, PendingRejection)
 }
 
 /// One question to Apple about one token, and the answer.

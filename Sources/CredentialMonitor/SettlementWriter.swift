@@ -14,6 +14,8 @@ package final class SettlementWriter: Service {
     private let rules: SettlementRules
     private let clock: WallClock
     private let telemetry: Telemetry
+    /// As of the last commit.
+    package let breakers: Breakers
     private let state = NIOLockedValueBox(State())
     private let troubled = Atomic<Bool>(false)
     private let signals: AsyncStream<Void>
@@ -48,6 +50,7 @@ package final class SettlementWriter: Service {
         self.rules = rules
         self.clock = clock
         self.telemetry = telemetry
+        breakers = Breakers(rules, telemetry: telemetry)
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -77,13 +80,12 @@ package final class SettlementWriter: Service {
     package var waiting: Int { state.withLockedValue { $0.waiting.count } }
 
     package func run() async throws {
-        var breaker = RevocationBreaker()
         do {
             // The signals end with graceful shutdown; what waits then is written below.
             for await _ in signals.cancelOnGracefulShutdown() {
-                while let batch = next() { try await commit(batch, &breaker) }
+                while let batch = next() { try await commit(batch) }
             }
-            while let batch = next() { try await commit(batch, &breaker) }
+            while let batch = next() { try await commit(batch) }
             close(Closed())
         } catch {
             close(error)
@@ -114,8 +116,8 @@ package final class SettlementWriter: Service {
         for submission in left { submission.done.resume(throwing: error) }
     }
 
-    private func commit(_ batch: [Submission], _ breaker: inout RevocationBreaker) async throws {
-        let judged = batch.flatMap(\.resolutions).map { judge($0, &breaker) }
+    private func commit(_ batch: [Submission]) async throws {
+        let judged = batch.flatMap(\.resolutions).map(judge)
         do {
             try await settle(judged)
             for submission in batch { submission.done.resume() }
@@ -134,6 +136,7 @@ package final class SettlementWriter: Service {
                 defer { state.withLockedValue { $0.askedAt = nil } }
                 let batch = try await store.settle(judged.map(\.settlement), under: rules, at: clock.now)
                 troubled.store(false, ordering: .relaxed)
+                breakers.note(batch.breakers)
                 telemetry.settled(judged, batch, in: ContinuousClock.now - start, at: clock.now)
                 return
             } catch StoreError.refused(let reason) {
@@ -152,28 +155,37 @@ package final class SettlementWriter: Service {
         }
     }
 
-    private func judge(_ resolution: Resolution, _ breaker: inout RevocationBreaker) -> Judged {
+    private func judge(_ resolution: Resolution) -> Judged {
         switch resolution {
         case .notification(let work, let verdict): Judged(settlement: .notification(work, verdict))
         case .grant(let work, let verdict): Judged(settlement: .grant(work, verdict))
-        case .refresh(let work, let attempt): judge(work, attempt, &breaker)
+        case .refresh(let work, let attempt): judge(work, attempt)
+        case .admission(let work, let rejection): Judged(settlement: .admission(work, rejection))
         }
     }
 
-    private func judge(_ work: DueCredential, _ attempt: RefreshAttempt, _ breaker: inout RevocationBreaker) -> Judged {
+    private func judge(_ work: DueCredential, _ attempt: RefreshAttempt) -> Judged {
         let policy = rules.policy
         let identity = attempt.response.identity
         let nextCheck = policy.nextCheck(afterAnswerAt: attempt.answeredAt, of: work.id)
 
-        func answered(_ verdict: RefreshAnswer.Verdict?, _ label: RefreshLabel) -> Judged {
-            let fact = verdict.map { RefreshAnswer($0, token: work.token, requestedAt: attempt.requestedAt) }
-            return Judged(
-                settlement: .refresh(work, RefreshVerdict(fact: fact, answeredAt: attempt.answeredAt, nextCheck: nextCheck)),
-                refresh: (attempt.app, label)
+        func answered(
+            _ label: RefreshLabel,
+            fact: RefreshAnswer? = nil,
+            finding: RevocationBreaker.Finding? = nil,
+            rejection: PendingRejection? = nil
+        ) -> Judged {
+            let verdict = RefreshVerdict(
+                fact: fact,
+                answeredAt: attempt.answeredAt,
+                nextCheck: nextCheck,
+                finding: finding,
+                rejection: rejection
             )
+            return Judged(settlement: .refresh(work, verdict), refresh: (attempt.app, label))
         }
 
-        func failed(_ label: RefreshLabel, retryAfter: Duration? = nil) -> Judged {
+        func failed(_ label: RefreshLabel, retryAfter: Duration? = nil, finding: RevocationBreaker.Finding? = nil) -> Judged {
             let retry = policy.retry(
                 afterFailures: work.failures + 1,
                 at: attempt.answeredAt,
@@ -181,22 +193,27 @@ package final class SettlementWriter: Service {
                 of: work.id
             )
             return Judged(
-                settlement: .refresh(work, RefreshVerdict(fact: nil, answeredAt: nil, nextCheck: retry)),
+                settlement: .refresh(work, RefreshVerdict(fact: nil, answeredAt: nil, nextCheck: retry, finding: finding)),
                 refresh: (attempt.app, label)
             )
         }
 
         switch attempt.response.outcome {
         case .valid:
-            breaker.recordValid(by: identity)
-            return answered(.valid, .valid)
+            breakers.recordValid(by: identity, at: attempt.answeredAt)
+            let fact = RefreshAnswer(.valid, token: work.token, requestedAt: attempt.requestedAt)
+            return answered(.valid, fact: fact, finding: .valid)
         case .rejected:
-            switch breaker.judgeRejection(by: identity) {
-            case .admitted: return answered(.rejected, .rejected)
-            case .held: return answered(nil, .held)
-            }
-        case .ambiguous: return answered(nil, .ambiguous)
-        case .misconfigured: return failed(.misconfigured)
+            // Whether it waits or is forgotten is for the breaker to say, in the transaction.
+            let rejection = PendingRejection(
+                requestedAt: attempt.requestedAt,
+                answeredAt: attempt.answeredAt,
+                keyID: identity.keyID
+            )
+            let label = breakers.isProven(identity, at: attempt.answeredAt) ? RefreshLabel.rejected : .held
+            return answered(label, finding: .rejected, rejection: rejection)
+        case .ambiguous: return answered(.ambiguous)
+        case .misconfigured: return failed(.misconfigured, finding: .blamed)
         case .throttled(let retryAfter): return failed(.throttled, retryAfter: retryAfter)
         case .unavailable(_, let retryAfter): return failed(.unavailable, retryAfter: retryAfter)
         }

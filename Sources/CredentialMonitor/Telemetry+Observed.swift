@@ -45,6 +45,7 @@ extension Telemetry {
     package func observe(apps: [AppStatus]) {
         for app in apps {
             gauge(Metric.appPaused, pauses.note(.operator, app.pausedAt != nil, of: app.app) ? 1 : 0, ["app": app.app])
+            gauge(Metric.credentialsPending, Double(app.rejections?.pending ?? 0), ["app": app.app])
         }
     }
 

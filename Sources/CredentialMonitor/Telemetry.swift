@@ -139,6 +139,33 @@ package struct Telemetry: Sendable {
         logger.log(.appResumed, ["app": "\(app)"])
     }
 
+    /// The first line of an episode says what to look at.
+    func breakerOpened(_ app: String, _ breaker: RevocationBreaker) {
+        gauge(Metric.breakerOpen, 1, ["app": app])
+        let causes = breaker.causes.map(\.rawValue).joined(separator: ", ")
+        var metadata: Logger.Metadata = ["app": "\(app)", "reason": "\(causes)", "count": "\(breaker.judged.rejections)"]
+        if !breaker.blamedClients.isEmpty {
+            metadata["client_id"] = "\(breaker.blamedClients.sorted().joined(separator: ", "))"
+        } else if !breaker.rejectedCanaries.isEmpty {
+            metadata["client_id"] = "\(Set(breaker.rejectedCanaries.map(\.clientID)).sorted().joined(separator: ", "))"
+            metadata["user"] = "\(breaker.rejectedCanaries.map { pseudonym($0.userID) }.sorted().joined(separator: ", "))"
+        }
+        logger.log(.breakerOpened, metadata)
+    }
+
+    func breakerClosed(_ app: String) {
+        gauge(Metric.breakerOpen, 0, ["app": app])
+        logger.log(.breakerClosed, ["app": "\(app)"])
+    }
+
+    package func canaryUnknown(_ app: String, userID: String) {
+        logger.log(.canaryUnknown, ["app": "\(app)", "user": "\(pseudonym(userID))"])
+    }
+
+    package func notificationsMissed(_ missed: [String: Int]) {
+        for (app, number) in missed { count(Metric.notificationsMissed, ["app": app], by: number) }
+    }
+
     func appleClock(skew: Duration) {
         gauge(Metric.appleClockSkew, skew.inSeconds)
     }
@@ -217,7 +244,10 @@ package struct Telemetry: Sendable {
             case (.refresh, .refreshed):
                 guard let refresh = judged.refresh else { return nil }
                 self = .refresh(app: refresh.app, refresh.label)
-            case (.notification, _), (.grant, _), (.refresh, _):
+            case (.refresh, .held):
+                guard let refresh = judged.refresh else { return nil }
+                self = .refresh(app: refresh.app, .held)
+            case (.notification, _), (.grant, _), (.refresh, _), (.admission, _):
                 return nil
             }
         }
@@ -292,6 +322,9 @@ extension OperatorAnswer {
         switch self {
         case .paused: "paused"
         case .resumed: "resumed"
+        case .rejectionsConfirmed: "confirmed"
+        case .nothingToConfirm: "nothing_to_confirm"
+        case .breakerReset: "reset"
         case .rechecking, .recheckingApp: "rechecking"
         case .quarantine: "done"
         case .unknownApp: "unknown_app"

@@ -72,5 +72,24 @@ struct AppRecheck {
             cached: "UPDATE credential SET due_at = ? WHERE user_id = ? AND client = ?",
             [slot.milliseconds, userID, client]
         )
+        try db.clearPending(userID, client)
+    }
+}
+
+extension Database {
+    /// Takes back that a rejection waits to be believed: Apple is asked again.
+    func clearPending(_ userID: String, _ client: Int64) throws {
+        let isPending = try changed(
+            cached: """
+                UPDATE credential SET pending_since = NULL, pending_asked_at = NULL, pending_key = NULL
+                 WHERE user_id = ? AND client = ? AND pending_since IS NOT NULL
+                """,
+            [userID, client]
+        )
+        guard isPending else { return }
+        try execute(
+            cached: "UPDATE app SET pending = pending - 1 WHERE id = (SELECT app FROM credential WHERE user_id = ? AND client = ?)",
+            [userID, client]
+        )
     }
 }

@@ -39,6 +39,9 @@ struct ClientDirectory: Sendable {
         configured.isEmpty ? Array(apps.values) : Array(Set(configured.compactMap { clientsByID[$0]?.app }))
     }
 
+    /// Whether the configuration names it; all are, where none has been taken in.
+    func isWatched(_ client: Client) -> Bool { configured.isEmpty || configured.contains(client.id) }
+
     init() {}
 
     init(_ db: Database) throws {

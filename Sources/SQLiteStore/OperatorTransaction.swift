@@ -61,6 +61,16 @@ struct OperatorTransaction {
             guard let app = try app(name) else { return (try unknownApp(), nil) }
             try db.execute(cached: "UPDATE app SET paused_at = NULL WHERE id = ?", [app.id])
             return (.resumed(wasPaused: app.pausedAt != nil), nil)
+        case .confirmRejections(let name):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            return (try confirmRejections(of: app.id), nil)
+        case .resetBreaker(let name):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            var breaker = try BreakerTable.load(app.id, in: db)
+            let wasOpen = breaker.isOpen
+            breaker.reset()
+            try BreakerTable.save(breaker, of: app.id, in: db)
+            return (.breakerReset(wasOpen: wasOpen), nil)
         case .recheckUser(let userID):
             return (try recheck(userID), nil)
         case .recheckApp(let name):
@@ -92,6 +102,16 @@ struct OperatorTransaction {
 
     private func unknownApp() throws -> OperatorAnswer {
         .unknownApp(known: try String.fetchAll(db.cachedStatement(sql: "SELECT name FROM app ORDER BY name")))
+    }
+
+    private func confirmRejections(of app: Int64) throws -> OperatorAnswer {
+        var breaker = try BreakerTable.load(app, in: db)
+        let pending = try Int.fetchOne(db.cachedStatement(sql: "SELECT pending FROM app WHERE id = ?"), arguments: [app]) ?? 0
+        guard breaker.isOpen || pending > 0 else { return .nothingToConfirm }
+        let wasOpen = breaker.isOpen
+        breaker.confirm(at: now)
+        try BreakerTable.save(breaker, of: app, in: db)
+        return .rejectionsConfirmed(pending: pending, wasOpen: wasOpen)
     }
 
     // MARK: Rechecks
@@ -130,6 +150,7 @@ struct OperatorTransaction {
                     """,
                 [now.milliseconds, userID, client]
             )
+            try db.clearPending(userID, client)
         }
         return .rechecking(recheck)
     }

@@ -47,6 +47,9 @@ struct RegisterCache {
         /// At how many clients.
         var unverified: Int { holdings.count(where: \.row.isUnverified) }
 
+        /// At how many clients a rejection waits to be believed.
+        var pending: Int { holdings.count { $0.row.pending != nil } }
+
         /// What of the table's view another fact has changed, since the one before: nothing that cannot be used is kept.
         mutating func publish() -> [(client: Int64, old: PublishedCredential?, new: PublishedCredential)] {
             var changes: [(client: Int64, old: PublishedCredential?, new: PublishedCredential)] = []
@@ -55,6 +58,7 @@ struct RegisterCache {
                 if holdings[place].row.credential.token?.sealed == nil {
                     holdings[place].row.dueAt = nil
                     holdings[place].row.isUnverified = false
+                    holdings[place].row.pending = nil
                 }
                 let (client, old) = (holdings[place].client, holdings[place].published)
                 let new = PublishedCredential(holdings[place].row.credential, under: registers)

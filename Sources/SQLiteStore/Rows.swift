@@ -9,6 +9,8 @@ struct CredentialRow: Equatable {
     var credential = Credential()
     /// When Apple last answered about any token of this credential.
     var answeredAt: Timestamp?
+    /// A rejection that waits to be believed.
+    var pending: PendingRejection?
     var dueAt: Timestamp?
     var failures = 0
     /// Whether Apple had not confirmed the token for long when it was last asked.
@@ -18,7 +20,7 @@ struct CredentialRow: Equatable {
 
     static let columns = """
         granted_at, token_granted_at, token_fingerprint, sealed_token, revoked_at, verified_at, rejected_at, answered_at, \
-        due_at, failures, attempts, claimed_by, unverified
+        due_at, failures, attempts, claimed_by, unverified, pending_since, pending_asked_at, pending_key
         """
 
     init() {}
@@ -41,18 +43,21 @@ struct CredentialRow: Equatable {
         attempts = Int(row.integer(at: start + 10))
         claimedBy = row.text(at: start + 11)
         isUnverified = row.integer(at: start + 12) != 0
+        pending = PendingRejection(row, from: start + 13)
     }
 
     static let save = """
         INSERT INTO credential (user_id, client, app, state, reason, changed_at, \(columns))
-        VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (user_id, client) DO UPDATE
            SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
                granted_at = excluded.granted_at, token_granted_at = excluded.token_granted_at,
                token_fingerprint = excluded.token_fingerprint, sealed_token = excluded.sealed_token,
                revoked_at = excluded.revoked_at, verified_at = excluded.verified_at, rejected_at = excluded.rejected_at,
                answered_at = excluded.answered_at, due_at = excluded.due_at, failures = excluded.failures,
-               attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified
+               attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified,
+               pending_since = excluded.pending_since, pending_asked_at = excluded.pending_asked_at,
+               pending_key = excluded.pending_key
         """
 
     /// - Parameter statement: `save`.
@@ -81,8 +86,19 @@ struct CredentialRow: Equatable {
             failures,
             attempts,
             claimedBy,
-            isUnverified
+            isUnverified,
+            pending?.answeredAt,
+            pending?.requestedAt,
+            pending?.keyID
         )
+    }
+}
+
+extension PendingRejection {
+    /// - Parameter row: `pending_since, pending_asked_at, pending_key`, from the given index on.
+    init?(_ row: PreparedStatement.Columns, from start: Int) {
+        guard let since = row.time(at: start), let requestedAt = row.time(at: start + 1) else { return nil }
+        self.init(requestedAt: requestedAt, answeredAt: since, keyID: row.text(at: start + 2) ?? "")
     }
 }
 

@@ -25,7 +25,8 @@ extension SQLiteStore: HistoryReader {
                 """
                 SELECT app.name AS app, client.client_id AS clientID, c.state AS state, c.reason AS reason, c.changed_at AS changedAt,
                        c.granted_at AS grantedAt, c.token_granted_at AS tokenGrantedAt, c.sealed_token IS NOT NULL AS holdsToken,
-                       c.revoked_at AS revokedAt, c.verified_at AS verifiedAt, c.rejected_at AS rejectedAt, c.answered_at AS answeredAt,
+                       c.revoked_at AS revokedAt, c.verified_at AS verifiedAt, c.rejected_at AS rejectedAt,
+                       c.pending_asked_at AS rejectionPendingAt, c.answered_at AS answeredAt,
                        c.failures AS failures, c.due_at AS nextCheckAt, c.claimed_by IS NOT NULL AS isBeingAsked
                   FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
                  WHERE c.user_id = ? ORDER BY app.name, client.client_id

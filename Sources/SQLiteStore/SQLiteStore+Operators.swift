@@ -3,6 +3,22 @@
 
 package import CredentialCore
 internal import GRDB
+internal import NIOConcurrencyHelpers
+
+extension SQLiteStore {
+    /// Lets the breakers forget the canaries and clients that the configuration names no more. For the holder of the lock.
+    package func keepInBreakers(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws {
+        let directory = self.directory.withLockedValue { $0 }
+        try await write { db in
+            var breakers = BreakerTable(db: db, rules: rules, now: now)
+            for app in apps {
+                guard let known = directory.apps[app.name] else { continue }
+                try breakers.keep(canaries: rules.canaries[app.name] ?? [], clients: Set(app.clientIDs), of: known)
+            }
+            try breakers.save()
+        }
+    }
+}
 
 extension SQLiteStore: OperatorDesk {
     package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {

@@ -67,6 +67,48 @@ extension SQLiteStore: StoreMaintenance {
         }
     }
 
+    package func countMissedNotifications(at now: Timestamp) async throws -> [String: Int] {
+        let before = now.advanced(by: .zero - SettlementRules.longestWaitForNotification)
+        var missed: [String: Int] = [:]
+        while true {
+            let (portion, counts) = try await write { db in try Self.countMissedNotifications(admittedBefore: before, in: db) }
+            missed.merge(counts) { $0 + $1 }
+            if portion < Self.portion { return missed }
+        }
+    }
+
+    /// An event of this sign-in explains a rejection, whenever it came. One that was taken back needs no explanation.
+    private static func countMissedNotifications(admittedBefore time: Timestamp, in db: Database) throws -> (Int, [String: Int]) {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT a.id, app.id, app.name,
+                           EXISTS (SELECT 1 FROM user_event e
+                                    WHERE e.user_id = a.user_id AND e.app = a.app
+                                      AND (e.consent_revoked_at >= a.granted_at OR e.deleted_at >= a.granted_at)),
+                           EXISTS (SELECT 1 FROM credential c
+                                    WHERE c.user_id = a.user_id AND c.client = a.client AND c.token_granted_at = a.granted_at
+                                      AND c.verified_at >= a.rejected_at)
+                      FROM admitted_rejection a JOIN app ON app.id = a.app
+                     WHERE a.admitted_at <= ? ORDER BY a.admitted_at LIMIT \(portion)
+                    """
+            ),
+            arguments: [time.milliseconds]
+        )
+        var missed: [String: Int] = [:]
+        for row in rows {
+            let (app, name, isNotified, isTakenBack): (Int64, String, Bool, Bool) = (row[1], row[2], row[3], row[4])
+            try db.execute(cached: "DELETE FROM admitted_rejection WHERE id = ?", [row[0] as Int64])
+            if isTakenBack { continue }
+            try db.execute(
+                cached: "UPDATE app SET admitted = admitted + 1, missed = missed + ? WHERE id = ?",
+                [isNotified ? 0 : 1, app]
+            )
+            if !isNotified { missed[name, default: 0] += 1 }
+        }
+        return (rows.count, missed)
+    }
+
     /// A client of which no grant waits any more has its week anew when the next one comes.
     private func forgetUnknownClients() async throws {
         try await write { db in

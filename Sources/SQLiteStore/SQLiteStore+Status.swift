@@ -64,9 +64,47 @@ extension SQLiteStore: CredentialReader {
 
     package func apps() async throws -> [AppStatus] {
         try await read { db in
-            try Row.fetchAll(db.cachedStatement(sql: "SELECT name, paused_at FROM app ORDER BY name")).map {
-                AppStatus(app: $0[0], pausedAt: $0.time(at: 1))
+            try Row.fetchAll(
+                db.cachedStatement(sql: "SELECT name, paused_at, pending, admitted, missed FROM app ORDER BY name")
+            ).map {
+                AppStatus(
+                    app: $0[0],
+                    pausedAt: $0.time(at: 1),
+                    rejections: AppStatus.Rejections(pending: $0[2], admitted: $0[3], withoutNotification: $0[4])
+                )
             }
+        }
+    }
+
+    package func clients() async throws -> [ClientStatus] {
+        try await read { db in
+            try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT app.name, client.client_id, client.valid_at FROM client JOIN app ON app.id = client.app
+                         ORDER BY app.name, client.client_id
+                        """
+                )
+            ).map { ClientStatus(app: $0[0], clientID: $0[1], validAt: $0.time(at: 2)) }
+        }
+    }
+
+    package func breakers() async throws -> [String: RevocationBreaker] {
+        try await read { db in
+            let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app"))
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], JSONText.decode($0[1]) ?? RevocationBreaker()) })
+        }
+    }
+
+    package func unknownCanaries(_ userIDs: [String], of app: String) async throws -> [String] {
+        try await read { db in
+            let statement = try db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM credential c JOIN app ON app.id = c.app
+                                    WHERE c.user_id = ? AND app.name = ? AND c.state = 'authorized' AND c.sealed_token IS NOT NULL)
+                    """
+            )
+            return try userIDs.filter { try Bool.fetchOne(statement, arguments: [$0, app]) == false }
         }
     }
 

@@ -43,6 +43,7 @@ extension SettlementTransaction {
                 row.dueAt = rules.policy.firstCheck(grantedAt: grant.grantedAt, answeredAt: answeredAt, of: id, now: now)
                 row.failures = 0
                 row.isUnverified = false
+                row.pending = nil
                 row.attempts = 0
                 row.claimedBy = nil
             }

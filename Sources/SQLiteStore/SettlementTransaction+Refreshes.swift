@@ -5,7 +5,7 @@ internal import CredentialCore
 internal import Foundation
 internal import GRDB
 
-/// Refreshes: an admitted answer is a fact, every answer moves the next check.
+/// Refreshes: a 200 is a fact, a rejection has to wait until it is believed, every answer moves the next check.
 extension SettlementTransaction {
     mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict) throws -> Settled {
         guard let client = directory.clients[work.id.clientID] else { return .superseded }
@@ -14,22 +14,91 @@ extension SettlementTransaction {
         if verdict.answeredAt != nil { checks.answered += 1 } else { checks.failed += 1 }
         // Grants go first here too: who has signed in again is not told of the end of an older token.
         if fact?.verdict == .rejected, grantsWait, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
+        guard let found = try find(work, in: key, client) else { return .superseded }
+        // Whoever asks about a token that was rejected before learns nothing from hearing it again.
+        let isNews = !(found.credential.isTokenRejected && verdict.finding == .rejected)
+        var admission = RevocationBreaker.Admission.held
+        if let finding = verdict.finding, isNews {
+            let subject = RevocationBreaker.Subject(
+                work.id,
+                isCanary: rules.isCanary(work.id.userID, of: client.app.name),
+                isCheck: work.purpose == .check
+            )
+            admission = try breakers.judge(finding, of: subject, in: client.app)
+            if finding == .valid, let answeredAt = verdict.answeredAt { accepted[client.id] = answeredAt }
+        }
         return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact, rules, now] user in
-            guard var row = user[client.id], row.claimedBy == work.claim.owner, row.attempts == work.claim.attempts,
-                row.credential.token?.key == work.token
-            else { return .superseded }
+            guard var row = user[client.id] else { return .superseded }
             if let fact { row.credential.apply(fact) }
+            if work.purpose == .canary {
+                if fact != nil, row.pending != nil {
+                    row.pending = nil
+                    row.dueAt = latest(row.dueAt, row.answeredAt?.advanced(by: rules.policy.interval))
+                }
+                row.isUnverified = row.isUnverified && rules.policy.isUnverified(row.credential, at: now)
+                user.set(row, at: client.id)
+                return verdict.rejection == nil ? .refreshed : .held
+            }
+            if fact != nil { row.pending = nil }
             row.answeredAt = latest(row.answeredAt, verdict.answeredAt)
             row.failures = verdict.answeredAt == nil ? row.failures + 1 : 0
             // A rejected token is asked about only if an operator wants it, and until there is an answer.
             let isOver = verdict.answeredAt != nil && row.credential.tokenToCheck(under: user.registers) == nil
             row.dueAt = isOver ? nil : verdict.nextCheck
+            if let rejection = verdict.rejection, !isOver {
+                if admission == .held {
+                    row.pending = nil
+                } else if row.pending?.keyID != rejection.keyID {
+                    // One that is repeated has waited since the first time.
+                    row.pending = rejection
+                    row.dueAt = min(rejection.answeredAt.advanced(by: rules.breaker.settle), verdict.nextCheck)
+                }
+            }
             row.isUnverified = !isOver && rules.policy.isUnverified(row.credential, at: now)
             row.attempts = 0
             row.claimedBy = nil
             user.set(row, at: client.id)
-            return .refreshed
+            return verdict.rejection != nil && isNews && admission == .held ? .held : .refreshed
         }
+    }
+
+    /// A rejection has waited long enough. It is believed if it still waits and the breaker is closed.
+    mutating func admit(_ rejection: PendingRejection, of work: DueCredential) throws -> Settled {
+        guard let client = directory.clients[work.id.clientID] else { return .superseded }
+        let key = RegisterCache.Key(app: client.app, userID: work.id.userID)
+        guard let row = try find(work, in: key, client) else { return .superseded }
+        let hasSignedInAgain = try grantsWait && hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt)
+        let isOpen = try breakers.isOpen(client.app)
+        let isAdmitted = row.pending == rejection && !hasSignedInAgain && !isOpen
+        let fact = RefreshAnswer(.rejected, token: work.token, requestedAt: rejection.requestedAt)
+        let settled = try withUser(key, .refresh, at: rejection.requestedAt) { [rules] user -> Settled in
+            guard var row = user[client.id] else { return .superseded }
+            row.attempts = 0
+            row.claimedBy = nil
+            row.dueAt = row.answeredAt?.advanced(by: rules.policy.interval)
+            if isAdmitted {
+                row.pending = nil
+                row.credential.apply(fact)
+                if row.credential.isTokenRejected { row.dueAt = nil }
+            }
+            user.set(row, at: client.id)
+            return isAdmitted ? .refreshed : .postponed
+        }
+        if isAdmitted { try noteAdmission(of: work, rejection, client) }
+        return settled
+    }
+
+    /// The row of the credential, if the claim still holds it and the token is the one that was asked about.
+    private mutating func find(
+        _ work: DueCredential,
+        in key: RegisterCache.Key,
+        _ client: ClientDirectory.Client
+    ) throws -> CredentialRow? {
+        let row = try row(of: key, client)
+        guard let row, row.credential.token?.key == work.token else { return nil }
+        // Nothing holds a canary: what it says is true whoever else asks.
+        if work.purpose == .canary { return row }
+        return row.claimedBy == work.claim.owner && row.attempts == work.claim.attempts ? row : nil
     }
 
     private func hasWaitingGrant(of credential: CredentialID, newerThan time: Timestamp) throws -> Bool {
@@ -39,5 +108,18 @@ extension SettlementTransaction {
             ),
             arguments: [credential.userID, time.milliseconds, credential.clientID]
         ) ?? false
+    }
+
+    /// Remembers it until a notification had time to come.
+    private func noteAdmission(of work: DueCredential, _ rejection: PendingRejection, _ client: ClientDirectory.Client) throws {
+        try db.execute(
+            cached: """
+                INSERT INTO admitted_rejection (app, client, user_id, granted_at, rejected_at, admitted_at) VALUES (?, ?, ?, ?, ?, ?)
+                """,
+            [
+                client.app.id, client.id, work.id.userID, work.token.grantedAt.milliseconds, rejection.requestedAt.milliseconds,
+                now.milliseconds,
+            ]
+        )
     }
 }

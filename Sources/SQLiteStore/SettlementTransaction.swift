@@ -19,6 +19,10 @@ struct SettlementTransaction {
     private var removed: [Queue: Int] = [:]
     private var counts: [CountKey: Int] = [:]
     private var unverified: [Int64: Int] = [:]
+    private var pending: [Int64: Int] = [:]
+    var breakers: BreakerTable
+    /// The clients of which Apple accepted a token, and when.
+    var accepted: [Int64: Timestamp] = [:]
     /// Checks that Apple answered, and those that it did not.
     var checks = (answered: 0, failed: 0)
     var erasedToken = false
@@ -39,6 +43,7 @@ struct SettlementTransaction {
         grantsWait = try Bool.fetchOne(db.cachedStatement(sql: "SELECT MAX(id) IS NOT NULL FROM grant_queue")) ?? false
         cache = try RegisterCache(directory: directory, in: db)
         quarantine = QuarantineRing(db: db)
+        breakers = BreakerTable(db: db, rules: rules, now: now)
     }
 
     /// - Returns: what was done, and whether a token was erased from the file: its log still holds it then.
@@ -50,12 +55,17 @@ struct SettlementTransaction {
             case .notification(let work, let verdict): results.append(try settle(work, verdict))
             case .grant(let work, let verdict): results.append(try settle(work, verdict))
             case .refresh(let work, let verdict): results.append(try settle(work, verdict))
+            case .admission(let work, let rejection): results.append(try admit(rejection, of: work))
             }
         }
         if try cache.save() { erasedToken = true }
         let evicted = try quarantine.save()
         try saveCounts()
-        return (SettledBatch(results: results, transitions: transitions, evicted: evicted), erasedToken)
+        // Last, so that the rows of this batch are among those cleared.
+        try breakers.save()
+        return (
+            SettledBatch(results: results, transitions: transitions, evicted: evicted, breakers: breakers.judged), erasedToken
+        )
     }
 
     // MARK: What follows from a fact
@@ -69,14 +79,19 @@ struct SettlementTransaction {
         _ body: (inout RegisterCache.User) throws -> Result
     ) throws -> Result {
         var unverifiedChange = 0
+        var pendingChange = 0
         let (result, changes) = try cache.withUser(key) { user in
             unverifiedChange = -user.unverified
+            pendingChange = -user.pending
             let result = try body(&user)
             let changes = user.publish()
             unverifiedChange += user.unverified
+            pendingChange += user.pending
             return (result, changes)
         }
         if unverifiedChange != 0 { unverified[key.app.id, default: 0] += unverifiedChange }
+        if pendingChange != 0 { pending[key.app.id, default: 0] += pendingChange }
+        if rules.isCanary(key.userID, of: key.app.name) { try forgetLostCanaries(key) }
         for (clientID, old, new) in changes {
             count(key.app.id, from: old?.standing.state, to: new.standing.state)
             guard let client = directory.clientsByID[clientID] else { continue }
@@ -85,6 +100,19 @@ struct SettlementTransaction {
             }
         }
         return result
+    }
+
+    /// A canary whose token is gone is not asked about any more.
+    private mutating func forgetLostCanaries(_ key: RegisterCache.Key) throws {
+        let lost = try cache.withUser(key) { user in user.holdings.filter { $0.row.credential.token?.sealed == nil }.map(\.client) }
+        for client in lost.compactMap({ directory.clientsByID[$0] }) {
+            try breakers.forget(canary: CredentialID(clientID: client.clientID, userID: key.userID), of: key.app)
+        }
+    }
+
+    /// A credential as it stands in this transaction.
+    mutating func row(of key: RegisterCache.Key, _ client: ClientDirectory.Client) throws -> CredentialRow? {
+        try cache.withUser(key) { $0[client.id] }
     }
 
     private mutating func announce(
@@ -143,6 +171,15 @@ struct SettlementTransaction {
         }
         for (app, change) in unverified where change != 0 {
             try db.execute(cached: "UPDATE app SET unverified = unverified + ? WHERE id = ?", [change, app])
+        }
+        for (app, change) in pending where change != 0 {
+            try db.execute(cached: "UPDATE app SET pending = pending + ? WHERE id = ?", [change, app])
+        }
+        for (client, time) in accepted {
+            try db.execute(
+                cached: "UPDATE client SET valid_at = ?1 WHERE id = ?2 AND (valid_at IS NULL OR valid_at < ?1)",
+                [time.milliseconds, client]
+            )
         }
         for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
         try save(checks.answered, CheckCounter.answered, CheckCounter.answeredAt)

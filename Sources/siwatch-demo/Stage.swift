@@ -23,7 +23,13 @@ final class Stage {
                 interval = "\(Script.interval.milliseconds)ms"
                 max_requests_per_second = \(Script.requestsPerSecond)
                 """
-            try folder.configure(apple: apple, clientIDs: [Script.app, Script.web], ["refresh": refresh])
+            // Of a crowd that a minute holds, more leave than of any that a day does.
+            let breaker = "settle = \"1s\"\nmax_rejections = 150"
+            try folder.configure(
+                apple: apple,
+                clientIDs: [Script.app, Script.web],
+                ["refresh": refresh, "breaker": breaker]
+            )
             daemon = try await folder.startDaemon()
         } catch {
             await apple.stop()

@@ -7,7 +7,7 @@ import CredentialSealing
 import Foundation
 import SQLiteStore
 
-struct Check: ParsableCommand {
+struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Checks the configuration, the keys and the database, and changes nothing in them.",
         discussion: "Exits with 78 and one line for each mistake, or with 0."
@@ -15,9 +15,10 @@ struct Check: ParsableCommand {
 
     @OptionGroup var options: CommonOptions
 
-    func run() throws {
+    func run() async throws {
         let configuration = try options.readConfiguration()
         var mistakes: [String] = []
+        var unknownCanaries = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0) } }
         var keys: Keys?
         do {
             keys = try Keys(configuration)
@@ -29,7 +30,7 @@ struct Check: ParsableCommand {
         do {
             contents = try file.inspect(isInUse: DatabaseLock.isHeld(database: file.path))
             if contents != .none {
-                try examine(file, configuration, keys)
+                unknownCanaries = try await examine(file, configuration, keys)
             } else {
                 let folder = URL(filePath: file.path).deletingLastPathComponent().path
                 if !FileManager.default.isWritableFile(atPath: folder) {
@@ -44,6 +45,7 @@ struct Check: ParsableCommand {
         guard let keys, mistakes.isEmpty else { throw CommandFailure.unusable(mistakes) }
 
         for warning in configuration.warnings { printError("warning: \(configuration.source): \(warning)") }
+        for canary in unknownCanaries { printError("warning: \(configuration.source): \(canary)") }
         print("\(configuration.source) is good.")
         for app in configuration.apps {
             let clients = app.clientIDs.joined(separator: ", ")
@@ -57,16 +59,38 @@ struct Check: ParsableCommand {
     }
 
     /// Whether the database goes with the configuration and its keys.
-    private func examine(_ file: DatabaseFile, _ configuration: Configuration, _ keys: Keys?) throws {
+    ///
+    /// - Returns: the canaries it has no token of.
+    private func examine(_ file: DatabaseFile, _ configuration: Configuration, _ keys: Keys?) async throws -> [UnknownCanary] {
         let store = try SQLiteStore.openForReading(file)
         defer { try? store.close() }
         try store.check(configuration.clientsOfApps)
-        guard let keys, let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else { return }
+        let unknownCanaries = try await store.unknownCanaries(of: configuration)
+        guard let keys, let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else { return unknownCanaries }
         guard let ring = keys.ring else { throw CommandFailure.missingKey(of: configuration) }
         do {
             _ = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
         } catch {
             throw CommandFailure.wrongKey(of: configuration, error)
         }
+        return unknownCanaries
+    }
+}
+
+/// A canary that Apple cannot be asked about.
+struct UnknownCanary: Encodable, CustomStringConvertible {
+    var app: String
+    var userID: String
+
+    var description: String { "the canary \(userID.printable) of \(app.printable) has no token that Apple could be asked about" }
+}
+
+extension SQLiteStore {
+    func unknownCanaries(of configuration: Configuration) async throws -> [UnknownCanary] {
+        var unknown: [UnknownCanary] = []
+        for app in configuration.apps {
+            unknown += try await unknownCanaries(app.canaries, of: app.name).map { UnknownCanary(app: app.name, userID: $0) }
+        }
+        return unknown
     }
 }

@@ -14,6 +14,7 @@ struct Configuration: Sendable, Equatable {
     var apps: [App] = []
     var encryption = Encryption()
     var refresh = Refresh()
+    var breaker = Breaker()
     var queues = Queues()
     var retention = Retention()
     var operations = Operations()
@@ -31,6 +32,8 @@ struct Configuration: Sendable, Equatable {
         var clientIDs: [String] = []
         /// The first signs. More than one while a key is being changed.
         var keys: [Key] = []
+        /// Users whom the operator knows to be good, by their `sub`.
+        var canaries: [String] = []
 
         struct Key: Sendable, Equatable {
             var id = ""
@@ -49,6 +52,14 @@ struct Configuration: Sendable, Equatable {
         var maxRequestsPerSecond = 50
         var maxConcurrentRequests = 64
         var timeout = Duration.seconds(15)
+    }
+
+    /// When Apple's rejections are not to be believed. The figures are per app.
+    struct Breaker: Sendable, Equatable {
+        var window = 500
+        var maxRejections = 20
+        var maxRejectedPercent = 5
+        var settle = Duration.minutes(15)
     }
 
     struct Queues: Sendable, Equatable {

@@ -43,6 +43,8 @@ extension Configuration {
 
     /// In bytes: thousands of apps.
     private static let longestFile = 1 << 20
+    /// The answers are written down with every commit.
+    private static let longestWindow = 10_000
 
     private mutating func read(_ root: inout TableReader) {
         root.table("database") { $0.read("path", .fileName, into: &database.path) }
@@ -57,6 +59,15 @@ extension Configuration {
             table.read("max_requests_per_second", .count, into: &refresh.maxRequestsPerSecond)
             table.read("max_concurrent_requests", .count, into: &refresh.maxConcurrentRequests)
             table.read("timeout", .duration, into: &refresh.timeout)
+        }
+        root.table("breaker") { table in
+            table.read("window", .count(upTo: Self.longestWindow), into: &breaker.window)
+            table.read("max_rejections", .count, into: &breaker.maxRejections)
+            table.read("max_rejected_percent", .count(upTo: 99), into: &breaker.maxRejectedPercent)
+            table.read("settle", .duration, into: &breaker.settle)
+            if breaker.maxRejections >= breaker.window {
+                table.note(.at("breaker.max_rejections", "must be below breaker.window, or the breaker can never open"))
+            }
         }
         root.table("queues") { table in
             table.read("poll_interval", .duration, into: &queues.pollInterval)
@@ -103,6 +114,10 @@ extension Configuration {
             for (position, client) in app.clientIDs.enumerated() {
                 clients.enter(client, at: "app[\(index)].client_ids[\(position)]", in: &root)
             }
+            var canaries = FirstPlaces()
+            for (position, canary) in app.canaries.enumerated() {
+                canaries.enter(canary, at: "app[\(index)].canaries[\(position)]", in: &root)
+            }
             var keys = FirstPlaces()
             for (position, key) in app.keys.enumerated() {
                 keys.enter(key.id, at: "app[\(index)].key[\(position)].id", in: &root)
@@ -116,6 +131,7 @@ extension Configuration.App {
         table.require("name", .name, into: &name)
         table.require("team_id", .appleID, into: &teamID)
         table.require("client_ids", .texts(.clientID), into: &clientIDs)
+        table.read("canaries", .texts(.userID, mayBeEmpty: true), into: &canaries)
         table.tables("key") { table in
             var key = Key()
             table.require("id", .appleID, into: &key.id)

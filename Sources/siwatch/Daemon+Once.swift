@@ -22,6 +22,7 @@ extension Daemon {
         )
         try await ServiceGroup(configuration: group).run()
         try await store.maintain(at: clock.now)
+        _ = try await store.countMissedNotifications(at: clock.now)
     }
 
     private func settleAll() async throws {

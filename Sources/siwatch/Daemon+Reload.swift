@@ -19,7 +19,7 @@ extension Daemon {
             telemetry: telemetry,
             clock: clock,
             isReady: { readiness.condition == .good }
-        ) { [apps, output, logger, telemetry] new, keys in
+        ) { [apps, writer, output, logger, telemetry] new, keys in
             let taken = atWork.withLockedValue { configuration in
                 configuration = configuration.reloading(new)
                 return configuration
@@ -31,6 +31,7 @@ extension Daemon {
                 let isSameTeam = new.apps.contains { $0.name == app.name && $0.teamID == app.teamID }
                 if isSameTeam, let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
                     app.budget.resume()
+                    writer.breakers.forgetProofs(of: app.clientIDs)
                     telemetry.appUnpaused(app.name)
                 }
             }

@@ -30,6 +30,7 @@ extension Daemon {
         Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry] in
             telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
             try await store.maintain(at: clock.now)
+            telemetry.notificationsMissed(try await store.countMissedNotifications(at: clock.now))
         }
     }
 
@@ -69,6 +70,8 @@ extension Daemon {
     func requests(_ wakeups: Wakeups, _ progress: LoopProgress) -> OperatorRequestHandler {
         OperatorRequestHandler(
             desk: store,
+            breakers: writer.breakers,
+            reader: store,
             // A reload may change the rate.
             rules: { [configuration, apps] in
                 var refresh = configuration.refresh
@@ -80,6 +83,25 @@ extension Daemon {
             progress: progress,
             telemetry: telemetry
         )
+    }
+}
+
+extension BreakerRules {
+    init(_ configuration: Configuration.Breaker, _ policy: RefreshPolicy) {
+        self.init(
+            window: configuration.window,
+            maxRejections: configuration.maxRejections,
+            maxRejectedPercent: configuration.maxRejectedPercent,
+            settle: configuration.settle,
+            policy: policy
+        )
+    }
+}
+
+extension Configuration {
+    /// By app.
+    var canaries: [String: Set<String>] {
+        Dictionary(uniqueKeysWithValues: apps.map { ($0.name, Set($0.canaries)) })
     }
 }
 

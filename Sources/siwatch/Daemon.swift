@@ -34,6 +34,7 @@ struct Daemon {
     struct WatchedApp {
         var name: String
         var teamID: String
+        var clientIDs: Set<String>
         var secrets: ClientSecrets
         var budget: RequestBudget
         var refreshes: RefreshHandler
@@ -83,12 +84,22 @@ struct Daemon {
         telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
 
         let clients = Set(configuration.apps.flatMap(\.clientIDs))
+        let rules = SettlementRules(
+            policy: policy,
+            pollInterval: configuration.queues.pollInterval,
+            startedAt: clock.now,
+            breaker: BreakerRules(configuration.breaker, policy),
+            canaries: configuration.canaries
+        )
         writer = SettlementWriter(
             store: store,
-            rules: SettlementRules(policy: policy, pollInterval: configuration.queues.pollInterval, startedAt: clock.now),
+            rules: rules,
             clock: clock,
             telemetry: telemetry
         )
+        try await store.keepInBreakers(configuration.clientsOfApps, under: rules, at: clock.now)
+        let breakers = writer.breakers
+        try await breakers.load(from: store)
         notifications = NotificationHandler(
             store: store,
             verifier: AppleNotificationVerifier(
@@ -125,11 +136,20 @@ struct Daemon {
                 ),
                 sealer: database.sealer,
                 policy: policy,
+                breakers: breakers,
+                canaries: Set(app.canaries),
                 budget: budget,
                 clock: clock,
                 telemetry: telemetry
             )
-            return WatchedApp(name: app.name, teamID: app.teamID, secrets: secrets, budget: budget, refreshes: refreshes)
+            return WatchedApp(
+                name: app.name,
+                teamID: app.teamID,
+                clientIDs: Set(app.clientIDs),
+                secrets: secrets,
+                budget: budget,
+                refreshes: refreshes
+            )
         }
     }
 
@@ -177,6 +197,9 @@ struct Daemon {
         )
         group.maximumGracefulShutdownDuration = Self.longestStop
         for warning in configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
+        for app in configuration.apps {
+            for canary in try await store.unknownCanaries(app.canaries, of: app.name) { telemetry.canaryUnknown(app.name, userID: canary) }
+        }
         logger.log(.starting, ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
         do {
             try await ServiceGroup(configuration: group).run()

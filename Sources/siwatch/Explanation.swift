@@ -187,6 +187,7 @@ extension UserHistory.HeldCredential {
             parts.append("there is no token")
         }
         if let answeredAt { parts.append("Apple last answered at \(answeredAt.text)") }
+        if let rejectionPendingAt { parts.append("Apple rejected the token at \(rejectionPendingAt.text), which is not believed yet") }
         if failures > 0 { parts.append("\(failures) checks since then brought no answer") }
         if isBeingAsked {
             parts.append("Apple is being asked")

@@ -94,7 +94,11 @@ extension CommandFailure {
             self = .unavailable("the siwatch that runs does not understand this request; is it of another version?")
         case .refused(let reason):
             self = .failed("the database refuses it: \(reason)")
-        case .paused, .resumed, .rechecking, .recheckingApp, .quarantine:
+        case .nothingToConfirm:
+            self = .wrongUsage(
+                "the breaker of \((request.app ?? "").printable) is closed and no rejection waits: there is nothing to confirm"
+            )
+        case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .rechecking, .recheckingApp, .quarantine:
             self = CommandFailure(code: ExitCode(70), messages: ["an answer to another question: \(answer)"])
         }
     }

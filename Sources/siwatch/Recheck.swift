@@ -39,7 +39,8 @@ struct Recheck: AsyncParsableCommand {
                 that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(isPaused ? Self.paused : "")
                 """
             )
-        case .paused, .resumed, .quarantine, .unknownApp, .unknownUser, .expired, .notUnderstood, .refused:
+        case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .quarantine, .unknownApp, .unknownUser, .expired,
+            .notUnderstood, .refused:
             throw CommandFailure(answer, to: request)
         }
     }

@@ -67,7 +67,8 @@ extension Configuration {
     func differences(from other: Configuration) -> [String] {
         let isDifferent = [
             ("database", database != other.database), ("app", apps != other.apps), ("encryption", encryption != other.encryption),
-            ("refresh", refresh != other.refresh), ("queues", queues != other.queues), ("retention", retention != other.retention),
+            ("refresh", refresh != other.refresh), ("breaker", breaker != other.breaker), ("queues", queues != other.queues),
+            ("retention", retention != other.retention),
             ("operations", operations != other.operations), ("log", log != other.log), ("apple", apple != other.apple),
         ]
         return isDifferent.filter(\.1).map(\.0)

@@ -44,6 +44,10 @@ struct StatusReport: Encodable {
     var credentials: [CredentialCount]
     var overdue: [String: Int]
     var checks: CheckStatus
+    var breakers: [BreakerReport]
+    /// Clients of which Apple has accepted no token within an interval.
+    var unprovenClients: [ClientStatus]
+    var unknownCanaries: [UnknownCanary]
     var quarantined: [String: Int]
     var signingKeys: Int
     var signingKeysFetchedAt: Timestamp?
@@ -61,6 +65,13 @@ struct StatusReport: Encodable {
         credentials = try await store.credentialCounts()
         overdue = try await store.overdueCredentials(before: WallClock.system.now.advanced(by: .seconds(-60)), upTo: Self.mostCounted)
         checks = try await store.checks()
+        breakers = BreakerReport.all(try await store.breakers(), of: apps)
+        let now = WallClock.system.now
+        let watched = Set(configuration.apps.flatMap(\.clientIDs))
+        unprovenClients = try await store.clients().filter { client in
+            watched.contains(client.clientID) && client.validAt.map { $0.advanced(by: configuration.refresh.interval) < now } ?? true
+        }
+        unknownCanaries = try await store.unknownCanaries(of: configuration)
         quarantined = if let known { known } else { try await store.quarantineCounts() }
         let keys = try await store.signingKeys()
         signingKeys = keys.count

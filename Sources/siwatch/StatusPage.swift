@@ -20,7 +20,7 @@ struct StatusPage {
         if rates != nil { lines[0] += "  \(now.text)" }
         let bug = report.hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : ""
         lines.append("SQLite \(report.sqlite)\(bug)")
-        return lines + [""] + queues + [""] + apps + [""] + apple + quarantine
+        return lines + [""] + queues + [""] + apps + guards + [""] + apple + quarantine
     }
 
     private var queues: [String] {
@@ -49,6 +49,27 @@ struct StatusPage {
             if counts.isEmpty { lines.append("  no credentials yet") }
         }
         return lines.isEmpty ? ["no app yet"] : lines
+    }
+
+    /// What keeps rejections from being believed, and what else is wrong with them.
+    private var guards: [String] {
+        var lines = report.breakers.filter(\.isOpen).map { "breaker \($0.text)" }
+        lines += report.apps.compactMap { app in
+            guard let rejections = app.rejections, rejections.pending > 0 else { return nil }
+            return "\(app.app.printable): \(rejections.pending) rejections wait to be believed"
+        }
+        lines += report.unprovenClients.map { client in
+            let last = client.validAt.map { "none since \($0.text)" } ?? "none yet"
+            return "Apple has accepted no token of \(client.clientID.printable) within an interval (\(last)): its rejections wait"
+        }
+        lines += report.apps.compactMap { app in
+            guard let rejections = app.rejections, rejections.withoutNotification > 0 else { return nil }
+            let percent = Int((Double(rejections.withoutNotification) / Double(max(rejections.admitted, 1)) * 100).rounded())
+            return "\(app.app.printable): \(rejections.withoutNotification) of \(rejections.admitted) revocations (\(percent) %) "
+                + "came without a notification; is the endpoint registered at Apple?"
+        }
+        lines += report.unknownCanaries.map { "\($0)" }
+        return lines.isEmpty ? [] : [""] + lines
     }
 
     private var apple: [String] {

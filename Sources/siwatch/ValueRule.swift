@@ -36,14 +36,16 @@ extension ValueRule<Duration> {
 
 extension ValueRule<Int> {
     /// A whole number from 1 to a billion.
-    static var count: ValueRule {
+    static var count: ValueRule { count(upTo: 1_000_000_000) }
+
+    static func count(upTo limit: Int) -> ValueRule {
         ValueRule { value, path, mistakes in
             guard let number = value.int else {
                 mistakes.append(.at(path, "must be a whole number, not \(value.type.withArticle)"))
                 return nil
             }
-            guard (1...1_000_000_000).contains(number) else {
-                mistakes.append(.at(path, "must be between 1 and 1000000000"))
+            guard (1...limit).contains(number) else {
+                mistakes.append(.at(path, "must be between 1 and \(limit)"))
                 return nil
             }
             return number
@@ -81,6 +83,13 @@ extension ValueRule<String> {
         }
     }
 
+    /// Apple's `sub`.
+    static var userID: ValueRule {
+        .string("must be the sub of a user: 1 to 255 characters without control characters") {
+            (1...255).contains($0.utf8.count) && !$0.hasControlCharacters ? $0 : nil
+        }
+    }
+
     static var fileName: ValueRule {
         .string("must name a file; a key itself never stands here") {
             $0.isEmpty || $0.hasControlCharacters || $0.hasPrefix("-----") ? nil : $0
@@ -89,14 +98,14 @@ extension ValueRule<String> {
 }
 
 extension ValueRule<[String]> {
-    /// A list that is not empty. Where an element is wrong, an empty string holds its place.
-    static func texts(_ rule: ValueRule<String>) -> ValueRule {
+    /// A list, which is not empty unless it may be. Where an element is wrong, an empty string holds its place.
+    static func texts(_ rule: ValueRule<String>, mayBeEmpty: Bool = false) -> ValueRule {
         ValueRule { value, path, mistakes in
             guard let elements = value.array else {
                 mistakes.append(.at(path, "must be a list of strings, not \(value.type.withArticle)"))
                 return nil
             }
-            if elements.isEmpty { mistakes.append(.at(path, "must not be empty")) }
+            if elements.isEmpty, !mayBeEmpty { mistakes.append(.at(path, "must not be empty")) }
             return elements.enumerated().map { index, element in
                 rule.read(element, "\(path)[\(index)]", &mistakes) ?? ""
             }

@@ -2,40 +2,313 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
+import Foundation
 import Testing
 
-/// Whose `invalid_grant` is believed.
+/// When Apple's rejections are held, and when no longer.
 @Suite struct RevocationBreakerTests {
-    private let proven = ClientIdentity(clientID: "com.example.app", keyID: "KEY1")
+    private static let rules = BreakerRules()
+    private static let start = Timestamp(seconds: 1_700_000_000)
 
-    @Test func whoHasHadNo200IsNotBelieved() {
-        #expect(RevocationBreaker().judgeRejection(by: proven) == .held)
-    }
-
-    @Test func whoHasHadA200IsBelieved() {
+    /// A breaker and a clock: answers come a second apart, each about another user of one client unless told otherwise.
+    private struct Trial {
         var breaker = RevocationBreaker()
-        breaker.recordValid(by: proven)
-        breaker.recordValid(by: proven)
-        #expect(breaker.judgeRejection(by: proven) == .admitted)
-        #expect(breaker.judgeRejection(by: proven) == .admitted)
+        var rules = RevocationBreakerTests.rules
+        var now = RevocationBreakerTests.start
+        var users = 0
+
+        @discardableResult
+        mutating func answer(
+            _ finding: RevocationBreaker.Finding,
+            _ user: String? = nil,
+            client: String = "app",
+            isCanary: Bool = false,
+            isCheck: Bool = true
+        ) -> RevocationBreaker.Admission {
+            now = now.advanced(by: .seconds(1))
+            users += 1
+            let credential = CredentialID(clientID: client, userID: user ?? "user\(users)")
+            let subject = RevocationBreaker.Subject(credential, isCanary: isCanary, isCheck: isCheck)
+            return breaker.judge(finding, of: subject, under: rules, at: now)
+        }
+
+        mutating func answer(_ finding: RevocationBreaker.Finding, times: Int) {
+            for _ in 0..<times { answer(finding) }
+        }
     }
 
+    /// Both limits have to be exceeded; the order of the answers does not matter.
     @Test(arguments: [
-        ClientIdentity(clientID: "com.example.web", keyID: "KEY1"),
-        ClientIdentity(clientID: "com.example.app", keyID: "KEY2"),
-        ClientIdentity(clientID: "KEY1", keyID: "com.example.app"),
+        // valid, rejected, opens
+        (0, 20, false), (0, 21, true), (380, 20, false), (379, 21, true), (398, 21, true), (399, 21, false), (479, 21, false),
+        (475, 25, false), (474, 26, true), (10_000, 25, false), (10_000, 26, true),
     ])
-    func a200ProvesOneKeyOfOneClientAlone(_ other: ClientIdentity) {
-        var breaker = RevocationBreaker()
-        breaker.recordValid(by: proven)
-        #expect(breaker.judgeRejection(by: other) == .held)
+    func bothLimitsHaveToBeExceeded(valid: Int, rejected: Int, opens: Bool) {
+        var trial = Trial()
+        trial.answer(.valid, times: valid)
+        trial.answer(.rejected, times: rejected)
+        #expect(trial.breaker.isOpen == opens)
+        #expect(trial.breaker.causes == (opens ? [.disproportion] : []))
     }
 
-    /// The configuration loaded anew is a new breaker, even as a copy is one of its own.
-    @Test func proofsAreTheValuesOwn() {
-        let before = RevocationBreaker()
-        var after = before
-        after.recordValid(by: proven)
-        #expect(before.judgeRejection(by: proven) == .held)
+    @Test func aSlowDripPasses() {
+        var trial = Trial()
+        var random = SeededGenerator(seed: 1)
+        for answer in 1...200_000 {
+            // One user in a hundred leaves.
+            let admission = trial.answer(Int.random(in: 0..<100, using: &random) == 0 ? .rejected : .valid)
+            #expect(admission == .pending, "answer \(answer)")
+        }
+    }
+
+    @Test func aBurstOfFifteenPasses() {
+        var trial = Trial()
+        for round in 1...50 {
+            for _ in 1...10 { trial.answer(.rejected, times: 1); trial.answer(.valid, times: 99) }
+            for _ in 1...15 { #expect(trial.answer(.rejected) == .pending, "round \(round)") }
+            trial.answer(.valid, times: 485)
+        }
+        var fresh = Trial()
+        for _ in 1...15 { #expect(fresh.answer(.rejected) == .pending) }
+    }
+
+    @Test func theOldestAnswersAreForgotten() {
+        var trial = Trial()
+        for _ in 1...20 {
+            trial.answer(.rejected, times: 20)
+            trial.answer(.valid, times: 480)
+            #expect(trial.breaker.judged == (500, 20))
+        }
+        #expect(!trial.breaker.isOpen)
+    }
+
+    // MARK: Closing
+
+    @Test func oneLucky200DoesNotClose() {
+        var trial = opened()
+        for _ in 1...49 { #expect(trial.answer(.valid) == .held) }
+        #expect(trial.breaker.isOpen)
+        #expect(trial.breaker.probed == (49, 0))
+    }
+
+    /// 50 probes, and 5 % of them: two.
+    @Test(arguments: [(0, 50), (1, 50), (2, 50)])
+    func normalAnswersClose(rejected: Int, probes: Int) {
+        var trial = opened()
+        trial.answer(.rejected, times: rejected)
+        trial.answer(.valid, times: probes - rejected - 1)
+        #expect(trial.breaker.isOpen)
+        #expect(trial.answer(.valid) == .pending)
+        #expect(!trial.breaker.isOpen)
+    }
+
+    @Test func tooManyRejectedProbesKeepItOpenUntilTheyAreLongAgo() {
+        var trial = opened()
+        trial.answer(.rejected, times: 3)
+        trial.answer(.valid, times: 47)
+        #expect(trial.breaker.isOpen, "3 of 50")
+        trial.answer(.valid)
+        #expect(!trial.breaker.isOpen, "2 of the last 50")
+    }
+
+    @Test func massRejectionKeepsItOpen() {
+        var trial = opened()
+        var random = SeededGenerator(seed: 2)
+        for _ in 1...2880 {
+            #expect(trial.answer(Int.random(in: 0..<10, using: &random) < 3 ? .rejected : .valid) == .held)
+        }
+    }
+
+    @Test func aUserWhoHasReallyLeftDoesNotKeepItOpen() {
+        var trial = opened()
+        trial.answer(.rejected)
+        trial.answer(.valid, times: 49)
+        #expect(!trial.breaker.isOpen)
+        trial.answer(.rejected, times: 15)
+        #expect(!trial.breaker.isOpen, "a burst right after passes")
+    }
+
+    // MARK: Canaries and blame
+
+    @Test(arguments: [true, false])
+    func aRejectedCanaryOpensUntilItIsAcceptedAgain(isCheck: Bool) {
+        var trial = Trial()
+        trial.answer(.valid, times: 1000)
+        #expect(trial.answer(.rejected, "good", isCanary: true, isCheck: isCheck) == .held)
+        #expect(trial.breaker.causes == [.canary])
+        trial.answer(.valid, times: 1000)
+        #expect(trial.answer(.rejected) == .held, "others prove nothing for the canary")
+        trial.answer(.valid, "good", client: "web", isCanary: true)
+        #expect(trial.breaker.isOpen, "at another client")
+        trial.answer(.valid, "good", isCanary: true)
+        #expect(!trial.breaker.isOpen)
+    }
+
+    @Test func canariesAskedOutOfTurnSayNothingOfProportions() {
+        var trial = Trial()
+        for _ in 1...1000 { trial.answer(.valid, "good", isCanary: true, isCheck: false) }
+        #expect(trial.breaker.judged == (0, 0))
+    }
+
+    @Test func aBlamedClientOpensUntilItGetsA200() {
+        var trial = Trial()
+        #expect(trial.answer(.blamed, client: "web") == .held)
+        trial.answer(.blamed, client: "app")
+        #expect(trial.breaker.causes == [.blamedClient])
+        let openedAt = trial.breaker.openedAt
+        trial.answer(.valid, client: "app")
+        #expect(trial.breaker.blamedClients == ["web"])
+        #expect(trial.answer(.rejected, client: "web") == .held, "a rejection proves no client")
+        #expect(trial.breaker.openedAt == openedAt)
+        trial.answer(.valid, client: "web")
+        #expect(!trial.breaker.isOpen)
+    }
+
+    @Test func itClosesWithTheLastOfItsCauses() {
+        var trial = opened()
+        trial.answer(.blamed, client: "web")
+        trial.answer(.rejected, "good", isCanary: true, isCheck: false)
+        #expect(trial.breaker.causes == [.disproportion, .canary, .blamedClient])
+        trial.answer(.valid, client: "web")
+        trial.answer(.valid, times: 48)
+        #expect(trial.breaker.isOpen)
+        trial.answer(.valid)
+        #expect(trial.breaker.causes == [.canary])
+        trial.answer(.valid, "good", isCanary: true)
+        #expect(!trial.breaker.isOpen)
+    }
+
+    @Test func whoLeftTheConfigurationKeepsNothingOpen() {
+        var trial = Trial()
+        trial.answer(.blamed, client: "web")
+        trial.answer(.rejected, "good", isCanary: true)
+        trial.breaker.keep(canaries: ["good"], clients: ["app"], at: trial.now)
+        #expect(trial.breaker.causes == [.canary])
+        trial.breaker.keep(canaries: ["another"], clients: ["app"], at: trial.now)
+        #expect(!trial.breaker.isOpen)
+    }
+
+    // MARK: What operators say
+
+    @Test func aConfirmationHoldsForAnInterval() {
+        var trial = opened()
+        trial.answer(.blamed, client: "web")
+        trial.breaker.confirm(at: trial.now)
+        #expect(!trial.breaker.isOpen)
+        let confirmedAt = trial.now
+        trial.now = confirmedAt.advanced(by: .seconds(86_400))
+        trial.answer(.rejected, times: 1000)
+        #expect(!trial.breaker.isOpen)
+        #expect(trial.answer(.rejected, "good", isCanary: true) == .held, "a canary does")
+        trial.answer(.valid, "good", isCanary: true)
+        trial.now = confirmedAt.advanced(by: .seconds(86_400) * 1.05)
+        trial.answer(.rejected, times: 20)
+        #expect(!trial.breaker.isOpen, "what came meanwhile is forgotten")
+        trial.answer(.rejected)
+        #expect(trial.breaker.isOpen)
+    }
+
+    @Test func aConfirmationFromTheFutureConfirmsNothing() {
+        var trial = Trial()
+        trial.breaker.confirm(at: trial.now.advanced(by: .seconds(3600)))
+        #expect(admissions(of: trial.breaker, at: trial.now).isEmpty)
+        trial.answer(.rejected, times: 21)
+        #expect(trial.breaker.isOpen)
+        #expect(trial.breaker.confirmedAt == nil)
+    }
+
+    @Test func aResetForgets() {
+        var trial = opened()
+        trial.breaker.reset()
+        #expect(trial.breaker == RevocationBreaker())
+        trial.answer(.rejected, times: 20)
+        #expect(!trial.breaker.isOpen)
+        trial.answer(.rejected)
+        #expect(trial.breaker.isOpen)
+    }
+
+    // MARK: Admission
+
+    @Test func whatIsBelievedNow() {
+        var proofs = ClientProofs()
+        let asked = Self.start.advanced(by: .seconds(-3600))
+        proofs.recordValid(by: ClientIdentity(clientID: "app", keyID: "KEY1"), at: asked)
+        let rejection = PendingRejection(requestedAt: asked, answeredAt: Self.start.advanced(by: .seconds(-900)), keyID: "KEY1")
+        func isAdmitted(_ rejection: PendingRejection, _ client: String = "app", at now: Timestamp = Self.start) -> Bool {
+            admissions(of: RevocationBreaker(), proofs, at: now).contains { $0.admits(rejection, of: client) }
+        }
+        #expect(isAdmitted(rejection))
+        #expect(!isAdmitted(rejection, "web"), "another client")
+        var other = rejection
+        other.keyID = "KEY2"
+        #expect(!isAdmitted(other), "another key")
+        var recent = rejection
+        recent.answeredAt = Self.start.advanced(by: .seconds(-899))
+        #expect(!isAdmitted(recent), "not yet")
+        #expect(isAdmitted(rejection, at: asked.advanced(by: .seconds(86_400))))
+        #expect(!isAdmitted(rejection, at: asked.advanced(by: .seconds(86_401))), "the 200 is too old")
+        #expect(!isAdmitted(rejection, at: asked.advanced(by: .seconds(-1))), "the 200 is from a clock that has since been set back")
+
+        let open = opened().breaker
+        #expect(admissions(of: open, proofs, at: Self.start).isEmpty)
+        var confirmed = RevocationBreaker()
+        confirmed.confirm(at: Self.start)
+        #expect(admissions(of: confirmed, at: Self.start).contains { $0.admits(recent, of: "web") }, "an operator's word needs no 200")
+        recent.answeredAt = Self.start.advanced(by: .seconds(1))
+        #expect(!admissions(of: confirmed, at: Self.start.advanced(by: .seconds(9))).contains { $0.admits(recent, of: "web") })
+    }
+
+    @Test func aProofIsOfOneLoadOfTheConfiguration() {
+        var proofs = ClientProofs()
+        let (old, new) = (
+            ClientIdentity(clientID: "app", keyID: "KEY1"), ClientIdentity(clientID: "app", keyID: "KEY2", load: 1)
+        )
+        proofs.recordValid(by: old, at: Self.start)
+        proofs.recordValid(by: ClientIdentity(clientID: "web", keyID: "KEY1"), at: Self.start)
+        proofs.recordValid(by: new, at: Self.start)
+        // One that was in flight.
+        proofs.recordValid(by: old, at: Self.start)
+        #expect(Set(proofs.proven(at: Self.start, within: .seconds(60)).map { $0.keyID + $0.clientID }) == ["KEY2app", "KEY1web"])
+        proofs.forget(clients: ["app"])
+        #expect(proofs.proven(at: Self.start, within: .seconds(60)).map(\.clientID) == ["web"])
+    }
+
+    // MARK: Across restarts
+
+    @Test(arguments: [0, 10, 30, 40, 70])
+    func itIsTheSameAfterARoundTrip(answers: Int) throws {
+        var trial = Trial()
+        for answer in 0..<answers { trial.answer(answer % 2 == 0 ? .rejected : .valid) }
+        trial.answer(.blamed, client: "web")
+        trial.answer(.rejected, "good", isCanary: true, isCheck: false)
+        var copy = trial
+        copy.breaker = try JSONDecoder().decode(RevocationBreaker.self, from: JSONEncoder().encode(trial.breaker))
+        #expect(copy.breaker == trial.breaker)
+        for answer in 0..<200 {
+            #expect(trial.answer(answer % 30 == 0 ? .rejected : .valid) == copy.answer(answer % 30 == 0 ? .rejected : .valid))
+            #expect(copy.breaker == trial.breaker)
+        }
+    }
+
+    @Test func aSmallerWindowIsTakenOver() {
+        var trial = Trial()
+        trial.answer(.rejected, times: 20)
+        trial.answer(.valid, times: 480)
+        trial.rules = BreakerRules(window: 100)
+        trial.answer(.valid)
+        #expect(trial.breaker.judged == (100, 0))
+    }
+
+    // MARK: -
+
+    private func opened() -> Trial {
+        var trial = Trial()
+        trial.answer(.rejected, times: 21)
+        return trial
+    }
+
+    private func admissions(of breaker: RevocationBreaker, _ proofs: ClientProofs = ClientProofs(), at now: Timestamp) -> [AdmissionRule] {
+        breaker.admissions(with: proofs, under: Self.rules, within: .seconds(86_400), at: now)
     }
 }

@@ -25,8 +25,15 @@ struct Monitor {
     let telemetry: Telemetry
     let writer: SettlementWriter
     let progress: LoopProgress
+    let canaries: Set<String>
 
-    private init(requestsPerSecond: Double, store wrap: (SQLiteStore) -> any WorkStore) throws {
+    private init(
+        requestsPerSecond: Double,
+        breaker: BreakerRules?,
+        canaries: Set<String>,
+        store wrap: (SQLiteStore) -> any WorkStore
+    ) throws {
+        self.canaries = canaries
         store = try SQLiteStore.inMemory()
         try store.register([AppClients(name: Self.app, clientIDs: Self.clients)])
         endpoint = ScriptedTokenEndpoint(clock: clock.wallClock)
@@ -36,7 +43,13 @@ struct Monitor {
             factory: metrics,
             pseudonym: { _ in "pseudonym" }
         )
-        let rules = SettlementRules(policy: policy, pollInterval: .seconds(1), startedAt: clock.now)
+        let rules = SettlementRules(
+            policy: policy,
+            pollInterval: .seconds(1),
+            startedAt: clock.now,
+            breaker: breaker,
+            canaries: [Self.app: canaries]
+        )
         writer = SettlementWriter(store: wrap(store), rules: rules, clock: clock.wallClock, telemetry: telemetry)
         progress = LoopProgress(lanes: [.notifications, .grants, .refreshes(app: Self.app)], pollInterval: .seconds(1))
     }
@@ -44,10 +57,12 @@ struct Monitor {
     /// Runs the writer around a test.
     static func with(
         requestsPerSecond: Double = 10_000,
+        breaker: BreakerRules? = nil,
+        canaries: Set<String> = [],
         store wrap: (SQLiteStore) -> any WorkStore = { $0 },
         _ body: (Monitor) async throws -> Void
     ) async throws {
-        let monitor = try Monitor(requestsPerSecond: requestsPerSecond, store: wrap)
+        let monitor = try Monitor(requestsPerSecond: requestsPerSecond, breaker: breaker, canaries: canaries, store: wrap)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try? await monitor.writer.run() }
             defer { group.cancelAll() }
@@ -57,13 +72,17 @@ struct Monitor {
 
     // MARK: Lanes
 
-    var refreshHandler: RefreshHandler {
+    var refreshHandler: RefreshHandler { refreshHandler(breakers: writer.breakers) }
+
+    func refreshHandler(breakers: Breakers) -> RefreshHandler {
         RefreshHandler(
             app: Self.app,
             store: store,
             endpoint: endpoint,
             sealer: PlainSealer(),
             policy: policy,
+            breakers: breakers,
+            canaries: canaries,
             budget: budget,
             clock: clock.wallClock,
             telemetry: telemetry
@@ -95,6 +114,25 @@ struct Monitor {
         var count = 0
         while case let round = try await loop(handler).round(), round > 0 { count += round }
         return count
+    }
+
+    // MARK: What an operator does
+
+    /// Has the daemon carry out a request, to its end.
+    func ask(_ request: OperatorRequest) async throws -> OperatorAnswer? {
+        let handler = OperatorRequestHandler(
+            desk: store,
+            breakers: writer.breakers,
+            reader: store,
+            rules: { RecheckRules(refreshInterval: .seconds(86_400), requestsPerSecond: 50) },
+            clock: clock.wallClock,
+            wakeups: Wakeups(every: .seconds(3600)),
+            progress: progress,
+            telemetry: telemetry
+        )
+        let id = try await store.submit(request, at: clock.now)
+        while try await handler.handleNext() {}
+        return try await store.answer(to: id)
     }
 
     // MARK: What a backend does

@@ -5,8 +5,9 @@ import CredentialCore
 import CredentialMonitor
 import CredentialTesting
 import GRDB
-import SQLiteStore
 import Testing
+
+@testable import SQLiteStore
 
 struct RefreshTests {
     @Test func aValidAnswerIsNotedAndTheNextCheckIsAnIntervalAway() async throws {
@@ -23,27 +24,6 @@ struct RefreshTests {
             #expect(wait >= .seconds(86_400) && wait <= .seconds(86_400) * 1.05)
             #expect(try await monitor.value("SELECT verified_at FROM credential_state") == due.milliseconds)
             #expect(monitor.refreshes("valid") == 1)
-        }
-    }
-
-    @Test func aRejectionIsHeldUntilTheSameKeyAndClientHaveHadA200() async throws {
-        try await Monitor.with { monitor in
-            monitor.endpoint.answer(.rejected, for: "ann")
-            try await monitor.signIn("ann")
-            try await monitor.signIn("eve", client: Monitor.clients[1])
-            try await day(of: monitor)
-            #expect(try await monitor.state(of: "ann") == "authorized granted", "eve's 200 is another client's")
-            #expect(monitor.refreshes("held") == 1)
-            let next = try #require(try await monitor.due("ann"))
-            #expect(monitor.clock.now.duration(to: next) >= .seconds(86_400), "a held answer is an answer: not before tomorrow")
-
-            try await monitor.signIn("bob")
-            try await day(of: monitor)
-            // In one round bob's 200 and ann's rejection may come in either order; the next day settles it.
-            try await day(of: monitor)
-            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
-            #expect(try await monitor.due("ann") == nil, "nobody asks about a rejected token")
-            #expect(try await monitor.count("SELECT sealed_token IS NOT NULL FROM credential WHERE user_id = 'ann'") == 1)
         }
     }
 
@@ -164,6 +144,76 @@ struct RefreshTests {
                 #expect(times.count >= 2)
                 for (one, next) in zip(times, times.dropFirst()) { #expect(one.duration(to: next) >= .seconds(86_400)) }
             }
+        }
+    }
+
+    @Test(arguments: [
+        (RefreshOutcome.throttled(retryAfter: nil), true), (.unavailable("timeout"), true), (.unavailable("status 503"), true),
+        (.rejected, false), (.ambiguous("invalid_request"), false), (.valid, false),
+    ])
+    func whatShowsThatAppleStrugglesHalvesTheRate(outcome: RefreshOutcome, halves: Bool) async throws {
+        try await Monitor.with { monitor in
+            for user in 1...20 { try await monitor.grant("user\(user)") }
+            try await monitor.settle(monitor.grantHandler)
+            monitor.endpoint.answer(outcome)
+            monitor.clock.advance(by: .seconds(91_000))
+            _ = try await monitor.loop(monitor.refreshHandler).round()
+            #expect(monitor.budget.rate(at: monitor.clock.now) == (halves ? 5000 : 10_000))
+        }
+    }
+
+    @Test func aRetryAfterHoldsTheAppBack() async throws {
+        try await Monitor.with { monitor in
+            for user in 1...200 { try await monitor.grant("user\(user)") }
+            try await monitor.settle(monitor.grantHandler)
+            monitor.endpoint.answer(.unavailable("status 503", retryAfter: .seconds(600)))
+            monitor.clock.advance(by: .seconds(91_000))
+            #expect(try await monitor.loop(monitor.refreshHandler).round() == 64)
+            monitor.clock.advance(by: .seconds(599))
+            #expect(try await monitor.loop(monitor.refreshHandler).round() == 0)
+            monitor.clock.advance(by: .seconds(1))
+            #expect(try await monitor.loop(monitor.refreshHandler).round() == 64)
+        }
+    }
+
+    /// Apple is away for a week: then everybody is overdue, and nobody storms.
+    @Test func afterAnOutageTheBacklogDrainsAtTheLimitOldestFirst() async throws {
+        try await Monitor.with(requestsPerSecond: 50) { monitor in
+            for user in 1...2000 { try await monitor.grant("user\(user)") }
+            try await monitor.settle(monitor.grantHandler)
+            monitor.endpoint.answer(.unavailable("timeout"))
+            for _ in 1...7 * 24 {
+                monitor.clock.advance(by: .seconds(3600))
+                _ = try await monitor.loop(monitor.refreshHandler).round()
+            }
+            func overdue() async throws -> Int {
+                try await monitor.store.overdueCredentials(before: monitor.clock.now, upTo: 100_000)[Monitor.app] ?? 0
+            }
+            // Let those that were tried last be due too.
+            monitor.clock.advance(by: .seconds(86_400))
+            #expect(try await overdue() == 2000)
+            let order = try await monitor.store.writer.read { db in
+                try String.fetchAll(db, sql: "SELECT user_id FROM credential ORDER BY due_at, user_id")
+            }
+
+            monitor.endpoint.answer(.valid)
+            let before = monitor.endpoint.calls.count
+            let start = monitor.clock.now
+            while try await overdue() > 0 {
+                try await monitor.settle(monitor.refreshHandler)
+                monitor.clock.advance(by: .milliseconds(100))
+            }
+            let calls = monitor.endpoint.calls[before...]
+            #expect(calls.count == 2000, "each once")
+            #expect((39...42).contains(start.duration(to: monitor.clock.now).inSeconds), "at the limit, and no faster")
+            for second in 0..<40 {
+                let from = start.advanced(by: .seconds(second))
+                let sent = calls.count { $0.sentAt >= from && $0.sentAt < from.advanced(by: .seconds(1)) }
+                #expect(sent <= 60, "\(sent) in second \(second)")
+            }
+            // In one round the order of a few is chance.
+            let positions = Dictionary(uniqueKeysWithValues: order.enumerated().map { ($1, $0) })
+            for (index, call) in calls.enumerated() { #expect(abs(positions[call.credential.userID]! - index) <= 10) }
         }
     }
 

@@ -51,6 +51,70 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 64, at: clock.now) > 1)
     }
 
+    // MARK: What Apple bears
+
+    @Test func oneBadMomentHalvesTheRateOnce() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 64))
+        let askedAt = clock.now
+        clock.advance(by: .seconds(1))
+        for _ in 1...64 {
+            budget.slowDown(askedAt: askedAt, at: clock.now)
+            clock.advance(by: .milliseconds(1))
+        }
+        #expect((32...33).contains(budget.rate(at: clock.now)))
+    }
+
+    @Test func theRateHalvesAgainWhileItGoesOnAndNeverStalls() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 64))
+        for _ in 1...1000 {
+            budget.slowDown(askedAt: clock.now, at: clock.now)
+            clock.advance(by: .seconds(1))
+        }
+        let rate = budget.rate(at: clock.now)
+        #expect(rate >= 2 && rate < 8, "\(rate)")
+        var taken = 0
+        for _ in 1...100 {
+            budget.slowDown(askedAt: clock.now, at: clock.now)
+            taken += budget.take(upTo: 64, at: clock.now)
+            clock.advance(by: .seconds(1))
+        }
+        #expect(taken >= 100 && taken < 800, "\(taken)")
+    }
+
+    @Test func theRateComesBackWithinMinutesAndNoFurtherThanTheLimit() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        budget.slowDown(askedAt: clock.now, at: clock.now)
+        #expect(budget.rate(at: clock.now) == 25)
+        clock.advance(by: .seconds(75))
+        #expect((37...38).contains(budget.rate(at: clock.now)))
+        clock.advance(by: .seconds(75))
+        #expect((49.9...50).contains(budget.rate(at: clock.now)))
+        clock.advance(by: .seconds(7 * 86_400))
+        #expect(budget.rate(at: clock.now) == 50)
+        #expect(budget.take(upTo: 1000, at: clock.now) == 10, "a fifth of a second's worth, however long nobody asked")
+    }
+
+    @Test func aReloadChangesTheLimitAndKeepsTheShare() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        budget.slowDown(askedAt: clock.now, at: clock.now)
+        budget.limits = RequestLimits(maxRequestsPerSecond: 10)
+        #expect(budget.rate(at: clock.now) == 5)
+        budget.limits = RequestLimits(maxRequestsPerSecond: 100)
+        #expect(budget.rate(at: clock.now) == 50)
+    }
+
+    @Test func anOpenBreakerIsProbedOnceInAWhile() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 1)
+        clock.advance(by: .seconds(29))
+        #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 0)
+        clock.advance(by: .seconds(1))
+        #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 1)
+        budget.giveBack(1)
+        #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 1, "nobody was asked")
+        #expect(budget.take(upTo: 64, at: clock.now) > 1, "it closed")
+    }
+
     @Test func whatIsGivenBackCanBeTakenAgain() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 10))
         #expect(budget.take(upTo: 10, at: clock.now) == 2)

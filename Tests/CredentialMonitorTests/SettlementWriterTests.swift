@@ -155,7 +155,27 @@ struct TroubledStore: WorkStore {
         try await store.claimGrants(upTo: limit, at: now, lease: lease)
     }
 
-    func claimDueCredentials(of app: String, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws -> [DueCredential] {
-        try await store.claimDueCredentials(of: app, upTo: limit, at: now, policy: policy)
+    func claimDueCredentials(
+        of app: String,
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        preferring preferred: Set<String>
+    ) async throws -> [DueCredential] {
+        try await store.claimDueCredentials(of: app, upTo: limit, at: now, policy: policy, preferring: preferred)
+    }
+
+    func claimPendingRejections(
+        of app: String,
+        admittedBy admissions: [AdmissionRule],
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy
+    ) async throws -> [DueCredential] {
+        try await store.claimPendingRejections(of: app, admittedBy: admissions, upTo: limit, at: now, policy: policy)
+    }
+
+    func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+        try await store.takeCanaries(userIDs, of: app, upTo: limit, at: now)
     }
 }

@@ -38,6 +38,9 @@ import Testing
                 struct Ignored: Decodable {}
                 let fault = ["endpoint": JSONValue.string("token"), "status": 400, "body": #"{"error":"invalid_grant"}"#]
                 _ = try await site.apple.post("faults", fault, as: Ignored.self)
+                try await site.backend.until("SELECT pending FROM app", is: 3)
+                let (status, output) = try await site.folder.run("breaker", "confirm", "example")
+                #expect(status == 0 && output == ["The breaker of example was closed. 3 rejections are believed now."], "\(output)")
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
                 try await site.apple.delete("faults")
 
@@ -51,6 +54,65 @@ import Testing
                 #expect(try await site.backend.int(back) == 3)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
             }
+        }
+    }
+
+    /// Beside a daemon and without one.
+    @Test(arguments: [true, false])
+    func theBreakerIsShownAndThereIsNothingToConfirm(isRunning: Bool) async throws {
+        try await Site.with { site in
+            func look() async throws {
+                #expect(
+                    try await site.folder.run("breaker").output == ["example: closed, 0 of the last 0 answers are rejections"]
+                )
+                #expect(try await site.folder.run("breaker", "confirm", "example").status == 64)
+                #expect(try await site.folder.run("breaker", "confirm", "another").status == 1)
+                let reset = try await site.folder.run("breaker", "reset", "example")
+                #expect(reset.status == 0 && reset.output == ["The breaker of example was closed; it begins anew."], "\(reset.output)")
+                // An open one, as a process before left it.
+                try await site.backend.execute(
+                    """
+                    UPDATE breaker SET state = json_set(state, '$.openedAt', 1767225600000, '$.blamedClients[0]', 'com.example.web')
+                    """
+                )
+                #expect(
+                    try await site.folder.run("breaker", "show").output == [
+                        "example: open since 2026-01-01T00:00:00.000Z, no rejection is believed: "
+                            + "Apple blames the configuration of com.example.web"
+                    ]
+                )
+                #expect(try await site.folder.run("breaker", "confirm", "example").output == ["The breaker of example is closed."])
+                #expect(try await site.folder.run("breaker", "confirm", "example").status == 64)
+            }
+            if isRunning { try await site.daemon { _ in try await look() } } else { try await look() }
+        }
+    }
+
+    @Test func aCanaryWithoutATokenIsWarnedOf() async throws {
+        try await Site.with { site in
+            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+            let user = try await site.apple.signIn(1)[0]
+            try text.replacing("client_ids", with: "canaries = [\"\(user.user_id)\", \"nobody\"]\nclient_ids")
+                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            let words = "has no token that Apple could be asked about"
+            func warnings(_ command: String) async throws -> [String] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 0, "\(output)")
+                return output.filter { $0.contains(words) }
+            }
+            for command in ["check", "status"] { #expect(try await warnings(command).count == 2) }
+            try await site.daemon { _ in
+                try await site.backend.insert([user])
+                // A canary is asked long before its daily check.
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+            }
+            for command in ["check", "status"] {
+                let left = try await warnings(command)
+                #expect(left.count == 1 && left[0].contains("nobody"), "\(left)")
+            }
+            let daemon = try await site.daemon { _ in }
+            #expect(daemon.output.filter { $0.contains("canary_unknown") }.count == 1)
+            #expect(!daemon.output.joined().contains(user.user_id), "no sub in the log")
         }
     }
 
@@ -272,7 +334,8 @@ import Testing
         ["explain"], ["recheck"], ["recheck", "user", "--app", "example"], ["pause"], ["quarantine", "retry"], ["quarantine", "drop"],
         ["quarantine", "drop", "1", "--all"], ["quarantine", "list", "--limit", "0"], ["quarantine", "list", "--reason", "boredom"],
         ["quarantine", "retry", "1", "--received-at", "yesterday"], ["quarantine", "retry", "1", "--received-at", "1767225600"],
-        ["quarantine", "show", "one"], ["enqueue"], ["backup"], ["app", "rename", "one"], ["status", "--watch", "--json"],
+        ["quarantine", "show", "one"], ["breaker", "confirm"], ["breaker", "reset"],
+        ["enqueue"], ["backup"], ["app", "rename", "one"], ["status", "--watch", "--json"],
     ])
     func wrongUsageIs64(arguments: [String]) async throws {
         let command = try ChildProcess("siwatch", arguments)

@@ -37,6 +37,8 @@ import Testing
     static let appleID = "must be the 10 capital letters and digits that Apple shows"
     static let clientID = "must be an App ID or Services ID: printable ASCII without spaces"
     static let number = "must be a whole number, not "
+    static let unreachable = "must be below breaker.window, or the breaker can never open"
+    static let userID = "must be the sub of a user: 1 to 255 characters without control characters"
     static let unknown = "is not a key that siwatch knows"
     static let clients = "client_ids = [\"com.example.app\", \"com.example.web\"]"
 
@@ -47,7 +49,7 @@ import Testing
         Case("[refresh]\n\"max requests\" = 1", "refresh.\"max requests\"", unknown),
         Case("[log]\n\"\" = 1", "log.\"\"", unknown),
         Case("[log]\n\"a\\u001bb\" = 1", "log.\"a\\u{1B}b\"", unknown),
-        Case("[breaker]\na = 1", "breaker", unknown),
+        Case("[breaker]\na = 1", "breaker.a", unknown),
         Case(("name =", "nmae = 1\nname ="), "app[0].nmae", unknown),
         Case(("file =", "pem = \"\"\nfile ="), "app[0].key[0].pem", unknown),
     ]
@@ -81,6 +83,17 @@ import Testing
         Case("[refresh]\nmax_requests_per_second = 0", "refresh.max_requests_per_second", "must be between 1 and 1000000000"),
         Case("[refresh]\nmax_requests_per_second = -1", "refresh.max_requests_per_second", "must be between 1 and 1000000000"),
         Case("[refresh]\nmax_concurrent_requests = 1000000001", "refresh.max_concurrent_requests", "must be between 1 and 1000000000"),
+        Case("[breaker]\nwindow = 0", "breaker.window", "must be between 1 and 10000"),
+        Case("[breaker]\nwindow = 10001", "breaker.window", "must be between 1 and 10000"),
+        Case("[breaker]\nmax_rejections = 0", "breaker.max_rejections", "must be between 1 and 1000000000"),
+        Case("[breaker]\nmax_rejections = 500", "breaker.max_rejections", unreachable),
+        Case("[breaker]\nwindow = 20", "breaker.max_rejections", unreachable),
+        Case("[breaker]\nmax_rejected_percent = 0", "breaker.max_rejected_percent", "must be between 1 and 99"),
+        Case("[breaker]\nmax_rejected_percent = 100", "breaker.max_rejected_percent", "must be between 1 and 99"),
+        Case("[breaker]\nsettle = \"0s\"", "breaker.settle", duration),
+        Case((clients, clients + "\ncanaries = [\"\"]"), "app[0].canaries[0]", userID),
+        Case((clients, clients + "\ncanaries = [\"a\", \"a\"]"), "app[0].canaries[1]", "is the same as app[0].canaries[0]"),
+        Case((clients, clients + "\ncanaries = \"a\""), "app[0].canaries", "must be a list of strings, not a string"),
         Case("[queues]\npoll_interval = \"-1s\"", "queues.poll_interval", duration),
         Case("[queues]\nclock_skew = \"\"", "queues.clock_skew", duration),
         Case("[retention]\nnotification_log = \"x\"", "retention.notification_log", duration),

@@ -79,7 +79,7 @@ import Testing
 
         let text = try String(contentsOf: example, encoding: .utf8)
         let shown = Set(text.matches(of: #/(?m)^([a-z_]+) = /#).map { String($0.1) })
-        #expect(shown.count == 26 && shown.contains("rejected_token"), "\(shown.sorted())")
+        #expect(shown.count == 31 && shown.contains("rejected_token"), "\(shown.sorted())")
     }
 
     @Test func everyKeyIsRead() throws {
@@ -93,6 +93,11 @@ import Testing
             max_requests_per_second = 5
             max_concurrent_requests = 6
             timeout = "7s"
+            [breaker]
+            window = 7
+            max_rejections = 6
+            max_rejected_percent = 99
+            settle = "8s"
             [queues]
             poll_interval = "20ms"
             clock_skew = "1m30s"
@@ -125,6 +130,7 @@ import Testing
             maxConcurrentRequests: 6,
             timeout: .seconds(7)
         )
+        expected.breaker = Configuration.Breaker(window: 7, maxRejections: 6, maxRejectedPercent: 99, settle: .seconds(8))
         expected.queues = Configuration.Queues(pollInterval: .milliseconds(20), clockSkew: .seconds(90))
         expected.retention = Configuration.Retention(
             notificationLog: .seconds(86_400),

@@ -64,7 +64,7 @@ struct EndToEndTests {
     }
 
     @Test func aSilentRevocationIsFoundByAskingApple() async throws {
-        try await Site.with(["refresh": "interval = \"1s\""]) { site in
+        try await Site.with(["refresh": "interval = \"1s\"", "breaker": "settle = \"100ms\""]) { site in
             try await site.daemon { _ in
                 let signIns = try await site.apple.signIn(20)
                 try await site.settle(signIns)
@@ -85,12 +85,22 @@ struct EndToEndTests {
             ]
             struct Ignored: Decodable {}
             _ = try await site.apple.post("faults", fault, as: Ignored.self)
-            try await site.daemon { _ in
+            let isOpen = "SELECT COUNT(*) FROM breaker WHERE json_extract(state, '$.openedAt') IS NOT NULL"
+            try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(20))
-                // Each is asked, held, and asked again an interval later.
-                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE answered_at >= granted_at + 2000", is: 20)
+                // Each is asked and waits, and is asked again an interval later.
+                try await site.backend.until(isOpen, is: 1)
+                #expect(await daemon.line(containing: "No rejection of a token is believed") != nil)
+                #expect(try await site.folder.run("status").output.contains { $0.hasPrefix("breaker example: open since") })
+            }
+            // It is as it was after a restart, until Apple is.
+            try await site.daemon { _ in
+                #expect(try await site.backend.int(isOpen) == 1)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
+                try await site.apple.delete("faults")
+                #expect(try await site.folder.run("breaker", "reset", "example").output == ["The breaker of example is closed."])
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 20)
             }
         }
     }

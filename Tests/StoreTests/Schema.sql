@@ -122,13 +122,19 @@ CREATE TABLE app (
   name       TEXT    NOT NULL UNIQUE,
   -- Since when an operator has its checks paused.
   paused_at  INTEGER,
-  unverified INTEGER NOT NULL DEFAULT 0
+  unverified INTEGER NOT NULL DEFAULT 0,
+  -- Rejections that wait to be believed; those believed for an hour; and those of which no notification came.
+  pending    INTEGER NOT NULL DEFAULT 0,
+  admitted   INTEGER NOT NULL DEFAULT 0,
+  missed     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE client (
   id        INTEGER PRIMARY KEY,
   client_id TEXT    NOT NULL UNIQUE,
-  app       INTEGER NOT NULL REFERENCES app (id)
+  app       INTEGER NOT NULL REFERENCES app (id),
+  -- When Apple last accepted a token of it.
+  valid_at  INTEGER
 ) STRICT;
 
 CREATE TABLE credential (
@@ -147,6 +153,10 @@ CREATE TABLE credential (
   verified_at       INTEGER,
   rejected_at       INTEGER,
   answered_at       INTEGER,
+  -- A rejection that waits to be believed: since when, when Apple had been asked, and with which key.
+  pending_since     INTEGER CHECK (pending_since IS NULL OR sealed_token IS NOT NULL AND answered_at IS NOT NULL),
+  pending_asked_at  INTEGER,
+  pending_key       TEXT,
   due_at            INTEGER CHECK (due_at IS NULL OR sealed_token IS NOT NULL),
   failures          INTEGER NOT NULL DEFAULT 0,
   unverified        INTEGER NOT NULL DEFAULT 0 CHECK (unverified IN (0, 1)),
@@ -154,12 +164,15 @@ CREATE TABLE credential (
   claimed_by        TEXT,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
+  CHECK ((pending_since IS NULL) = (pending_asked_at IS NULL) AND (pending_since IS NULL) = (pending_key IS NULL)),
   PRIMARY KEY (user_id, client)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX credential_due ON credential (app, due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at IS NOT NULL AND sealed_token IS NOT NULL;
+
+CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
 
 CREATE TABLE user_event (
   user_id            TEXT    NOT NULL,
@@ -203,6 +216,30 @@ CREATE TABLE counter (
   name  TEXT    NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE breaker (
+  app   INTEGER PRIMARY KEY REFERENCES app (id),
+  state TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE canary (
+  user_id  TEXT    NOT NULL,
+  client   INTEGER NOT NULL REFERENCES client (id),
+  asked_at INTEGER NOT NULL,
+  PRIMARY KEY (user_id, client)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE admitted_rejection (
+  id          INTEGER PRIMARY KEY,
+  app         INTEGER NOT NULL REFERENCES app (id),
+  client      INTEGER NOT NULL REFERENCES client (id),
+  user_id     TEXT    NOT NULL,
+  granted_at  INTEGER NOT NULL,
+  rejected_at INTEGER NOT NULL,
+  admitted_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX admitted_rejection_age ON admitted_rejection (admitted_at);
 
 CREATE TABLE operator_request (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -21,7 +21,7 @@ import Testing
     /// What walks a table from one end to the other.
     private func scans(_ sql: String, in store: SQLiteStore) async throws -> [String] {
         // Apps and clients are a handful of rows; what a search has found may be walked.
-        let small = ["SCAN app", "SCAN client", "SCAN operator_request", "SCAN CONSTANT ROW", "SCAN (subquery"]
+        let small = ["SCAN app", "SCAN client", "SCAN operator_request", "SCAN breaker", "SCAN CONSTANT ROW", "SCAN (subquery"]
         return try await plan(sql, in: store).filter { step in
             step.hasPrefix("SCAN") && !small.contains { step.hasPrefix($0) }
         }
@@ -65,6 +65,26 @@ import Testing
         try await store.ports.remember([key], fetchedAt: .start)
         _ = try await store.ports.overdueCredentials(before: .start, upTo: 10)
         _ = try await store.ports.apps()
+        _ = try await store.ports.clients()
+        _ = try await store.ports.breakers()
+        _ = try await store.ports.unknownCanaries(["user"], of: "example")
+        _ = try await store.ports.takeCanaries(["good"], of: "example", upTo: 10, at: .start)
+        try await store.signIn("left", token: "r")
+        try await store.reject("left", at: .start + .days(5))
+        try await store.run("UPDATE credential SET due_at = 1 WHERE user_id = 'left'")
+        _ = try await store.claimCredentials(at: .start + .days(5))
+        try await store.admit(at: .start + .days(5) + .hours(1))
+        _ = try await store.ports.countMissedNotifications(at: .start + .days(6))
+        try await store.signIn("open", token: "r")
+        try await store.reject("open", at: .start + .days(7), finding: .blamed)
+        let all = Set(["app", "web"])
+        _ = try await store.ports.claimDueCredentials(
+            of: "example",
+            upTo: 1,
+            at: .start + .days(9),
+            policy: StoreUnderTest.policy,
+            preferring: all
+        )
         _ = try await store.ports.checks()
         for request: OperatorRequest in [
             .pause(app: "example"), .resume(app: "example"), .recheckUser("user"), .recheckApp("example"),

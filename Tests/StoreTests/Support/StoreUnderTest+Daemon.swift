@@ -20,8 +20,18 @@ extension StoreUnderTest {
         try await ports.claimDueCredentials(of: app, upTo: limit, at: now, policy: Self.policy)
     }
 
-    func settle(_ settlements: [Settlement], at now: Timestamp = .start, startedAt: Timestamp = .start) async throws -> SettledBatch {
-        let rules = SettlementRules(policy: Self.policy, pollInterval: .seconds(1), startedAt: startedAt)
+    func settle(
+        _ settlements: [Settlement],
+        at now: Timestamp = .start,
+        startedAt: Timestamp = .start,
+        canaries: [String: Set<String>] = [:]
+    ) async throws -> SettledBatch {
+        let rules = SettlementRules(
+            policy: Self.policy,
+            pollInterval: .seconds(1),
+            startedAt: startedAt,
+            canaries: canaries
+        )
         return try await ports.settle(settlements, under: rules, at: now)
     }
 

@@ -47,7 +47,47 @@ extension StoreUnderTest {
         )
     }
 
-    /// An answer of Apple's about the one credential of `example` that is due.
+    /// What Apple said of a user's token, a second after it was asked: by default a rejection, which waits.
+    @discardableResult
+    func reject(
+        _ user: String,
+        at now: Timestamp,
+        keyID: String = "KEY",
+        finding: RevocationBreaker.Finding = .rejected,
+        canaries: Set<String> = []
+    ) async throws -> Settled {
+        try await run("UPDATE credential SET due_at = 0 WHERE user_id = ?", [.text(user)])
+        let due = try await claimCredentials(upTo: 1, at: now)[0]
+        let rejection = PendingRejection(requestedAt: now, answeredAt: now + .seconds(1), keyID: keyID)
+        let verdict = RefreshVerdict(
+            fact: finding == .valid ? RefreshAnswer(.valid, token: due.token, requestedAt: now) : nil,
+            answeredAt: finding == .blamed ? nil : now + .seconds(1),
+            nextCheck: now + .days(1),
+            finding: finding,
+            rejection: finding == .rejected ? rejection : nil
+        )
+        return try await settle([.refresh(due, verdict)], at: now, canaries: ["example": canaries]).results[0]
+    }
+
+    /// Claims what is to be believed of `example`, and settles it.
+    @discardableResult
+    func admit(_ rule: AdmissionRule? = nil, at now: Timestamp) async throws -> [Settled] {
+        let rule = rule ?? AdmissionRule(clientID: "app", keyID: "KEY", answeredBy: now - .minutes(15))
+        let claimed = try await ports.claimPendingRejections(
+            of: "example",
+            admittedBy: [rule],
+            upTo: 100,
+            at: now,
+            policy: Self.policy
+        )
+        let settlements = claimed.compactMap { work -> Settlement? in
+            guard case .admission(let rejection) = work.purpose else { return nil }
+            return .admission(work, rejection)
+        }
+        return try await settle(settlements, at: now).results
+    }
+
+    /// An answer of Apple's about the one credential of `example` that is due, believed at once.
     @discardableResult
     func refresh(_ answer: RefreshAnswer.Verdict?, at now: Timestamp, nextCheck: Timestamp? = nil) async throws -> Settled {
         let due = try await claimCredentials(at: now)

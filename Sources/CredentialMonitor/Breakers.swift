@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import NIOConcurrencyHelpers
+
+/// The breakers of all apps as last committed, and which clients Apple has accepted since the start.
+///
+/// It sets the pace and chooses what to claim. What is believed is decided in the settling transaction, on the breaker as it is then.
+package final class Breakers: Sendable {
+    private let rules: BreakerRules
+    private let interval: Duration
+    private let telemetry: Telemetry
+    private let state = NIOLockedValueBox(State())
+
+    private struct State {
+        var breakers: [String: RevocationBreaker] = [:]
+        var proofs = ClientProofs()
+    }
+
+    init(_ rules: SettlementRules, telemetry: Telemetry) {
+        self.rules = rules.breaker
+        interval = rules.policy.interval
+        self.telemetry = telemetry
+    }
+
+    /// Takes over what the store holds: at the start, and after an operator's command.
+    package func load(from reader: any CredentialReader) async throws {
+        note(try await reader.breakers())
+    }
+
+    /// Those that have changed.
+    func note(_ breakers: [String: RevocationBreaker]) {
+        for (app, breaker) in breakers {
+            let old = state.withLockedValue { $0.breakers.updateValue(breaker, forKey: app) }
+            switch (old?.isOpen ?? false, breaker.isOpen) {
+            case (false, true): telemetry.breakerOpened(app, breaker)
+            case (true, false): telemetry.breakerClosed(app)
+            case (true, true), (false, false): break
+            }
+        }
+    }
+
+    func breaker(of app: String) -> RevocationBreaker {
+        state.withLockedValue { $0.breakers[app] } ?? RevocationBreaker()
+    }
+
+    func recordValid(by identity: ClientIdentity, at time: Timestamp) {
+        state.withLockedValue { $0.proofs.recordValid(by: identity, at: time) }
+    }
+
+    /// What was proved with another key no longer counts.
+    package func forgetProofs(of clients: Set<String>) {
+        state.withLockedValue { $0.proofs.forget(clients: clients) }
+    }
+
+    func isProven(_ identity: ClientIdentity, at now: Timestamp) -> Bool {
+        state.withLockedValue {
+            $0.proofs.isProven(clientID: identity.clientID, keyID: identity.keyID, at: now, within: interval)
+        }
+    }
+
+    /// Which pending rejections of an app are to be believed now.
+    func admissions(of app: String, at now: Timestamp) -> [AdmissionRule] {
+        let (breaker, proofs) = state.withLockedValue { ($0.breakers[app] ?? RevocationBreaker(), $0.proofs) }
+        return breaker.admissions(with: proofs, under: rules, within: interval, at: now)
+    }
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import GRDB
+import MetricsTestKit
+import Testing
+
+@testable import CredentialMonitor
+@testable import SQLiteStore
+
+/// An `invalid_grant` waits, and what it takes until it is believed.
+struct RejectionTests {
+    private static let settle = Duration.seconds(900)
+
+    @Test func aRejectionIsBelievedAfterTheSettleTimeWithoutAnotherCall() async throws {
+        try await Monitor.with { monitor in
+            let askedAt = try await rejectAnn(beside: "bob", in: monitor)
+            #expect(try await monitor.due("ann") == askedAt.advanced(by: Self.settle))
+            #expect(try await pending(in: monitor) == 1)
+            #expect(monitor.refreshes("rejected") == 1)
+
+            monitor.clock.advance(by: Self.settle - .milliseconds(1))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted", "not yet")
+
+            let calls = monitor.endpoint.calls.count
+            monitor.clock.advance(by: .milliseconds(1))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+            #expect(try await monitor.value("SELECT changed_at FROM credential_state WHERE user_id = 'ann'") == askedAt.milliseconds)
+            #expect(monitor.endpoint.calls.count == calls)
+            #expect(try await monitor.due("ann") == nil, "nobody asks about a rejected token")
+            #expect(try await monitor.count("SELECT sealed_token IS NOT NULL FROM credential WHERE user_id = 'ann'") == 1)
+            #expect(try await pending(in: monitor) == 0)
+        }
+    }
+
+    @Test func withoutA200OfTheSameClientItWaitsHoweverOftenItIsRepeated() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.rejected, for: "ann")
+            try await monitor.signIn("ann")
+            try await monitor.signIn("eve", client: Monitor.clients[1])
+            for day in 1...5 {
+                try await self.day(of: monitor)
+                #expect(try await monitor.state(of: "ann") == "authorized granted", "eve's 200 is another client's")
+                #expect(asked("ann", in: monitor) == day, "once a day")
+                #expect(monitor.refreshes("held") == Int64(day))
+                for _ in 1...10 {
+                    monitor.clock.advance(by: .seconds(600))
+                    try await monitor.settle(monitor.refreshHandler)
+                }
+                #expect(asked("ann", in: monitor) == day, "not before the daily check")
+            }
+            #expect(try await pending(in: monitor) == 1)
+
+            try await monitor.signIn("bob", at: monitor.clock.now.advanced(by: .seconds(-91_000)))
+            let calls = asked("ann", in: monitor)
+            monitor.clock.set(to: try #require(try await monitor.due("bob")))
+            _ = try await monitor.loop(monitor.refreshHandler).round()
+            #expect(asked("ann", in: monitor) == calls)
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected", "bob's 200 proves the client; ann has waited enough")
+            #expect(asked("ann", in: monitor) == calls)
+        }
+    }
+
+    @Test func a200OlderThanAnIntervalProvesNothing() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("bob")
+            try await day(of: monitor)
+            monitor.endpoint.answer(.unavailable("503"), for: "bob")
+            monitor.endpoint.answer(.rejected, for: "ann")
+            try await monitor.signIn("ann")
+            try await day(of: monitor)
+            monitor.clock.advance(by: Self.settle)
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(try await pending(in: monitor) == 1)
+        }
+    }
+
+    /// A process that starts anew knows of no 200, whatever its predecessor saw.
+    @Test func aRestartIsProvenAnew() async throws {
+        try await Monitor.with { monitor in
+            _ = try await rejectAnn(beside: "bob", in: monitor)
+            monitor.writer.breakers.forgetProofs(of: Set(Monitor.clients))
+            monitor.clock.advance(by: Self.settle)
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(asked("ann", in: monitor) == 1)
+            let due = try #require(try await monitor.due("ann"))
+            #expect(monitor.endpoint.calls.last!.sentAt.duration(to: due) >= .seconds(86_400), "the daily check")
+        }
+    }
+
+    @Test(arguments: ["newer grant", "waiting grant", "notification", "200", "recheck"])
+    func whatIsKnownBetterTakesItBack(_ what: String) async throws {
+        try await Monitor.with { monitor in
+            _ = try await rejectAnn(beside: "bob", in: monitor)
+            monitor.clock.advance(by: .seconds(600))
+            switch what {
+            case "newer grant": try await monitor.signIn("ann", token: "newer")
+            case "waiting grant": try await monitor.grant("ann", token: "newer")
+            case "notification":
+                try await monitor.notify("consent-revoked ann \(monitor.clock.now.milliseconds)")
+                try await monitor.settle(monitor.notificationHandler)
+            case "200":
+                monitor.endpoint.answer(.valid, for: "ann")
+                monitor.clock.advance(by: .seconds(3600 - 600))
+                // Nobody settles meanwhile; then the operator asks again, and Apple has changed its mind.
+                _ = try await monitor.ask(.recheckUser("ann"))
+            default:
+                monitor.clock.advance(by: .seconds(3600 - 600))
+                _ = try await monitor.ask(.recheckUser("ann"))
+                #expect(try await pending(in: monitor) == 0)
+            }
+            monitor.clock.advance(by: .seconds(300))
+            try await monitor.settle(monitor.refreshHandler)
+            let state = what == "notification" ? "revoked consent_revoked" : "authorized granted"
+            #expect(try await monitor.state(of: "ann") == state)
+            #expect(try await pending(in: monitor) == (["waiting grant", "recheck"].contains(what) ? 1 : 0))
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
+        }
+    }
+
+    @Test func openingTheBreakerClearsAllThatWaits() async throws {
+        try await Monitor.with { monitor in
+            let askedAt = try await rejectAnn(beside: "bob", in: monitor)
+            monitor.endpoint.answer(.misconfigured("invalid_client"), for: "eve")
+            try await monitor.signIn("eve")
+            try await check("eve", in: monitor)
+            #expect(try await isOpen(monitor))
+            #expect(try await pending(in: monitor) == 0)
+            #expect(try await monitor.due("ann") == askedAt.advanced(by: .seconds(86_400)), "asked again a day after the answer")
+
+            // Apple accepts eve again, and the settle time is long over: nobody believes what was cleared.
+            monitor.endpoint.answer(.valid, for: "eve")
+            monitor.clock.advance(by: .seconds(3600))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await !isOpen(monitor))
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(asked("ann", in: monitor) == 1)
+        }
+    }
+
+    @Test func massRejectionRevokesNobody() async throws {
+        try await Monitor.with(requestsPerSecond: 50) { monitor in
+            for user in 1...200 { try await monitor.grant("user\(user)", at: monitor.clock.now.advanced(by: .seconds(-user))) }
+            try await monitor.signIn("good")
+            try await day(of: monitor)
+            monitor.endpoint.answer(.rejected)
+            monitor.clock.advance(by: .seconds(91_000))
+            for _ in 1...400 {
+                try await monitor.settle(monitor.refreshHandler)
+                monitor.clock.advance(by: .seconds(60))
+            }
+            #expect(try await isOpen(monitor))
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
+            #expect(try monitor.metrics.expectMeter("siwatch_breaker_open", [("app", Monitor.app)]).lastValue == 1)
+
+            // Apple is itself again: it closes by itself, and the backlog drains.
+            monitor.endpoint.answer(.valid)
+            for _ in 1...3000 {
+                try await monitor.settle(monitor.refreshHandler)
+                monitor.clock.advance(by: .seconds(60))
+            }
+            #expect(try await !isOpen(monitor))
+            #expect(try monitor.metrics.expectMeter("siwatch_breaker_open", [("app", Monitor.app)]).lastValue == 0)
+            try expectADayBetweenAnswers(in: monitor)
+        }
+    }
+
+    @Test func whileOpenAppleIsAskedSlowly() async throws {
+        try await Monitor.with { monitor in
+            try await open(monitor, users: 100)
+            let calls = monitor.endpoint.calls.count
+            for _ in 1...600 {
+                monitor.clock.advance(by: .seconds(1))
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            let probes = monitor.endpoint.calls.count - calls
+            #expect((19...21).contains(probes), "\(probes) in ten minutes")
+        }
+    }
+
+    @Test func aRejectedCanaryOpensAndItsNext200Closes() async throws {
+        try await Monitor.with(canaries: ["canary"]) { monitor in
+            try await monitor.signIn("canary")
+            try await monitor.signIn("bob")
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(asked("canary", in: monitor) == 1, "long before its daily check")
+            let due = try #require(try await monitor.due("canary"))
+
+            monitor.endpoint.answer(.rejected)
+            for _ in 1...59 {
+                monitor.clock.advance(by: .seconds(60))
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            #expect(asked("canary", in: monitor) == 1, "once an hour")
+            monitor.clock.advance(by: .seconds(60))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(asked("canary", in: monitor) == 2)
+            #expect(try await isOpen(monitor))
+            #expect(try await monitor.state(of: "canary") == "authorized granted")
+            #expect(try await monitor.due("canary") == due, "its own schedule is as it was")
+
+            monitor.endpoint.answer(.valid)
+            monitor.clock.advance(by: .seconds(3600))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await !isOpen(monitor))
+        }
+    }
+
+    @Test func aCanaryWhoLeavesBySignedEvidenceHoldsUpNobody() async throws {
+        try await Monitor.with(canaries: ["canary"]) { monitor in
+            try await monitor.signIn("canary")
+            monitor.endpoint.answer(.rejected)
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await isOpen(monitor))
+            monitor.clock.advance(by: .seconds(60))
+            try await monitor.notify("consent-revoked canary \(monitor.clock.now.milliseconds)")
+            try await monitor.settle(monitor.notificationHandler)
+            #expect(try await monitor.state(of: "canary") == "revoked consent_revoked", "signed evidence is never held")
+            #expect(try await !isOpen(monitor))
+        }
+    }
+
+    /// The client that Apple blames has one user, whose check stands behind a long backlog of the other client's.
+    @Test func aBlamedClientIsAskedBeforeTheBacklog() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("eve", client: Monitor.clients[1])
+            monitor.endpoint.answer(.misconfigured("invalid_client"), for: "eve")
+            for user in 1...100 { try await monitor.grant("user\(user)") }
+            try await monitor.settle(monitor.grantHandler)
+            monitor.clock.advance(by: .seconds(91_000))
+            while try await !isOpen(monitor) { _ = try await monitor.loop(monitor.refreshHandler).round() }
+            for user in 101...400 { try await monitor.grant("user\(user)", at: monitor.clock.now.advanced(by: .seconds(-200_000))) }
+            try await monitor.settle(monitor.grantHandler)
+            monitor.clock.advance(by: .seconds(10_000))
+            monitor.endpoint.answer(.valid)
+            monitor.endpoint.answer(.valid, for: "eve")
+            _ = try await monitor.loop(monitor.refreshHandler).round()
+            #expect(monitor.endpoint.calls.last?.credential.userID == "eve")
+            #expect(try await !isOpen(monitor))
+        }
+    }
+
+    @Test func confirmBelievesWhatWaitsWithoutA200() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.rejected, for: "ann")
+            try await monitor.signIn("ann")
+            #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .nothingToConfirm)
+            try await day(of: monitor)
+            #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .rejectionsConfirmed(pending: 1, wasOpen: false))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+            #expect(asked("ann", in: monitor) == 1)
+
+            // It is no proof for those who come after it.
+            monitor.endpoint.answer(.rejected, for: "bob")
+            try await monitor.signIn("bob")
+            try await day(of: monitor)
+            monitor.clock.advance(by: Self.settle)
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "bob") == "authorized granted")
+        }
+    }
+
+    @Test func confirmClosesAndTheSameRejectionsAreBelievedTheNextDay() async throws {
+        try await Monitor.with { monitor in
+            try await open(monitor, users: 100)
+            #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .rejectionsConfirmed(pending: 0, wasOpen: true))
+            #expect(try await !isOpen(monitor))
+            for _ in 1...1600 {
+                monitor.clock.advance(by: .seconds(60))
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            #expect(try await !isOpen(monitor), "no number of them opens it within an interval")
+            #expect(try await monitor.state(of: "user1") == "revoked token_rejected")
+            try expectADayBetweenAnswers(in: monitor)
+        }
+    }
+
+    @Test func resetClosesAndBelievesNothing() async throws {
+        try await Monitor.with { monitor in
+            try await open(monitor, users: 100)
+            #expect(try await monitor.ask(.resetBreaker(app: Monitor.app)) == .breakerReset(wasOpen: true))
+            #expect(try await !isOpen(monitor))
+            monitor.clock.advance(by: Self.settle * 2)
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
+        }
+    }
+
+    /// Another process opens the same database: the breaker is as it was left.
+    @Test func theStateSurvivesARestart() async throws {
+        try await Monitor.with { monitor in
+            try await open(monitor, users: 100)
+            let writer = SettlementWriter(
+                store: monitor.store,
+                rules: SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now),
+                clock: monitor.clock.wallClock,
+                telemetry: monitor.telemetry
+            )
+            #expect(writer.breakers.admissions(of: Monitor.app, at: monitor.clock.now).isEmpty)
+            try await writer.breakers.load(from: monitor.store)
+            #expect(try await monitor.store.breakers()[Monitor.app]?.causes == [.disproportion])
+            let handler = monitor.refreshHandler(breakers: writer.breakers)
+            monitor.clock.advance(by: .seconds(60))
+            #expect(try await handler.claim(upTo: 64).count == 1)
+        }
+    }
+
+    // MARK: Undo and missed notifications
+
+    @Test func aRecheckBringsARejectedUserBackAndTheFeedSaysSo() async throws {
+        try await Monitor.with { monitor in
+            _ = try await rejectAnn(beside: "bob", in: monitor)
+            monitor.clock.advance(by: .seconds(3600))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+            monitor.endpoint.answer(.valid, for: "ann")
+            _ = try await monitor.ask(.recheckUser("ann"))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            let feed: String? = try await monitor.value(
+                """
+                SELECT group_concat(COALESCE(from_state, 'none') || '>' || to_state || ' ' || reason || ' ' || source, ', ')
+                  FROM credential_change WHERE user_id = 'ann'
+                """
+            )
+            #expect(
+                feed == "none>authorized granted grant, authorized>revoked token_rejected refresh, revoked>authorized granted refresh"
+            )
+            monitor.clock.advance(by: .seconds(7200))
+            #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty, "it was no revocation")
+        }
+    }
+
+    /// Many have left for good: to ask about them all again says nothing new of them.
+    @Test func aRecheckOfTheRejectedOpensNothing() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("good")
+            for user in 1...18 {
+                try await monitor.grant("user\(user)")
+                monitor.endpoint.answer(.rejected, for: "user\(user)")
+            }
+            try await monitor.settle(monitor.grantHandler)
+            try await day(of: monitor)
+            monitor.clock.advance(by: .seconds(7200))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'") == 18)
+            for _ in 1...3 {
+                monitor.clock.advance(by: .seconds(7200))
+                _ = try await monitor.ask(.recheckApp(Monitor.app))
+                monitor.clock.advance(by: .seconds(60))
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            let calls = (1...18).map { asked("user\($0)", in: monitor) }
+            #expect(calls == Array(repeating: 4, count: 18))
+            #expect(try await !isOpen(monitor))
+        }
+    }
+
+    @Test func aRejectionWithoutANotificationWithinAnHourIsCounted() async throws {
+        try await Monitor.with { monitor in
+            for user in ["ann", "eve"] {
+                monitor.endpoint.answer(.rejected, for: user)
+                try await monitor.grant(user)
+            }
+            try await monitor.signIn("bob")
+            try await day(of: monitor)
+            monitor.clock.advance(by: Self.settle)
+            try await monitor.settle(monitor.refreshHandler)
+            try await monitor.notify("consent-revoked eve \(monitor.clock.now.milliseconds - 1000)")
+            try await monitor.settle(monitor.notificationHandler)
+
+            monitor.clock.advance(by: .seconds(3599))
+            #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty, "there is time yet")
+            monitor.clock.advance(by: .seconds(1))
+            let missed = try await monitor.store.countMissedNotifications(at: monitor.clock.now)
+            #expect(missed == [Monitor.app: 1], "of eve there was one")
+            monitor.telemetry.notificationsMissed(missed)
+            let counter = try monitor.metrics.expectCounter("siwatch_notifications_missed_total", [("app", Monitor.app)])
+            #expect(counter.totalValue == 1)
+            #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty, "once")
+            let rejections = try await monitor.store.apps()[0].rejections
+            #expect(rejections == AppStatus.Rejections(pending: 0, admitted: 2, withoutNotification: 1))
+        }
+    }
+
+    // MARK: -
+
+    /// Ann's token is rejected, and another user's is not.
+    ///
+    /// - Returns: when Apple was asked about ann.
+    private func rejectAnn(beside other: String, in monitor: Monitor) async throws -> Timestamp {
+        try await monitor.signIn(other)
+        try await day(of: monitor)
+        monitor.endpoint.answer(.rejected, for: "ann")
+        try await monitor.signIn("ann")
+        monitor.clock.advance(by: .seconds(1))
+        try await check("ann", in: monitor)
+        return try #require(monitor.endpoint.calls.last { $0.credential.userID == "ann" }?.sentAt)
+    }
+
+    /// Lets a user's check be due now.
+    private func check(_ user: String, in monitor: Monitor) async throws {
+        try await monitor.execute("UPDATE credential SET due_at = ? WHERE user_id = ?", [monitor.clock.now.milliseconds, user])
+        try await monitor.settle(monitor.refreshHandler)
+    }
+
+    /// Rejects so many that the breaker opens.
+    private func open(_ monitor: Monitor, users: Int) async throws {
+        for user in 1...users { try await monitor.grant("user\(user)") }
+        try await monitor.signIn("good")
+        monitor.endpoint.answer(.valid, for: "good")
+        monitor.endpoint.answer(.rejected)
+        try await day(of: monitor)
+        for _ in 1...30 where try await !isOpen(monitor) { try await day(of: monitor) }
+        #expect(try await isOpen(monitor))
+        monitor.clock.advance(by: .seconds(91_000))
+    }
+
+    private func isOpen(_ monitor: Monitor) async throws -> Bool {
+        try await monitor.store.breakers()[Monitor.app]?.isOpen ?? false
+    }
+
+    private func pending(in monitor: Monitor) async throws -> Int {
+        let counted = try await monitor.count("SELECT COUNT(*) FROM credential WHERE pending_since IS NOT NULL")
+        monitor.telemetry.observe(apps: try await monitor.store.apps())
+        let gauge = try monitor.metrics.expectMeter("siwatch_credentials_pending", [("app", Monitor.app)]).lastValue
+        #expect(gauge == Double(counted), "the count is kept")
+        return counted
+    }
+
+    private func asked(_ user: String, in monitor: Monitor) -> Int {
+        monitor.endpoint.calls.count { $0.credential.userID == user }
+    }
+
+    /// Every answer counts, believed or not.
+    private func expectADayBetweenAnswers(in monitor: Monitor) throws {
+        for (credential, calls) in Dictionary(grouping: monitor.endpoint.calls, by: \.credential) {
+            let times = calls.map(\.sentAt).sorted()
+            for (one, next) in zip(times, times.dropFirst()) {
+                #expect(one.duration(to: next) >= .seconds(86_400), "\(credential.userID)")
+            }
+        }
+    }
+
+    /// Lets more than an interval pass, and all checks with it.
+    private func day(of monitor: Monitor) async throws {
+        monitor.clock.advance(by: .seconds(91_000))
+        try await monitor.settle(monitor.refreshHandler)
+    }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// A rejection that waits to be believed, and the breaker that judges it, as the store keeps them.
+@Suite struct PendingRejectionTests {
+    private static let asked = Timestamp.start + .days(2)
+    private static let settled = asked + .seconds(1) + .minutes(15)
+
+    private func rejected(_ kind: StoreKind, users: String...) async throws -> StoreUnderTest {
+        let store = try kind.make()
+        for user in users.isEmpty ? ["user"] : users {
+            try await store.signIn(user, token: user)
+            #expect(try await store.reject(user, at: Self.asked) == .refreshed)
+        }
+        return store
+    }
+
+    private func row(_ store: StoreUnderTest) async throws -> [SQLValue] {
+        try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state")[0]
+    }
+
+    private func pending(_ store: StoreUnderTest) async throws -> Int? {
+        try await store.ports.apps()[0].rejections?.pending
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func itIsDueAfterTheSettleTimeAndBelievedAsOfTheQuestion(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, .at(Self.settled)])
+        #expect(try await store.admit(at: Self.settled - .milliseconds(1)).isEmpty)
+        #expect(try await store.admit(at: Self.settled) == [.refreshed])
+        #expect(try await row(store) == ["revoked", "token_rejected", .at(Self.asked), nil, nil])
+        #expect(try await pending(store) == 0)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func otherClientsKeysAndTimesAdmitNothing(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        let late = Self.settled + .days(300)
+        for rule in [
+            AdmissionRule(clientID: "web", keyID: "KEY", answeredBy: late),
+            AdmissionRule(clientID: "app", keyID: "OTHER", answeredBy: late),
+            AdmissionRule(clientID: "elsewhere", keyID: nil, answeredBy: late),
+            AdmissionRule(clientID: nil, keyID: nil, answeredBy: Self.asked),
+        ] {
+            #expect(try await store.admit(rule, at: late).isEmpty)
+        }
+        #expect(try await store.admit(AdmissionRule(clientID: nil, keyID: nil, answeredBy: late), at: late) == [.refreshed])
+    }
+
+    /// I4: what cannot be believed is no reason to ask early.
+    @Test(arguments: StoreKind.allCases)
+    func nobodyIsAskedBeforeTheDailyCheck(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        #expect(try await store.claimCredentials(at: Self.settled).isEmpty)
+        let check = Self.asked + .seconds(1) + .days(1)
+        #expect(try await row(store)[4] == .at(check))
+        #expect(try await store.claimCredentials(at: check - .milliseconds(1)).isEmpty)
+        #expect(try await store.claimCredentials(at: check).map(\.purpose) == [.check])
+    }
+
+    /// I4 and I6: whoever claimed it to believe it is gone.
+    @Test(arguments: StoreKind.allCases)
+    func aClaimThatNobodySettlesAsksNobody(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        let rule = AdmissionRule(clientID: "app", keyID: "KEY", answeredBy: Self.asked + .days(9))
+        func claim(at now: Timestamp) async throws -> Int {
+            try await store.ports.claimPendingRejections(
+                of: "example",
+                admittedBy: [rule],
+                upTo: 9,
+                at: now,
+                policy: StoreUnderTest.policy
+            ).count
+        }
+        #expect(try await claim(at: Self.settled) == 1)
+        #expect(try await claim(at: Self.settled) == 0)
+        let end = Self.settled + StoreUnderTest.policy.lease(attempts: 0)
+        #expect(try await store.claimCredentials(at: end).isEmpty)
+        #expect(try await claim(at: end) == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aRepeatedRejectionHasWaitedSinceTheFirst(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        let again = Self.asked + .days(2)
+        #expect(try await store.reject("user", at: again) == .refreshed)
+        #expect(try await row(store)[4] == .at(again + .days(1)))
+        #expect(try await pending(store) == 1)
+        #expect(try await store.admit(at: again + .seconds(2)) == [.refreshed])
+        #expect(try await row(store)[2] == .at(Self.asked))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anotherKeyBeginsAnew(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        let again = Self.asked + .days(2)
+        try await store.reject("user", at: again, keyID: "NEW")
+        let rule = AdmissionRule(clientID: "app", keyID: "NEW", answeredBy: again)
+        #expect(try await store.admit(rule, at: again).isEmpty)
+        #expect(try await pending(store) == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aSignInThatWaitsKeepsItFromBeingBelieved(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        try await store.grant(token: "new", at: Self.asked + .minutes(1))
+        #expect(try await store.admit(at: Self.settled).isEmpty)
+        _ = try await store.settleGrants(at: Self.settled)
+        #expect(try await row(store)[0] == "authorized")
+        #expect(try await pending(store) == 0)
+        #expect(try await store.admit(at: Self.settled + .days(1)).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aPausedAppBelievesNothing(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        _ = try await store.ask(.pause(app: "example"), at: Self.asked)
+        #expect(try await store.admit(at: Self.settled).isEmpty)
+        _ = try await store.ask(.resume(app: "example"), at: Self.settled)
+        #expect(try await store.admit(at: Self.settled) == [.refreshed])
+    }
+
+    // MARK: The breaker
+
+    @Test(arguments: StoreKind.allCases)
+    func openingClearsAllAndLeavesADayBetweenQuestions(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind, users: "one", "two")
+        try await store.signIn("three", token: "three")
+        #expect(try await pending(store) == 2)
+        #expect(try await store.reject("three", at: Self.asked, finding: .blamed) == .refreshed)
+        #expect(try await store.ports.breakers()["example"]?.causes == [.blamedClient])
+        #expect(try await pending(store) == 0)
+        let due = try await store.column("SELECT next_check_at FROM credential_state WHERE user_id <> 'three'")
+        #expect(due == Array(repeating: .at(Self.asked + .seconds(1) + .days(1)), count: 2))
+        #expect(try await store.admit(at: Self.settled).isEmpty)
+
+        #expect(try await store.reject("two", at: Self.asked + .days(2)) == .held)
+        #expect(try await pending(store) == 0)
+        #expect(try await store.reject("one", at: Self.asked + .days(2), finding: .valid) == .refreshed)
+        #expect(try await store.ports.breakers()["example"]?.isOpen == false)
+    }
+
+    /// What a batch did to the breaker and what it did to credentials are one transaction.
+    @Test(arguments: StoreKind.allCases)
+    func theBreakerAndTheAnswersAreCommittedTogether(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        let before = try await store.ports.breakers()
+        try await store.run(
+            "CREATE TRIGGER refuse BEFORE UPDATE OF pending_since ON credential BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        let due = try await store.claimCredentials(at: Self.asked)[0]
+        let rejection = PendingRejection(requestedAt: Self.asked, answeredAt: Self.asked, keyID: "KEY")
+        let verdict = RefreshVerdict(
+            fact: nil,
+            answeredAt: Self.asked,
+            nextCheck: Self.asked + .days(1),
+            finding: .rejected,
+            rejection: rejection
+        )
+        await #expect(throws: StoreError.self) { try await store.settle(.refresh(due, verdict), at: Self.asked) }
+        #expect(try await store.ports.breakers() == before)
+        #expect(try await pending(store) == 0)
+        try await store.run("DROP TRIGGER refuse")
+        #expect(try await store.settle(.refresh(due, verdict), at: Self.asked) == .refreshed)
+        #expect(try await store.ports.breakers()["example"]?.judged.rejections == 1)
+        #expect(try await store.settle(.refresh(due, verdict), at: Self.asked) == .superseded)
+        #expect(try await store.ports.breakers()["example"]?.judged.rejections == 1, "an answer counts once")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func appsHaveBreakersOfTheirOwn(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        try await store.signIn("user", client: "elsewhere", token: "e")
+        try await store.signIn("three", token: "three")
+        try await store.reject("three", at: Self.asked, finding: .blamed)
+        #expect(try await store.ports.breakers().keys.sorted() == ["example"])
+        #expect(try await store.ask(.resetBreaker(app: "other")) == .breakerReset(wasOpen: false))
+        #expect(try await store.ports.breakers()["example"]?.isOpen == true)
+        #expect(try await store.ask(.confirmRejections(app: "other")) == .nothingToConfirm)
+        #expect(try await store.ask(.confirmRejections(app: "nobody's")) == .unknownApp(known: ["example", "other"]))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func clientsKnowWhenTheyWereLastAccepted(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        #expect(try await store.ports.clients().map(\.clientID) == ["app", "web", "elsewhere"])
+        #expect(try await store.ports.clients().map(\.validAt) == [nil, nil, nil])
+        try await store.reject("user", at: Self.asked + .days(2), finding: .valid)
+        #expect(try await store.ports.clients()[0].validAt == Self.asked + .days(2) + .seconds(1))
+        #expect(try await pending(store) == 0)
+    }
+
+    // MARK: Canaries
+
+    @Test(arguments: StoreKind.allCases)
+    func aCanaryIsTakenOnceAnHourAndItsScheduleStays(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.signIn(client: "web", token: "w")
+        try await store.signIn("other", token: "o")
+        let schedule = "SELECT due_at, attempts, claimed_by, answered_at FROM credential ORDER BY user_id, client"
+        let before = try await store.rows(schedule)
+        func take(at now: Timestamp) async throws -> [DueCredential] {
+            try await store.ports.takeCanaries(["user", "nobody"], of: "example", upTo: 9, at: now)
+        }
+        let taken = try await take(at: .start)
+        #expect(Set(taken.map(\.id.clientID)) == ["app", "web"])
+        #expect(try await take(at: .start + .hours(1) - .milliseconds(1)).isEmpty)
+        #expect(try await take(at: .start - .days(1)).count == 2, "a clock set back stalls nothing")
+        let verdict = RefreshVerdict(
+            fact: RefreshAnswer(.valid, token: taken[0].token, requestedAt: Self.asked),
+            answeredAt: Self.asked,
+            nextCheck: Self.asked + .days(1),
+            finding: .valid
+        )
+        #expect(try await store.settle(.refresh(taken[0], verdict), at: Self.asked) == .refreshed)
+        #expect(try await store.rows(schedule) == before)
+        #expect(try await store.column("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") == [1])
+        #expect(try await store.ports.unknownCanaries(["user", "nobody"], of: "example") == ["nobody"])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aCanaryThatIsRejectedAtItsDailyCheckOpensToo(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        #expect(try await store.reject("user", at: Self.asked, canaries: ["user"]) == .held)
+        #expect(try await store.ports.breakers()["example"]?.causes == [.canary])
+        #expect(try await pending(store) == 0)
+        #expect(try await store.column("SELECT next_check_at FROM credential_state") == [.at(Self.asked + .days(1))])
+    }
+}
