@@ -29,15 +29,14 @@ struct ScaleBenchmark: Sendable {
                 let table = CredentialTable(size: size)
                 say("  \(table.name) credentials")
                 try table.fill(place.folder.databasePath)
-                var rows = [Section.Row(label: "\(table.name) credentials: from start to ready", figure: try await start(place).inMilliseconds)]
+                let ready = try await start(place)
+                var rows = [Section.Row(label: "\(table.name) credentials: from start to ready", figure: ready.inMilliseconds)]
                 if !users.isEmpty { rows += try await lookUp(table, users, place) }
                 let claim = try await pick(place)
                 let ratio = smallest.map { (claim / $0).rounded(to: 2) }
                 smallest = smallest ?? claim
-                rows.insert(
-                    .init(label: "\(table.name) credentials: to pick \(Self.claimed) that are due, p50", figure: claim.inMilliseconds, ratio: ratio),
-                    at: 0
-                )
+                let label = "\(table.name) credentials: to pick \(Self.claimed) that are due, p50"
+                rows.insert(.init(label: label, figure: claim.inMilliseconds, ratio: ratio), at: 0)
                 return rows
             }
         }
@@ -81,9 +80,10 @@ struct ScaleBenchmark: Sendable {
                     return try await backend.int("SELECT EXISTS (SELECT 1 FROM notification_queue)") == 1
                 }
                 let usage = try ProcessUsage(of: daemon)
+                let load = "while siwatch settles \(users.count) notifications"
                 return [
                     .init(label: "  a backend's look-up, siwatch stopped, p50 / p99", figure: figure(idle)),
-                    .init(label: "  a backend's look-up while siwatch settles \(users.count) notifications, p50 / p99", figure: figure(loaded)),
+                    .init(label: "  a backend's look-up \(load), p50 / p99", figure: figure(loaded)),
                     .init(label: "  the longest of \(loaded.count)", figure: loaded.percentile(1).inMilliseconds),
                     .init(label: "  siwatch's resident memory afterwards", figure: usage.memory),
                 ]
@@ -95,7 +95,11 @@ struct ScaleBenchmark: Sendable {
         "\((times.percentile(0.5).inSeconds * 1000).rounded(to: 2)) / \((times.percentile(0.99).inSeconds * 1000).rounded(to: 2)) ms"
     }
 
-    private func lookUps(_ table: CredentialTable, _ backend: Backend, while isWanted: (Int) async throws -> Bool) async throws -> [Duration] {
+    private func lookUps(
+        _ table: CredentialTable,
+        _ backend: Backend,
+        while isWanted: (Int) async throws -> Bool
+    ) async throws -> [Duration] {
         let state = "SELECT state = 'authorized' FROM credential_state WHERE app = 'example' AND client_id = ? AND user_id = ?"
         var times: [Duration] = []
         while try await isWanted(times.count) {
@@ -127,7 +131,9 @@ private struct CredentialTable: Sendable {
     func fill(_ path: String) throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
-        let index = try queue.read { db in try String.fetchOne(db, sql: "SELECT sql FROM sqlite_schema WHERE name = 'credential_due'") ?? "" }
+        let index = try queue.read { db in
+            try String.fetchOne(db, sql: "SELECT sql FROM sqlite_schema WHERE name = 'credential_due'") ?? ""
+        }
         try queue.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA synchronous = OFF; PRAGMA cache_size = -262144; DROP INDEX credential_due")
             for first in stride(from: 0, to: size, by: Self.rowsPerCommit) {

@@ -115,6 +115,11 @@ extension LoggedEvent {
         .warning,
         "Apple's signing keys could not be fetched; the last good ones stay"
     )
+    static let signingKeysNotKept = LoggedEvent(
+        "signing_keys_not_kept",
+        .warning,
+        "Apple's signing keys were fetched and could not be written down; they count until the next start"
+    )
     static let clockSkewed = LoggedEvent(
         "clock_skewed",
         .warning,
@@ -127,7 +132,7 @@ extension LoggedEvent {
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
         unknownClients, maintenanceFailed, foreignCheckpoint, operatorRequestAnswered, credentialChanged, answerAmbiguous,
         answerUnavailable, throttled, tokenUnreadable, appPaused, appResumed, breakerOpened, breakerClosed,
-        canaryUnknown, signingKeysFailed, clockSkewed, clockRight,
+        canaryUnknown, signingKeysFailed, signingKeysNotKept, clockSkewed, clockRight,
     ]
 }
 

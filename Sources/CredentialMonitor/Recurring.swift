@@ -23,6 +23,8 @@ package struct Recurring: Service {
         for await _ in Wakeups(every: interval).untilShutdown() {
             do {
                 try await body()
+            } catch is CancellationError {
+                // The process ends.
             } catch {
                 onFailure(error)
             }

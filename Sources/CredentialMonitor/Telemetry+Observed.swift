@@ -65,6 +65,14 @@ extension Telemetry {
         for app in apps {
             for label in RefreshLabel.allCases { create(Metric.refreshes, [("app", app), ("outcome", label.rawValue)]) }
             for state in CredentialState.allCases { create(Metric.credentials, [("app", app), ("state", state.rawValue)]) }
+            for from in ["none"] + CredentialState.allCases.map(\.rawValue) {
+                for (to, reason) in StateReason.announced {
+                    create(
+                        Metric.stateTransitions,
+                        [("app", app), ("from", from), ("to", to.rawValue), ("reason", reason.rawValue)]
+                    )
+                }
+            }
             for metric in [
                 Metric.appPaused, .breakerOpen, .credentialsOverdue, .credentialsUnverified, .credentialsPending, .notificationsMissed,
             ] {
@@ -89,4 +97,12 @@ extension Telemetry {
     package func describeBuild(version: String, sqlite: String) {
         gauge(Metric.buildInfo, 1, ["version": version, "sqlite": sqlite])
     }
+}
+
+extension StateReason {
+    /// What a credential can change to; nobody is told of one that was never granted.
+    fileprivate static let announced: [(CredentialState, StateReason)] = [
+        (.authorized, .granted), (.revoked, .tokenRejected), (.revoked, .consentRevoked), (.revoked, .revokedByApp),
+        (.notFound, .accountDeleted),
+    ]
 }

@@ -191,6 +191,10 @@ package struct Telemetry: Sendable {
         logger.log(.signingKeysFailed, ["error": "\(reason)"])
     }
 
+    package func signingKeysNotKept(_ reason: String) {
+        logger.log(.signingKeysNotKept, ["error": "\(reason)"])
+    }
+
     // MARK: Commits
 
     func settled(_ judged: [Judged], _ batch: SettledBatch, in duration: Duration, at now: Timestamp) {

@@ -14,13 +14,22 @@ package struct DatabaseFile: Sendable {
         case siwatch(version: Int32)
     }
 
-    package enum Unusable: Error, Sendable, Equatable {
+    /// In words for people.
+    package enum Unusable: Error, Sendable, Equatable, CustomStringConvertible {
         /// A file that is not a siwatch database.
         case foreign(String)
         case damaged(String)
         /// Its schema is newer than this program.
         case newer(version: Int32)
         case unreadable(String)
+
+        package var description: String {
+            switch self {
+            case .foreign(let reason), .damaged(let reason), .unreadable(let reason): reason
+            case .newer(let version):
+                "the database has schema version \(version), made by a newer siwatch; this one knows \(Schema.version)"
+            }
+        }
     }
 
     package var path: String

@@ -4,6 +4,7 @@
 import ArgumentParser
 import CredentialCore
 import CredentialSealing
+import Foundation
 import SQLiteStore
 
 struct Check: AsyncParsableCommand {
@@ -28,7 +29,14 @@ struct Check: AsyncParsableCommand {
         var contents = DatabaseFile.Contents.none
         do {
             contents = try file.inspect(isInUse: DatabaseLock.isHeld(database: file.path))
-            if contents != .none { unknownCanaries = try await examine(file, configuration, keys) }
+            if contents != .none {
+                unknownCanaries = try await examine(file, configuration, keys)
+            } else {
+                let folder = URL(filePath: file.path).deletingLastPathComponent().path
+                if !FileManager.default.isWritableFile(atPath: folder) {
+                    mistakes.append("database.path: \(file.path) cannot be made, because the folder \(folder) cannot be written to")
+                }
+            }
         } catch {
             let failure = CommandFailure(database: error)
             guard failure.code == CommandFailure.unusable([]).code else { throw failure }

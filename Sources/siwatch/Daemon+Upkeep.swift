@@ -14,8 +14,10 @@ extension Daemon {
         switch await signingKeys.refreshIfDue() {
         case .notDue: return
         case .fetched(_, _, let unsaved):
-            if let unsaved { telemetry.signingKeysFailed(unsaved) }
-        case .failed(let reason): telemetry.signingKeysFailed(reason)
+            if let unsaved { telemetry.signingKeysNotKept(unsaved) }
+        case .failed(let reason):
+            // A fetch that the end of the process cuts short says nothing of Apple.
+            if !Task.isCancelled { telemetry.signingKeysFailed(reason) }
         }
         telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
     }

@@ -22,10 +22,10 @@ struct Enqueue: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.readConfiguration()
         let body = try read()
-        guard !body.isEmpty else { throw CommandFailure.wrongUsage("\(source.printable) is empty") }
+        guard !body.isEmpty else { throw CommandFailure.wrongUsage("\(sourceName) is empty") }
         guard body.count <= SQLiteStore.longestNotification else {
             throw CommandFailure.wrongUsage(
-                "\(source.printable) is longer than \(SQLiteStore.longestNotification) bytes: Apple did not send this"
+                "\(sourceName) is longer than \(SQLiteStore.longestNotification) bytes: Apple did not send this"
             )
         }
         do {
@@ -38,9 +38,11 @@ struct Enqueue: AsyncParsableCommand {
         }
     }
 
+    private var sourceName: String { source == "-" ? "standard input" : source.printable }
+
     private func read() throws(CommandFailure) -> [UInt8] {
         let descriptor = source == "-" ? STDIN_FILENO : open(source, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .failed("\(source.printable) cannot be read: \(String(cString: strerror(errno)))") }
+        guard descriptor >= 0 else { throw .failed("\(sourceName) cannot be read: \(String(cString: strerror(errno)))") }
         defer { if source != "-" { close(descriptor) } }
         var body: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
@@ -48,7 +50,7 @@ struct Enqueue: AsyncParsableCommand {
         while body.count <= SQLiteStore.longestNotification {
             let count = Foundation.read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            if count < 0 { throw .failed("\(source.printable) cannot be read: \(String(cString: strerror(errno)))") }
+            if count < 0 { throw .failed("\(sourceName) cannot be read: \(String(cString: strerror(errno)))") }
             if count == 0 { break }
             body += buffer.prefix(count)
         }

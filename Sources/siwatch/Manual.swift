@@ -18,7 +18,9 @@ struct Manual: ParsableCommand {
                 try page.text.write(toFile: "\(folder)/\(page.name).1", atomically: true, encoding: .utf8)
             }
         } catch {
-            throw CommandFailure.failed("\(folder.printable): \(error.localizedDescription)")
+            let reason = (error as NSError).userInfo[NSUnderlyingErrorKey] as? POSIXError
+            let words = reason.map { String(cString: strerror($0.code.rawValue)) } ?? error.localizedDescription
+            throw CommandFailure.failed("\(folder.printable) cannot be written to: \(words)")
         }
     }
 }

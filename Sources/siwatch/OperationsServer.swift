@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Foundation
 import Hummingbird
 import Logging
+import NIOCore
 import PrometheusMetrics
 import ServiceLifecycle
 
@@ -45,7 +47,12 @@ struct OperationsServer: Service {
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
             logger: logger
         )
-        try await application.run()
+        do {
+            try await application.run()
+        } catch let error as IOError {
+            let reason = String(cString: strerror(error.errnoCode))
+            throw CommandFailure.unavailable("operations.listen: \(address.host):\(address.port) cannot be listened on: \(reason)")
+        }
     }
 }
 

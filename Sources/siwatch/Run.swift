@@ -26,6 +26,9 @@ struct Run: AsyncParsableCommand {
         let daemon = try await Daemon(configuration, keys, database, log: output)
         do {
             if once { try await daemon.runOnce() } else { try await daemon.run() }
+        } catch let failure as CommandFailure {
+            try? await daemon.shutdown()
+            throw failure
         } catch {
             try? await daemon.shutdown()
             throw CommandFailure.failed("\(error)")

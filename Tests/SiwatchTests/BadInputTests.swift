@@ -48,6 +48,53 @@ struct BadInputTests {
         }
     }
 
+    @Test func aDatabaseThatIsNotOursIsRefusedInWords() async throws {
+        try await Site.with { site in
+            let path = site.folder.databasePath
+            for (sql, words) in [
+                ("PRAGMA user_version = 99", "made by a newer siwatch"), ("PRAGMA application_id = 1", "of another program"),
+            ] {
+                let queue = try DatabaseQueue(path: path)
+                try await queue.writeWithoutTransaction { db in try db.execute(sql: "\(sql); PRAGMA wal_checkpoint(TRUNCATE)") }
+                try queue.close()
+                for command in ["check", "run"] {
+                    let (status, output) = try await site.folder.run(command)
+                    #expect(status == 78)
+                    let text = output.joined()
+                    #expect(text.contains(words) && !text.contains("(\"") && !text.contains("version:"), "\(text)")
+                }
+            }
+        }
+    }
+
+    @Test func checkSaysThatADatabaseCannotBeMade() async throws {
+        try await Site.with { site in
+            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+            try text.replacing("path = \"siwatch.sqlite\"", with: "path = \"missing/siwatch.sqlite\"")
+                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            let (status, output) = try await site.folder.run("check")
+            #expect(status == 78 && output.joined().contains("database.path"), "\(output)")
+        }
+    }
+
+    @Test func anAddressThatIsTakenIsNamed() async throws {
+        try await Site.with { site in
+            let folder = try WatchedFolder()
+            defer { folder.remove() }
+            let taken = site.apple.url.replacing("http://", with: "")
+            try folder.configure(apple: site.apple, listen: taken)
+            try FileManager.default.copyItem(
+                at: site.folder.url.appending(path: SimulatedApple.keyFile),
+                to: folder.url.appending(path: SimulatedApple.keyFile)
+            )
+            #expect(try await folder.run("migrate").status == 0)
+            let (status, output) = try await folder.run("run")
+            #expect(status == 69)
+            #expect(output.last == "siwatch: operations.listen: \(taken) cannot be listened on: Address already in use", "\(output)")
+            #expect(!output.contains { $0.contains("CancellationError") || $0.contains("signing_keys_failed") })
+        }
+    }
+
     @Test func aSealingKeyOfAnotherDatabaseIsFoundByCheck() async throws {
         try await Site.with { site in
             let key = site.folder.url.appending(path: "siwatch.key")

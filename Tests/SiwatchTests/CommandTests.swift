@@ -231,6 +231,8 @@ import Testing
                 }
                 let page = try await site.folder.run("quarantine", "list", "--limit", "1", "--before", "3").output
                 #expect(page.contains { $0.contains("malformed") } && page.last == "Older ones: --before 2")
+                let last = try await site.folder.run("quarantine", "list", "--limit", "1", "--before", "2").output
+                #expect(last.last?.contains("malformed") == true, "the last page names no other")
 
                 #expect(try await site.folder.run("quarantine", "retry", "1").output == ["1 notification waits again."])
                 try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE id = 4", is: 1)

@@ -20,10 +20,18 @@ extension Quarantine {
         }
 
         func run() async throws {
-            let (rows, counts) = try await withStore(options) { store in
-                (try await store.quarantined(reason: reason, before: before, upTo: limit), try await store.quarantineCounts())
+            // One more than is shown tells whether there is a next page.
+            let (found, counts) = try await withStore(options) { store in
+                (
+                    try await store.quarantined(reason: reason, before: before, upTo: limit < .max ? limit + 1 : limit),
+                    try await store.quarantineCounts()
+                )
             }
-            try output.print(Report(counts: counts, rows: rows.map { QuarantineReport($0) }), Self.text(rows, counts))
+            let rows = Array(found.prefix(limit))
+            try output.print(
+                Report(counts: counts, rows: rows.map { QuarantineReport($0) }),
+                text(rows, counts, hasMore: found.count > rows.count)
+            )
         }
 
         private struct Report: Encodable {
@@ -31,7 +39,7 @@ extension Quarantine {
             var rows: [QuarantineReport]
         }
 
-        private static func text(_ rows: [QuarantinedNotification], _ counts: [String: Int]) -> String {
+        private func text(_ rows: [QuarantinedNotification], _ counts: [String: Int], hasMore: Bool) -> String {
             guard !counts.isEmpty else { return "The quarantine is empty." }
             let total = counts.values.reduce(0, +)
             let summary = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.key.printable) \($0.value)" }
@@ -42,7 +50,7 @@ extension Quarantine {
                 let id = String(row.id).padded(to: -8)
                 lines.append("\(id)  \(row.receivedAt.text)  \(row.reason.printable.padded(to: 16))  \(row.detail.printable)")
             }
-            if last.id > 1, rows.count < total { lines += ["", "Older ones: --before \(last.id)"] }
+            if hasMore { lines += ["", "Older ones: \(reason.map { "--reason \($0.rawValue) " } ?? "")--before \(last.id)"] }
             return lines.joined(separator: "\n")
         }
     }

@@ -48,8 +48,14 @@ struct QuarantineSelection: ParsableArguments {
             }
             if !missing.isEmpty {
                 let names = missing.map(String.init).joined(separator: ", ")
-                let done = moved == 0 ? "nothing was done" : "the \(moved) others were dealt with"
-                throw CommandFailure.failed("there is no row \(names) in quarantine; \(done)")
+                let absent = missing.count == 1 ? "there is no row \(names)" : "there are no rows \(names)"
+                let done =
+                    switch moved {
+                    case 0: "nothing was done"
+                    case 1: "the other one was dealt with"
+                    default: "the \(moved) others were dealt with"
+                    }
+                throw CommandFailure.failed("\(absent) in quarantine; \(done)")
             }
         }
         return moved

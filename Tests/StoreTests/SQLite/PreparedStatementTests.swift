@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import GRDB
+import Testing
+
+@testable import SQLiteStore
+
+@Suite struct PreparedStatementTests {
+    private func withTable(_ body: (Database) throws -> Void) throws {
+        try DatabaseQueue().write { db in
+            try db.execute(
+                sql: "CREATE TABLE value (id INTEGER PRIMARY KEY, text TEXT, bytes BLOB, number INTEGER CHECK (number <> 13)) STRICT"
+            )
+            try body(db)
+        }
+    }
+
+    /// What is empty is not NULL, and a NUL ends nothing.
+    @Test(arguments: ["", "a", "a\u{0}b", "Ω", String(repeating: "long ", count: 1000)])
+    func textComesBackAsItWas(_ text: String) throws {
+        try withTable { db in
+            try PreparedStatement("INSERT INTO value (text, bytes) VALUES (?, ?)", in: db).run(text, Array(text.utf8))
+            let read = try PreparedStatement("SELECT text, bytes, text IS NULL OR bytes IS NULL FROM value", in: db).first { row in
+                (row.text(at: 0), row.bytes(at: 1), row.integer(at: 2))
+            }
+            let (found, bytes, isNull) = try #require(read)
+            #expect(found.map { Array($0.utf8) } == Array(text.utf8))
+            #expect(bytes == Array(text.utf8))
+            #expect(isNull == 0)
+        }
+    }
+
+    @Test func nilIsNull() throws {
+        try withTable { db in
+            let (text, bytes, number): (String?, [UInt8]?, Timestamp?) = (nil, nil, nil)
+            try PreparedStatement("INSERT INTO value (text, bytes, number) VALUES (?, ?, ?)", in: db).run(text, bytes, number)
+            let read = try PreparedStatement("SELECT text, bytes, number FROM value", in: db).first { row in
+                #expect((0...2).allSatisfy { row.isNull(at: $0) })
+                #expect(row.text(at: 0) == nil && row.bytes(at: 1) == [] && row.time(at: 2) == nil)
+                return true
+            }
+            #expect(read == true)
+        }
+    }
+
+    /// A value of the run before would be a false fact about another user.
+    @Test func nothingIsLeftOfTheRunBefore() throws {
+        try withTable { db in
+            let insert = try PreparedStatement("INSERT INTO value (text, number) VALUES (?, ?)", in: db)
+            try insert.run("first" as String?, 1 as Int64?)
+            try insert.run(nil as String?, nil as Int64?)
+            var found: [String?] = []
+            try PreparedStatement("SELECT text FROM value ORDER BY id", in: db).forEachRow { found.append($0.text(at: 0)) }
+            #expect(found == ["first", nil])
+        }
+    }
+
+    @Test func aBrokenRuleIsTheErrorThatGRDBWouldThrow() throws {
+        try withTable { db in
+            let insert = try PreparedStatement("INSERT INTO value (number) VALUES (?)", in: db)
+            let error = #expect(throws: DatabaseError.self) { try insert.run(13) }
+            #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_CHECK)
+            #expect(error.map { StoreError($0) }.map { if case .refused = $0 { true } else { false } } == true)
+            // It can run again.
+            try insert.run(14)
+            #expect(try Int.fetchOne(db, sql: "SELECT number FROM value") == 14)
+        }
+    }
+}
