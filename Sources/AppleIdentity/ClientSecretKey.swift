@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import Crypto
 import JWTKit
 
 /// The private key that signs an app's client secrets, as Apple issues it: `AuthKey_<key id>.p8`.
@@ -18,6 +19,12 @@ package struct ClientSecretKey: Sendable, Equatable {
         guard let privateKey = try? ES256PrivateKey(pem: pem.reveal) else { throw .notP256(keyID: id) }
         self.id = id
         self.privateKey = privateKey
+    }
+
+    /// Tells this key, used for a team, from another one of the same name. It gives nothing away.
+    func fingerprint(with teamID: String) -> String {
+        SHA256.hash(data: Array("\(teamID)\n\(privateKey.publicKey.pemRepresentation)".utf8)).prefix(4)
+            .map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
     }
 }
 

@@ -47,14 +47,20 @@ package final class ClientSecrets: Sendable {
 
     /// Who asks when `secret(for:)` is sent.
     package func identity(of clientID: String) -> ClientIdentity {
-        state.withLockedValue { ClientIdentity(clientID: clientID, keyID: $0.key.id, load: $0.load) }
+        state.withLockedValue { identity(of: clientID, with: $0.key, load: $0.load) }
+    }
+
+    /// The key is named by what it is and not by its file alone: what Apple said to a wrong key proves nothing of the right one that
+    /// takes its name.
+    private func identity(of clientID: String, with key: ClientSecretKey, load: Int) -> ClientIdentity {
+        ClientIdentity(clientID: clientID, keyID: "\(key.id) \(key.fingerprint(with: teamID))", load: load)
     }
 
     /// A secret with at least half of its life ahead. Two callers at once may both make one; either is good.
     package func secret(for clientID: String) async throws -> (secret: Secret, identity: ClientIdentity) {
         let now = clock.now
         let (kept, key, load) = state.withLockedValue { ($0.minted[clientID], $0.key, $0.load) }
-        let identity = ClientIdentity(clientID: clientID, keyID: key.id, load: load)
+        let identity = identity(of: clientID, with: key, load: load)
         if let kept, kept.isFresh(at: now) { return (kept.secret, identity) }
         let new = Minted(secret: try await mint(for: clientID, with: key, at: now), at: now)
         state.withLockedValue { state in

@@ -10,17 +10,22 @@ import Testing
 @Suite struct AppleTokenEndpointTests {
     private let clock = HeldClock()
     private let credential = CredentialID(clientID: "com.example.app", userID: AppleFixture.user)
-    private let identity = ClientIdentity(clientID: "com.example.app", keyID: "ABC123DEFG")
+    private let secrets: ClientSecrets
+    private let identity: ClientIdentity
 
-    private func endpoint(_ transport: ScriptedTransport) throws -> AppleTokenEndpoint {
+    init() throws {
         let key = try ClientSecretKey(id: "ABC123DEFG", pem: Secret(P256.Signing.PrivateKey().pemRepresentation))
-        let secrets = ClientSecrets(teamID: "A1B2C3D4E5", key: key, clock: clock.clock)
-        return AppleTokenEndpoint(url: "https://appleid.apple.com/auth/token", secrets: secrets, transport: transport, clock: clock.clock)
+        secrets = ClientSecrets(teamID: "A1B2C3D4E5", key: key, clock: clock.clock)
+        identity = secrets.identity(of: "com.example.app")
+    }
+
+    private func endpoint(_ transport: ScriptedTransport) -> AppleTokenEndpoint {
+        AppleTokenEndpoint(url: "https://appleid.apple.com/auth/token", secrets: secrets, transport: transport, clock: clock.clock)
     }
 
     @Test func asksAsAppleDocuments() async throws {
         let transport = ScriptedTransport(status: 200, #"{"access_token":"a"}"#)
-        let response = try await endpoint(transport).refresh(Secret("r+/= &é\0"), of: credential)
+        let response = await endpoint(transport).refresh(Secret("r+/= &é\0"), of: credential)
         #expect(response == RefreshResponse(.valid, by: identity))
 
         let request = try #require(transport.requests.first)
@@ -36,7 +41,7 @@ import Testing
 
     @Test(arguments: TransportFailure.allCases)
     func turnsEveryFailureIntoAnOutcome(_ failure: TransportFailure) async throws {
-        let response = try await endpoint(ScriptedTransport { _ in .failure(failure) }).refresh(Secret("r"), of: credential)
+        let response = await endpoint(ScriptedTransport { _ in .failure(failure) }).refresh(Secret("r"), of: credential)
         #expect(response == RefreshResponse(.unavailable(failure.rawValue), by: identity))
     }
 
@@ -45,7 +50,7 @@ import Testing
             let secret = request.form?.fields.first { $0.name == "client_secret" }?.value.reveal ?? ""
             return .success(AppleResponse(status: 400, body: Array(#"{"error":"invalid_client","error_description":"\#(secret)"}"#.utf8)))
         }
-        let response = try await endpoint(transport).refresh(Secret("r"), of: credential)
+        let response = await endpoint(transport).refresh(Secret("r"), of: credential)
         #expect(response == RefreshResponse(.misconfigured("invalid_client"), by: identity))
     }
 }
