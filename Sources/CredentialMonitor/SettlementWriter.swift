@@ -117,14 +117,18 @@ package final class SettlementWriter: Service {
     }
 
     private func commit(_ batch: [Submission]) async throws {
-        let judged = batch.flatMap(\.resolutions).map(judge)
         do {
-            try await settle(judged)
+            try await settle(batch.flatMap(\.resolutions))
             for submission in batch { submission.done.resume() }
         } catch {
             for submission in batch { submission.done.resume(throwing: error) }
             throw error
         }
+    }
+
+    /// Judges and commits at once. For `run`, and for whoever takes its place: there is one writer.
+    package func settle(_ resolutions: [Resolution]) async throws {
+        try await settle(resolutions.map(judge))
     }
 
     /// Settles all, again and again while the store is in trouble.

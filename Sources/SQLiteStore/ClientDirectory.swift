@@ -46,12 +46,12 @@ struct ClientDirectory: Sendable {
 
     init(_ db: Database) throws {
         var appsByID: [Int64: App] = [:]
-        for row in try Row.fetchAll(db, sql: "SELECT id, name FROM app") {
+        for row in try Row.fetchAll(db.cachedStatement(sql: "SELECT id, name FROM app")) {
             let app = App(id: row[0], name: row[1])
             appsByID[app.id] = app
             apps[app.name] = app
         }
-        for row in try Row.fetchAll(db, sql: "SELECT id, client_id, app FROM client") {
+        for row in try Row.fetchAll(db.cachedStatement(sql: "SELECT id, client_id, app FROM client")) {
             guard let app = appsByID[row[2]] else { continue }
             let client = Client(id: row[0], clientID: row[1], app: app)
             clients[client.clientID] = client
@@ -79,13 +79,13 @@ struct ClientDirectory: Sendable {
     mutating func register(_ configured: [AppClients], in db: Database) throws {
         try check(configured)
         for app in configured {
-            try db.execute(sql: "INSERT INTO app (name) VALUES (?) ON CONFLICT DO NOTHING", arguments: [app.name])
+            try db.execute(cached: "INSERT INTO app (name) VALUES (?) ON CONFLICT DO NOTHING", [app.name])
             for clientID in app.clientIDs {
                 try db.execute(
-                    sql: "INSERT INTO client (client_id, app) SELECT ?, id FROM app WHERE name = ? ON CONFLICT DO NOTHING",
-                    arguments: [clientID, app.name]
+                    cached: "INSERT INTO client (client_id, app) SELECT ?, id FROM app WHERE name = ? ON CONFLICT DO NOTHING",
+                    [clientID, app.name]
                 )
-                try db.execute(sql: "DELETE FROM unknown_client WHERE client_id = ?", arguments: [clientID])
+                try db.execute(cached: "DELETE FROM unknown_client WHERE client_id = ?", [clientID])
             }
         }
         let others = self.configured.filter { id in !configured.contains { $0.name == clientsByID[id]?.app.name } }

@@ -66,7 +66,7 @@ struct QuarantineRing {
     /// Counts the ring anew.
     static func recount(in db: Database) throws {
         try db.execute(
-            sql: """
+            cached: """
                 INSERT INTO counter (name, value)
                 SELECT '\(rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.unsigned)
                  UNION ALL

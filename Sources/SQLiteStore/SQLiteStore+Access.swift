@@ -38,6 +38,8 @@ extension SQLiteStore {
 
     func read<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws -> Value {
         do {
+            // On the connection that also writes, GRDB reads under a pragma that voids every compiled statement.
+            if let memory { return try await memory.writeWithoutTransaction(body) }
             return try await writer.read(body)
         } catch let error as DatabaseError {
             throw StoreError(error)

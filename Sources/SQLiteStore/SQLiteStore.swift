@@ -3,7 +3,7 @@
 
 internal import CredentialCore
 internal import Foundation
-internal import GRDB
+package import GRDB
 internal import NIOConcurrencyHelpers
 
 /// One SQLite file: its connections, and the rules that a commit survives whatever comes.
@@ -11,6 +11,8 @@ internal import NIOConcurrencyHelpers
 /// `journal_mode=WAL` with `synchronous=FULL`: a commit that returned is on disk.
 package final class SQLiteStore: Sendable {
     let writer: any DatabaseWriter
+    /// The only connection of a store without a file; nil with one.
+    let memory: DatabaseQueue?
     /// Checkpoints of a file; nil in memory.
     let checkpointer: Checkpointer?
     /// Sees what others commit; nil in memory.
@@ -20,8 +22,15 @@ package final class SQLiteStore: Sendable {
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
-    private init(writer: any DatabaseWriter, checkpointer: Checkpointer?, commitWatcher: CommitWatcher?, retention: Retention) {
+    private init(
+        writer: any DatabaseWriter,
+        memory: DatabaseQueue? = nil,
+        checkpointer: Checkpointer?,
+        commitWatcher: CommitWatcher?,
+        retention: Retention
+    ) {
         self.writer = writer
+        self.memory = memory
         self.checkpointer = checkpointer
         self.commitWatcher = commitWatcher
         self.retention = retention
@@ -73,11 +82,20 @@ package final class SQLiteStore: Sendable {
     }
 
     /// A store without a file, for tests and simulations.
-    package static func inMemory(retention: Retention = Retention()) throws -> SQLiteStore {
-        let queue = try DatabaseQueue(configuration: configuration)
-        let store = SQLiteStore(writer: queue, checkpointer: nil, commitWatcher: nil, retention: retention)
-        try store.migrate()
+    ///
+    /// - Parameter database: one of `memory()` that another store has left, as a process leaves its file; a new one where there is none.
+    package static func inMemory(_ database: DatabaseQueue? = nil, retention: Retention = Retention()) throws -> SQLiteStore {
+        let database = try database ?? memory()
+        let store = SQLiteStore(writer: database, memory: database, checkpointer: nil, commitWatcher: nil, retention: retention)
+        try store.loadDirectory()
         return store
+    }
+
+    /// A database without a file, with its tables.
+    package static func memory() throws -> DatabaseQueue {
+        let database = try DatabaseQueue(configuration: configuration)
+        try Schema.migrator.migrate(database)
+        return database
     }
 
     private static var configuration: GRDB.Configuration {
@@ -100,6 +118,10 @@ package final class SQLiteStore: Sendable {
         try Schema.migrator.migrate(writer)
         // The header must say what the file is, without its log.
         if before != Schema.version { try checkpointer?.truncateLog() }
+        try loadDirectory()
+    }
+
+    private func loadDirectory() throws {
         let directory = try writer.read { db in try ClientDirectory(db) }
         self.directory.withLockedValue { $0 = directory }
     }
@@ -128,10 +150,10 @@ package final class SQLiteStore: Sendable {
             try writer.write { db in
                 for queue in Queue.allCases {
                     try db.execute(
-                        sql: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
+                        cached: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
                     )
                     try db.execute(
-                        sql: """
+                        cached: """
                             INSERT INTO counter (name, value)
                             VALUES ('\(queue.removedCounter)',
                                     COALESCE((SELECT seq FROM sqlite_sequence WHERE name = '\(queue.rawValue)'), 0)
