@@ -27,6 +27,9 @@ package struct RefreshPolicy: Sendable, Equatable {
         .seconds(10), .seconds(30), .seconds(120), .seconds(600), .seconds(1800), .seconds(3600), .seconds(10_800), .seconds(21_600),
     ]
 
+    /// The longest wait after a failure, for one credential.
+    static let longestRetry = Duration.seconds(1800)
+
     /// The next check after an answer, whatever it said.
     package func nextCheck(afterAnswerAt answer: Timestamp, of credential: CredentialID) -> Timestamp {
         answer.advanced(by: interval).advanced(by: jitter(for: credential))
@@ -54,7 +57,8 @@ package struct RefreshPolicy: Sendable, Equatable {
         retryAfter: Duration? = nil,
         of credential: CredentialID
     ) -> Timestamp {
-        let step = Self.backOff[min(max(failures, 1), Self.backOff.count) - 1]
+        // Who failed in an outage must not wait for hours after its end; how many are asked meanwhile is for the budget to limit.
+        let step = min(Self.backOff[min(max(failures, 1), Self.backOff.count) - 1], Self.longestRetry)
         let wait = max(step, min(retryAfter ?? .zero, longestDelay / (1 + Self.retrySpread)))
         return now.advanced(by: wait + wait * (Self.retrySpread * credential.slot))
     }

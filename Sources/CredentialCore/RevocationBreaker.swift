@@ -54,8 +54,12 @@ package struct RevocationBreaker: Sendable, Equatable, Codable {
     /// Whom Apple has blamed and not accepted since.
     package private(set) var blamedClients: Set<String> = []
     package private(set) var rejectedCanaries: Set<CredentialID> = []
-    /// When an operator last said that the rejections are real.
+    /// When an operator last said that the rejections are real: those answered by then are believed.
     package private(set) var confirmedAt: Timestamp?
+    /// When an operator said so of rejections that were out of proportion: the proportion is not minded for a while.
+    package private(set) var mutedAt: Timestamp?
+    /// When the rejections last went out of proportion.
+    package private(set) var outOfProportionAt: Timestamp?
     private var window = AnswerWindow()
     /// The answers to probes since the rejections were out of proportion; nil while they are not.
     private var trial: AnswerWindow?
@@ -85,6 +89,7 @@ package struct RevocationBreaker: Sendable, Equatable, Codable {
     package mutating func judge(_ finding: Finding, of subject: Subject, under rules: BreakerRules, at now: Timestamp) -> Admission {
         // A confirmation that has yet to come is from a clock that has since been set back, and confirms nothing.
         if let confirmedAt, now < confirmedAt { self.confirmedAt = nil }
+        if let mutedAt, now < mutedAt { self.mutedAt = nil }
         switch finding {
         case .valid:
             blamedClients.remove(subject.credential.clientID)
@@ -110,10 +115,11 @@ package struct RevocationBreaker: Sendable, Equatable, Codable {
             return
         }
         // The operator has said that there are many: they are no news for an interval.
-        if let confirmedAt, now < confirmedAt.advanced(by: rules.confirmation) { return }
+        if let mutedAt, now < mutedAt.advanced(by: rules.confirmation) { return }
         window.append(isRejection, capacity: rules.window)
         if isRejection, window.rejections > rules.maxRejections, rules.isTooGreatAShare(window.rejections, of: window.count) {
             trial = AnswerWindow()
+            outOfProportionAt = now
         }
     }
 
@@ -121,10 +127,28 @@ package struct RevocationBreaker: Sendable, Equatable, Codable {
         openedAt = causes.isEmpty ? nil : openedAt ?? now
     }
 
-    /// The rejections are real: it closes, believes what is pending, and minds no proportion for an interval.
+    /// Whether an operator may still say of the last rejections out of proportion that they are real, although it has closed.
+    package func hasRecentEpisode(at now: Timestamp) -> Bool {
+        outOfProportionAt.map { $0 <= now && now < $0.advanced(by: BreakerRules.episodeMemory) } ?? false
+    }
+
+    /// The rejections are real: it closes, and believes what is pending. After rejections out of proportion it minds no proportion for
+    /// an interval; otherwise it goes on watching.
     package mutating func confirm(at now: Timestamp) {
+        let wasOutOfProportion = trial != nil || hasRecentEpisode(at: now)
+        let window = window
         self = RevocationBreaker()
         confirmedAt = now
+        if wasOutOfProportion { mutedAt = now } else { self.window = window }
+    }
+
+    /// Open, and knowing nothing: for a state that cannot be read. It closes when answers prove normal.
+    package static func distrustful(since now: Timestamp) -> RevocationBreaker {
+        var breaker = RevocationBreaker()
+        breaker.trial = AnswerWindow()
+        breaker.outOfProportionAt = now
+        breaker.update(at: now)
+        return breaker
     }
 
     /// It closes and forgets what it has seen, and believes nothing for that.
@@ -136,6 +160,12 @@ package struct RevocationBreaker: Sendable, Equatable, Codable {
     package mutating func keep(canaries: Set<String>, clients: Set<String>, at now: Timestamp) {
         rejectedCanaries = rejectedCanaries.filter { canaries.contains($0.userID) && clients.contains($0.clientID) }
         blamedClients.formIntersection(clients)
+        update(at: now)
+    }
+
+    /// Forgets a client of which nobody is left to ask about.
+    package mutating func forget(client: String, at now: Timestamp) {
+        blamedClients.remove(client)
         update(at: now)
     }
 
@@ -174,6 +204,10 @@ package struct BreakerRules: Sendable, Equatable {
 
     /// How often Apple is asked about an app while its breaker is open.
     package static let probeInterval = Duration.seconds(30)
+    /// Canaries of an app: each takes a probe an hour while the breaker is open, and there are 120.
+    package static let mostCanaries = 20
+    /// How long after rejections out of proportion an operator may say that they were real.
+    package static let episodeMemory = Duration.seconds(2 * 86_400)
     /// A canary is asked about at most once in this time, beside its daily check.
     package static let canaryInterval = Duration.seconds(3600)
 

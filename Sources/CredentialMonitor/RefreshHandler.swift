@@ -90,7 +90,9 @@ package struct RefreshHandler: WorkHandler {
         let answeredAt = clock.now
         switch response.outcome {
         case .valid:
-            if budget.resume() { telemetry.appResumed(app) }
+            // Another client's good answer says nothing of the one that Apple blamed.
+            let blamed = breakers.breaker(of: app).blamedClients
+            if blamed.subtracting([work.id.clientID]).isEmpty, budget.resume() { telemetry.appResumed(app) }
         case .misconfigured(let error):
             if let pause = budget.pauseForMisconfiguration(askedAt: requestedAt, at: answeredAt) {
                 telemetry.appPaused(app, client: work.id.clientID, error: error, pause: pause)

@@ -50,8 +50,10 @@ package final class RequestBudget: Sendable {
 
         /// A start that has yet to come is from a clock that has since been set back, and stalls nothing.
         func holds(at now: Timestamp) -> Bool {
-            start <= now && now < start.advanced(by: length)
+            start <= now && now < end
         }
+
+        var end: Timestamp { start.advanced(by: length) }
     }
 
     /// How soon to look again when all permits are taken.
@@ -139,7 +141,11 @@ package final class RequestBudget: Sendable {
     }
 
     package func pause(for duration: Duration, at now: Timestamp) {
-        state.withLockedValue { $0.throttled = Pause(start: now, length: duration) }
+        state.withLockedValue { state in
+            // Of many answers at once, the one that asks for the longest pause counts.
+            if let throttled = state.throttled, throttled.holds(at: now), throttled.end > now.advanced(by: duration) { return }
+            state.throttled = Pause(start: now, length: duration)
+        }
     }
 
     /// Pauses after an answer that blames our configuration, ever longer. What was asked before a pause began counts with it: a

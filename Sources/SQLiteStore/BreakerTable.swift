@@ -29,8 +29,10 @@ struct BreakerTable {
         Dictionary(uniqueKeysWithValues: entries.filter { $0.value.breaker != $0.value.stored }.map { ($0.key.name, $0.value.breaker) })
     }
 
-    mutating func isOpen(_ app: ClientDirectory.App) throws -> Bool {
-        try with(app) { $0.isOpen }
+    /// Whether it is open, or was for a moment in this transaction.
+    mutating func isOrWasOpen(_ app: ClientDirectory.App) throws -> Bool {
+        let isOpen = try with(app) { $0.isOpen }
+        return isOpen || entries[app]?.hasOpened == true
     }
 
     mutating func judge(
@@ -50,7 +52,7 @@ struct BreakerTable {
         if let known = entries[app] {
             entry = known
         } else {
-            let stored = try Self.load(app.id, in: db)
+            let stored = try Self.load(app.id, at: now, in: db)
             entry = Entry(stored: stored, breaker: stored)
         }
         let wasOpen = entry.breaker.isOpen
@@ -62,8 +64,8 @@ struct BreakerTable {
 
     /// Opening clears the rejections that wait: their users are asked about again at the daily check.
     func save() throws {
-        for (app, entry) in entries where entry.breaker != entry.stored {
-            try Self.save(entry.breaker, of: app.id, in: db)
+        for (app, entry) in entries {
+            if entry.breaker != entry.stored { try Self.save(entry.breaker, of: app.id, in: db) }
             if entry.hasOpened { try Self.clearPending(of: app.id, interval: rules.policy.interval, in: db) }
         }
     }
@@ -75,10 +77,14 @@ struct BreakerTable {
 
     // MARK: The table
 
-    /// A state that this program cannot read, of a newer one or by hand, is a breaker that has seen nothing.
-    static func load(_ app: Int64, in db: Database) throws -> RevocationBreaker {
-        let text = try String.fetchOne(db.cachedStatement(sql: "SELECT state FROM breaker WHERE app = ?"), arguments: [app])
-        return text.flatMap { JSONText.decode($0) } ?? RevocationBreaker()
+    static func load(_ app: Int64, at now: Timestamp, in db: Database) throws -> RevocationBreaker {
+        try String.fetchOne(db.cachedStatement(sql: "SELECT state FROM breaker WHERE app = ?"), arguments: [app])
+            .map { breaker($0, at: now) } ?? RevocationBreaker()
+    }
+
+    /// A state that this program cannot read, of another release or by hand, may have been an open breaker.
+    static func breaker(_ state: String, at now: Timestamp) -> RevocationBreaker {
+        JSONText.decode(state) ?? .distrustful(since: now)
     }
 
     static func save(_ breaker: RevocationBreaker, of app: Int64, in db: Database) throws {

@@ -66,7 +66,7 @@ struct OperatorTransaction {
             return (try confirmRejections(of: app.id), nil)
         case .resetBreaker(let name):
             guard let app = try app(name) else { return (try unknownApp(), nil) }
-            var breaker = try BreakerTable.load(app.id, in: db)
+            var breaker = try BreakerTable.load(app.id, at: now, in: db)
             let wasOpen = breaker.isOpen
             breaker.reset()
             try BreakerTable.save(breaker, of: app.id, in: db)
@@ -105,9 +105,9 @@ struct OperatorTransaction {
     }
 
     private func confirmRejections(of app: Int64) throws -> OperatorAnswer {
-        var breaker = try BreakerTable.load(app, in: db)
+        var breaker = try BreakerTable.load(app, at: now, in: db)
         let pending = try Int.fetchOne(db.cachedStatement(sql: "SELECT pending FROM app WHERE id = ?"), arguments: [app]) ?? 0
-        guard breaker.isOpen || pending > 0 else { return .nothingToConfirm }
+        guard breaker.isOpen || pending > 0 || breaker.hasRecentEpisode(at: now) else { return .nothingToConfirm }
         let wasOpen = breaker.isOpen
         breaker.confirm(at: now)
         try BreakerTable.save(breaker, of: app, in: db)

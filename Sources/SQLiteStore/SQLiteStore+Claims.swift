@@ -149,7 +149,7 @@ extension SQLiteStore {
         }
         guard isAny else { return [] }
         return try await write { [owner] db in
-            guard try !Self.isPaused(appID, in: db), try !BreakerTable.load(appID, in: db).isOpen else { return [] }
+            guard try !Self.isPaused(appID, in: db), try !BreakerTable.load(appID, at: now, in: db).isOpen else { return [] }
             var claimed: [DueCredential] = []
             for rule in rules where claimed.count < limit {
                 let rows = try admitted(rule, upTo: limit - claimed.count, in: db)

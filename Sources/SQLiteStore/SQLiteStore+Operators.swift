@@ -20,6 +20,37 @@ extension SQLiteStore {
     }
 }
 
+extension SQLiteStore {
+    /// Lets the breakers forget blamed clients of which no token is left to ask about: no good answer could ever come.
+    ///
+    /// - Returns: whether there were any.
+    package func forgetDryClients(at now: Timestamp) async throws -> Bool {
+        let directory = self.directory.withLockedValue { $0 }
+        let dry = try await read { db in
+            let blamed = try Row.fetchAll(db.cachedStatement(sql: "SELECT app, state FROM breaker")).flatMap { row in
+                BreakerTable.breaker(row[1], at: now).blamedClients.compactMap { directory.clients[$0] }
+            }
+            return try blamed.filter { client in
+                try Int.fetchOne(
+                    db.cachedStatement(
+                        sql: "SELECT 1 FROM credential WHERE app = ? AND due_at IS NOT NULL AND client = ? LIMIT 1"
+                    ),
+                    arguments: [client.app.id, client.id]
+                ) == nil
+            }
+        }
+        guard !dry.isEmpty else { return false }
+        try await write { db in
+            for client in dry {
+                var breaker = try BreakerTable.load(client.app.id, at: now, in: db)
+                breaker.forget(client: client.clientID, at: now)
+                try BreakerTable.save(breaker, of: client.app.id, in: db)
+            }
+        }
+        return true
+    }
+}
+
 extension SQLiteStore: OperatorDesk {
     package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
         let text = try JSONText.encode(request)

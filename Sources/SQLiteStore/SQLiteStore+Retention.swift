@@ -71,7 +71,13 @@ extension SQLiteStore: StoreMaintenance {
         let before = now.advanced(by: .zero - SettlementRules.longestWaitForNotification)
         var missed: [String: Int] = [:]
         while true {
-            let (portion, counts) = try await write { db in try Self.countMissedNotifications(admittedBefore: before, in: db) }
+            let (portion, counts) = try await write { db in
+                // What waits in the queue may be the notification: after a stop this would look too soon.
+                let oldest = try Int64.fetchOne(
+                    db.cachedStatement(sql: "SELECT received_at FROM notification_queue WHERE id = (SELECT MIN(id) FROM notification_queue)")
+                ).map { Timestamp(milliseconds: $0).advanced(by: .zero - SettlementRules.longestWaitForNotification) }
+                return try Self.countMissedNotifications(admittedBefore: min(before, oldest ?? before), in: db)
+            }
             missed.merge(counts) { $0 + $1 }
             if portion < Self.portion { return missed }
         }

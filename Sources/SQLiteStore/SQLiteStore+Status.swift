@@ -92,7 +92,7 @@ extension SQLiteStore: CredentialReader {
     package func breakers() async throws -> [String: RevocationBreaker] {
         try await read { db in
             let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app"))
-            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], JSONText.decode($0[1]) ?? RevocationBreaker()) })
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], BreakerTable.breaker($0[1], at: Timestamp(milliseconds: 0))) })
         }
     }
 

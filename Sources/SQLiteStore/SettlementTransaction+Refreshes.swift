@@ -18,7 +18,9 @@ extension SettlementTransaction {
         // Whoever asks about a token that was rejected before learns nothing from hearing it again.
         let isNews = !(found.credential.isTokenRejected && verdict.finding == .rejected)
         var admission = RevocationBreaker.Admission.held
-        if let finding = verdict.finding, isNews {
+        if isNews, let rejection = verdict.rejection, found.isPending(rejection) {
+            admission = try breakers.isOrWasOpen(client.app) ? .held : .pending
+        } else if let finding = verdict.finding, isNews {
             let subject = RevocationBreaker.Subject(
                 work.id,
                 isCanary: rules.isCanary(work.id.userID, of: client.app.name),
@@ -30,8 +32,10 @@ extension SettlementTransaction {
         return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact, rules, now] user in
             guard var row = user[client.id] else { return .superseded }
             if let fact { row.credential.apply(fact) }
+            // Whatever else Apple says is a later word than the rejection that waits.
+            let isOtherAnswer = verdict.answeredAt != nil && verdict.rejection == nil
             if work.purpose == .canary {
-                if fact != nil, row.pending != nil {
+                if isOtherAnswer, row.pending != nil {
                     row.pending = nil
                     row.dueAt = latest(row.dueAt, row.answeredAt?.advanced(by: rules.policy.interval))
                 }
@@ -39,7 +43,7 @@ extension SettlementTransaction {
                 user.set(row, at: client.id)
                 return verdict.rejection == nil ? .refreshed : .held
             }
-            if fact != nil { row.pending = nil }
+            if isOtherAnswer { row.pending = nil }
             row.answeredAt = latest(row.answeredAt, verdict.answeredAt)
             row.failures = verdict.answeredAt == nil ? row.failures + 1 : 0
             // A rejected token is asked about only if an operator wants it, and until there is an answer.
@@ -48,13 +52,14 @@ extension SettlementTransaction {
             if let rejection = verdict.rejection, !isOver {
                 if admission == .held {
                     row.pending = nil
-                } else if row.pending?.keyID != rejection.keyID {
+                } else if !row.isPending(rejection) {
                     // One that is repeated has waited since the first time.
                     row.pending = rejection
                     row.dueAt = min(rejection.answeredAt.advanced(by: rules.breaker.settle), verdict.nextCheck)
                 }
             }
-            row.isUnverified = !isOver && rules.policy.isUnverified(row.credential, at: now)
+            row.isUnverified =
+                !isOver && !row.credential.isTokenRejected && rules.policy.isUnverified(row.credential, at: now)
             row.attempts = 0
             row.claimedBy = nil
             user.set(row, at: client.id)
@@ -68,7 +73,7 @@ extension SettlementTransaction {
         let key = RegisterCache.Key(app: client.app, userID: work.id.userID)
         guard let row = try find(work, in: key, client) else { return .superseded }
         let hasSignedInAgain = try grantsWait && hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt)
-        let isOpen = try breakers.isOpen(client.app)
+        let isOpen = try breakers.isOrWasOpen(client.app)
         let isAdmitted = row.pending == rejection && !hasSignedInAgain && !isOpen
         let fact = RefreshAnswer(.rejected, token: work.token, requestedAt: rejection.requestedAt)
         let settled = try withUser(key, .refresh, at: rejection.requestedAt) { [rules] user -> Settled in
@@ -79,7 +84,10 @@ extension SettlementTransaction {
             if isAdmitted {
                 row.pending = nil
                 row.credential.apply(fact)
-                if row.credential.isTokenRejected { row.dueAt = nil }
+                if row.credential.isTokenRejected {
+                    row.dueAt = nil
+                    row.isUnverified = false
+                }
             }
             user.set(row, at: client.id)
             return isAdmitted ? .refreshed : .postponed
@@ -121,5 +129,12 @@ extension SettlementTransaction {
                 now.milliseconds,
             ]
         )
+    }
+}
+
+extension CredentialRow {
+    /// Whether a rejection repeats the one that waits. One from the future is of a clock that has since been set back.
+    fileprivate func isPending(_ rejection: PendingRejection) -> Bool {
+        pending.map { $0.keyID == rejection.keyID && $0.answeredAt <= rejection.answeredAt } ?? false
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 import Logging
 import TOMLKit
@@ -117,6 +118,10 @@ extension Configuration {
             var canaries = FirstPlaces()
             for (position, canary) in app.canaries.enumerated() {
                 canaries.enter(canary, at: "app[\(index)].canaries[\(position)]", in: &root)
+            }
+            if app.canaries.count > BreakerRules.mostCanaries {
+                let problem = "must be at most \(BreakerRules.mostCanaries)"
+                root.note(ConfigurationMistake(place: .key("app[\(index)].canaries"), problem: problem))
             }
             var keys = FirstPlaces()
             for (position, key) in app.keys.enumerated() {

@@ -27,9 +27,10 @@ extension Daemon {
     }
 
     var maintenance: Recurring {
-        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry] in
+        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, writer, clock, telemetry] in
             telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
             try await store.maintain(at: clock.now)
+            if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }
             telemetry.notificationsMissed(try await store.countMissedNotifications(at: clock.now))
         }
     }

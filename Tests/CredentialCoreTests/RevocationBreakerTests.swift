@@ -191,6 +191,45 @@ import Testing
 
     // MARK: What operators say
 
+    /// An operator who says that three of a small client are real has said nothing of the day on which Apple rejects everybody.
+    @Test func aConfirmationWhileClosedGoesOnWatching() {
+        var trial = Trial()
+        trial.answer(.valid, times: 300)
+        trial.breaker.confirm(at: trial.now)
+        trial.answer(.rejected, times: 60)
+        #expect(trial.breaker.isOpen)
+    }
+
+    /// Dead users who are due together open it, normal ones close it: the operator who comes later is still heard.
+    @Test func whatItClosedAfterByItselfCanBeConfirmed() {
+        var trial = opened()
+        trial.answer(.valid, times: 100)
+        #expect(!trial.breaker.isOpen && trial.breaker.hasRecentEpisode(at: trial.now))
+        trial.breaker.confirm(at: trial.now)
+        trial.answer(.rejected, times: 100)
+        #expect(!trial.breaker.isOpen)
+        #expect(!trial.breaker.hasRecentEpisode(at: trial.now.advanced(by: BreakerRules.episodeMemory)))
+    }
+
+    /// It may have been an open one.
+    @Test func whatCannotBeReadIsOpenUntilAnswersAreNormal() {
+        var trial = Trial()
+        trial.breaker = .distrustful(since: trial.now)
+        #expect(trial.breaker.isOpen && trial.breaker.causes == [.disproportion])
+        trial.answer(.valid, times: 49)
+        #expect(trial.breaker.isOpen)
+        trial.answer(.valid, times: 1)
+        #expect(!trial.breaker.isOpen)
+    }
+
+    @Test func aBlamedClientWithoutTokensIsForgotten() {
+        var trial = Trial()
+        trial.answer(.blamed, times: 1)
+        #expect(trial.breaker.isOpen)
+        for client in trial.breaker.blamedClients { trial.breaker.forget(client: client, at: trial.now) }
+        #expect(!trial.breaker.isOpen)
+    }
+
     @Test func aConfirmationHoldsForAnInterval() {
         var trial = opened()
         trial.answer(.blamed, client: "web")

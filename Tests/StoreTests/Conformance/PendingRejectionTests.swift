@@ -94,6 +94,26 @@ import Testing
         #expect(try await row(store)[2] == .at(Self.asked))
     }
 
+    /// Such as one that cannot be told from a mistake: it is Apple's later word.
+    @Test(arguments: StoreKind.allCases)
+    func anyOtherAnswerTakesItBack(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        try await store.run("UPDATE credential SET due_at = 0")
+        #expect(try await store.refresh(nil, at: Self.asked + .days(2)) == .refreshed)
+        #expect(try await pending(store) == 0)
+        #expect(try await store.admit(at: Self.asked + .days(3)).isEmpty)
+    }
+
+    /// A clock that was a year ahead must not make a rejection wait for a year.
+    @Test(arguments: StoreKind.allCases)
+    func oneFromTheFutureIsReplaced(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        let real = Self.asked - .days(1)
+        #expect(try await store.reject("user", at: real) == .refreshed)
+        #expect(try await store.admit(at: real + .minutes(16)) == [.refreshed])
+        #expect(try await row(store)[2] == .at(real))
+    }
+
     @Test(arguments: StoreKind.allCases)
     func anotherKeyBeginsAnew(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
@@ -142,6 +162,37 @@ import Testing
         #expect(try await pending(store) == 0)
         #expect(try await store.reject("one", at: Self.asked + .days(2), finding: .valid) == .refreshed)
         #expect(try await store.ports.breakers()["example"]?.isOpen == false)
+    }
+
+    /// It did not stay closed, however short it was.
+    @Test(arguments: StoreKind.allCases)
+    func openingAndClosingInOneBatchBelievesNothing(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind, users: "one", "other")
+        try await store.signIn("two", token: "two")
+        try await store.signIn("three", token: "three")
+        try await store.run("UPDATE credential SET due_at = 0 WHERE user_id IN ('two', 'three')")
+        let due = try await store.claimCredentials(upTo: 2, at: Self.settled)
+        let pendingWork = try await store.ports.claimPendingRejections(
+            of: "example",
+            admittedBy: [AdmissionRule(clientID: "app", keyID: "KEY", answeredBy: Self.settled)],
+            upTo: 1,
+            at: Self.settled,
+            policy: StoreUnderTest.policy
+        )
+        guard case .admission(let rejection) = try #require(pendingWork.first).purpose else { return #expect(Bool(false)) }
+        let next = Self.settled + .days(1)
+        let batch = try await store.settle(
+            [
+                .refresh(due[0], RefreshVerdict(fact: nil, answeredAt: nil, nextCheck: next, finding: .blamed)),
+                .refresh(due[1], RefreshVerdict(fact: nil, answeredAt: Self.settled, nextCheck: next, finding: .valid)),
+                .admission(pendingWork[0], rejection),
+            ],
+            at: Self.settled
+        )
+        #expect(batch.results[2] == .postponed)
+        #expect(try await store.ports.breakers()["example"]?.isOpen == false)
+        #expect(try await pending(store) == 0)
+        #expect(try await store.rows("SELECT 1 FROM credential_state WHERE state <> 'authorized'").isEmpty)
     }
 
     /// What a batch did to the breaker and what it did to credentials are one transaction.
