@@ -50,6 +50,15 @@ test: setup check-rules ## Run all tests
 test-tsan: setup setup-test ## Run all tests under the thread sanitizer, one by one (slow)
 	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread --no-parallel $(ARGS)
 
+.PHONY: simulate
+simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters
+	swift build -c release --product siwatch-simulate
+	@.build/release/siwatch-simulate $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000)) $(if $(USERS),--users $(USERS))
+
+.PHONY: plant-bugs
+plant-bugs: setup ## Plant known bugs one by one and see that the simulation finds each
+	@scripts/plant_bugs.py $(ARGS)
+
 .PHONY: check
 check: setup ## Check format and imports, and build with warnings as errors
 	swift format lint --strict --recursive --parallel $(SOURCES)

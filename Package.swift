@@ -129,7 +129,16 @@ let package = Package(
             swiftSettings: strict
         ),
         // What tests hold.
-        .target(name: "CredentialTesting", dependencies: ["CredentialCore", nioConcurrency], swiftSettings: strict),
+        .target(
+            name: "CredentialTesting",
+            dependencies: ["CredentialCore", "CredentialMonitor", "SQLiteStore", coreMetrics, grdb, logging, nioConcurrency],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "siwatch-simulate",
+            dependencies: ["CredentialTesting", argumentParser],
+            swiftSettings: strict
+        ),
 
         .testTarget(name: "CredentialCoreTests", dependencies: ["CredentialCore", "CredentialTesting"], swiftSettings: strict),
         .testTarget(
@@ -159,6 +168,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .testTarget(name: "SimulationTests", dependencies: ["CredentialTesting"], swiftSettings: strict),
         .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", coreMetrics, metrics], swiftSettings: strict),
         .testTarget(
             name: "AppleSimulationTests",

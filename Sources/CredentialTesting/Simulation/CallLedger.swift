@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+
+/// One question that Apple answered, as the simulation wrote it down.
+struct AnsweredCall {
+    var credential: CredentialID
+    var outcome: RefreshOutcome
+    var sentAt: Timestamp
+    var answeredAt: Timestamp
+    /// Whether the token was dead by the time of the answer: the truth behind an `invalid_grant`.
+    var isDead: Bool
+}
+
+/// Who was asked about when, and whose answer was committed.
+struct CallLedger {
+    struct Key: Hashable {
+        var credential: CredentialID
+        var claim: Claim
+        var token: RefreshToken.Key
+
+        init(_ work: DueCredential) {
+            credential = work.id
+            claim = work.claim
+            token = work.token
+        }
+    }
+
+    /// Shorter than any lease of a credential.
+    private static let shortestLease = Duration.seconds(60)
+
+    private static let canaryInterval = Duration.seconds(3600)
+
+    private struct RejectionKey: Hashable {
+        var credential: CredentialID
+        var token: RefreshToken.Key
+        var sentAt: Timestamp
+    }
+
+    private let interval: Duration
+    private var calls: [Key: AnsweredCall] = [:]
+    /// When Apple last answered about a credential and the answer reached the store.
+    private var answeredAt: [CredentialID: Timestamp] = [:]
+    /// Every rejection, and whether it was true, by what was asked about and when.
+    private var rejections: [RejectionKey: Bool] = [:]
+    private var canaryAskedAt: [CredentialID: Timestamp] = [:]
+    private(set) var answers = 0
+    private(set) var requests = 0
+
+    init(interval: Duration) {
+        self.interval = interval
+    }
+
+    /// - Returns: what is wrong with asking now.
+    mutating func sent(_ work: DueCredential, at now: Timestamp) -> Violation? {
+        requests += 1
+        if work.purpose == .canary {
+            defer { canaryAskedAt[work.id] = now }
+            guard let last = canaryAskedAt[work.id], now < last.advanced(by: Self.canaryInterval) else { return nil }
+            return Violation(.oneAnswerPerInterval, "the canary \(work.id.userID) was asked about again \(last.duration(to: now)) later")
+        }
+        guard let last = answeredAt[work.id], now < last.advanced(by: interval) else { return nil }
+        let distance = last.duration(to: now)
+        return Violation(.oneAnswerPerInterval, "\(work.id.userID) was asked about again \(distance) after an answer")
+    }
+
+    mutating func answered(_ work: DueCredential, _ call: AnsweredCall) {
+        calls[Key(work)] = call
+        if call.outcome == .rejected {
+            rejections[RejectionKey(credential: work.id, token: work.token, sentAt: call.sentAt)] = call.isDead
+        }
+    }
+
+    /// Whether the rejection of a token was true; nil where Apple said no such thing.
+    func wasTrue(_ rejection: PendingRejection, of work: DueCredential) -> Bool? {
+        rejections[RejectionKey(credential: work.id, token: work.token, sentAt: rejection.requestedAt)]
+    }
+
+    /// Takes out what was answered to a piece of work, once the settlement has been committed.
+    mutating func settled(_ work: DueCredential, _ result: Settled, at now: Timestamp) -> AnsweredCall? {
+        guard let call = calls[Key(work)] else { return nil }
+        let lapsed = call.sentAt.duration(to: now) >= Self.shortestLease
+        // Nothing holds a canary: a settlement that is repeated counts again, and says the same.
+        if result == .refreshed, work.purpose == .check { calls[Key(work)] = nil }
+        switch call.outcome {
+        case .valid, .rejected:
+            // An answer that came after its lease may be asked for again: the process stood still.
+            if !lapsed, work.purpose == .check { answeredAt[work.id] = max(answeredAt[work.id] ?? call.answeredAt, call.answeredAt) }
+            if result == .refreshed { answers += 1 }
+        case .ambiguous, .misconfigured, .throttled, .unavailable: break
+        }
+        return call
+    }
+
+    /// What was in flight at a crash may be asked again.
+    mutating func crashed() {
+        calls = [:]
+    }
+}

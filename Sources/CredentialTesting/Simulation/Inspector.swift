@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import GRDB
+
+/// Reads the tables after each step and compares them with what must be true.
+struct Inspector {
+    private var lastChange: Int64 = 0
+    private var totalChanges = -1
+    /// What the change log last told of each credential.
+    private var told: [CredentialID: (state: String, reason: String)] = [:]
+    private var toldMail: [CredentialID: String] = [:]
+
+    /// - Returns: the first thing that is wrong.
+    mutating func inspect(_ db: Database, _ state: inout SimulatedWorld.State) throws -> Violation? {
+        guard db.totalChangesCount != totalChanges else { return nil }
+        totalChanges = db.totalChangesCount
+        if let violation = try nothingIsLost(db, state) { return violation }
+        if let violation = try changesAreOnce(db, state) { return violation }
+        let touched = state.model.touched
+        state.model.touched = []
+        for user in touched.sorted() {
+            if let violation = try rowsFollow(db, of: user, state) { return violation }
+        }
+        return try nothingIsStuck(db, state)
+    }
+
+    /// I1: in = logged + quarantined + waiting, and what waits is what was not settled.
+    private func nothingIsLost(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT (SELECT COUNT(*) FROM notification_queue), (SELECT COUNT(*) FROM notification_log),
+                           (SELECT COUNT(*) FROM notification_quarantine),
+                           (SELECT COUNT(*) FROM grant_queue), (SELECT COUNT(*) FROM grant_log)
+                    """
+            )
+        )!
+        let (waiting, logged, quarantined, grants, grantsLogged): (Int, Int, Int, Int, Int) = (row[0], row[1], row[2], row[3], row[4])
+        if waiting != state.model.notificationRows.count || waiting + logged + quarantined != state.model.notificationsIn {
+            return Violation(
+                .nothingIsLost,
+                """
+                notifications: \(state.model.notificationsIn) came, \(logged) logged, \(quarantined) quarantined, \(waiting) wait, \
+                \(state.model.notificationRows.count) should
+                """
+            )
+        }
+        if grants != state.model.grantRows.count || grants + grantsLogged != state.model.grantsIn {
+            return Violation(
+                .nothingIsLost,
+                "grants: \(state.model.grantsIn) came, \(grantsLogged) logged, \(grants) wait, \(state.model.grantRows.count) should"
+            )
+        }
+        return nil
+    }
+
+    /// I2 and I5: each change is told once, one follows from the other, and none ends a sign-in that is good.
+    private mutating func changesAreOnce(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT id, client_id, user_id, kind, from_state, to_state, reason, occurred_at, email, email_forwarding
+                      FROM credential_change WHERE id > ? ORDER BY id
+                    """
+            ),
+            arguments: [lastChange]
+        )
+        for row in rows {
+            lastChange = row[0]
+            let credential = CredentialID(clientID: row[1], userID: row[2])
+            guard row[3] == "state" else {
+                let mail = "\(row[8] ?? "-") \(row[9] ?? "-")"
+                if toldMail[credential] == mail { return Violation(.effectsAreOnce, "\(credential.name): the same e-mail told twice") }
+                toldMail[credential] = mail
+                continue
+            }
+            let (from, to, reason): (String?, String, String) = (row[4], row[5], row[6])
+            let last = told[credential]
+            if from != last?.state || (to, reason) == last ?? ("", "") {
+                return Violation(.effectsAreOnce, "\(credential.name): told \(from ?? "-") → \(to) \(reason) after \(last?.state ?? "-")")
+            }
+            told[credential] = (to, reason)
+            let occurredAt = Timestamp(milliseconds: row[7])
+            if to != "authorized", let signIn = goodSignIn(of: credential, before: occurredAt, state) {
+                return Violation(
+                    .noFalseRevocation,
+                    """
+                    \(credential.name) is told \(reason) as of \(occurredAt.milliseconds) \
+                    and has been signed in since \(signIn.at.milliseconds)
+                    """
+                )
+            }
+        }
+        return nil
+    }
+
+    /// A sign-in that Apple still honours, that the daemon could know of, and that a revocation as of `time` would end.
+    private func goodSignIn(of credential: CredentialID, before time: Timestamp, _ state: SimulatedWorld.State) -> ScriptedApple.SignIn? {
+        guard let signIn = state.apple.newestSignIn(of: credential), signIn.endedAt == nil, signIn.at < time,
+            state.model.inserted[credential, default: []].contains(signIn.at)
+        else { return nil }
+        return signIn
+    }
+
+    /// I3: the tables are what the rules say of the facts.
+    private func rowsFollow(_ db: Database, of user: String, _ state: SimulatedWorld.State) throws -> Violation? {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.client_id, s.state, s.reason, s.changed_at, s.verified_at, c.rejected_at, c.sealed_token IS NOT NULL,
+                           c.due_at IS NOT NULL, s.email, s.email_forwarding
+                      FROM credential c
+                      JOIN client k ON k.id = c.client
+                      JOIN credential_state s ON s.user_id = c.user_id AND s.client_id = k.client_id
+                     WHERE c.user_id = ?
+                    """
+            ),
+            arguments: [user]
+        )
+        var seen = 0
+        for row in rows {
+            let credential = CredentialID(clientID: row[0], userID: user)
+            let found = ReferenceModel.Row(
+                state: row[1],
+                reason: row[2],
+                changedAt: row[3],
+                verifiedAt: row[4],
+                rejectedAt: row[5],
+                holdsToken: row[6],
+                isScheduled: row[7],
+                email: row[8],
+                forwarding: row[9]
+            )
+            let expected = state.model.row(of: credential)
+            if found != expected {
+                return Violation(
+                    .stateFollowsFromFacts,
+                    "\(credential.clientID) \(user) is\n  \(found), by the rules\n  \(expected.map { "\($0)" } ?? "nothing")"
+                )
+            }
+            if let told = told[credential], (told.state, told.reason) != (found.state, found.reason) {
+                return Violation(.effectsAreOnce, "\(credential.name) is \(found.state) \(found.reason), told \(told.state) \(told.reason)")
+            }
+            if told[credential] == nil, found.reason != "never_granted" {
+                return Violation(.effectsAreOnce, "\(credential.name) is \(found.state) and nobody was told")
+            }
+            seen += 1
+        }
+        let known = state.model.credentials(of: user).count
+        return seen == known ? nil : Violation(.stateFollowsFromFacts, "\(user) has \(seen) credentials, by the rules \(known)")
+    }
+
+    /// I6: what is claimed becomes due again, and what has a token is asked about.
+    private func nothingIsStuck(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
+        let furthest = state.now.advanced(by: SimulatedProcess.policy.interval * 1.06)
+        let stuck = try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT 'credential ' || user_id FROM credential WHERE due_at > ?1
+                     UNION ALL SELECT 'notification ' || id FROM notification_queue WHERE due_at > ?2
+                     UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > ?2
+                    """
+            ),
+            arguments: [furthest.milliseconds, state.now.advanced(by: .seconds(900)).milliseconds]
+        )
+        return stuck.map { Violation(.nothingIsStuck, "\($0) is due too far ahead") }
+    }
+
+    // MARK: The end
+
+    /// After the calm: nothing waits, and what is true is known.
+    func inspectEnd(_ db: Database, _ state: SimulatedWorld.State, isTouchy: Bool) throws -> Violation? {
+        if !state.model.notificationRows.isEmpty || !state.model.grantRows.isEmpty {
+            let (notifications, grants) = (state.model.notificationRows.count, state.model.grantRows.count)
+            return Violation(.nothingIsStuck, "\(notifications) notifications and \(grants) grants still wait")
+        }
+        let good = state.apple.goodClients
+        for credential in state.model.credentials.sorted(by: { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }) {
+            if let violation = isKnown(credential, state, isTouchy ? [] : good) { return violation }
+        }
+        return nil
+    }
+
+    private func isKnown(_ credential: CredentialID, _ state: SimulatedWorld.State, _ good: Set<String>) -> Violation? {
+        guard let row = state.model.row(of: credential), let signIn = state.apple.newestSignIn(of: credential),
+            state.model.inserted[credential, default: []].contains(signIn.at)
+        else { return nil }
+        if signIn.endedAt == nil, row.state != "authorized", !state.model.poisoned.contains(credential) {
+            return Violation(.noFalseRevocation, "\(credential.name) is signed in, and ends as \(row.state) \(row.reason)")
+        }
+        // Without a token nobody can be asked about. Without anybody's 200 no rejection is believed.
+        if signIn.endedAt != nil, signIn.token != nil, row.state == "authorized", good.contains(credential.clientID) {
+            return Violation(.nothingIsStuck, "\(credential.name) has left, and is still authorized two intervals later")
+        }
+        return nil
+    }
+}
+
+extension CredentialID {
+    fileprivate var name: String { "\(userID) at \(clientID)" }
+}
+
+extension Simulation {
+    /// Compares, after each step.
+    mutating func check() throws {
+        var inspector = inspector
+        let violation = try database.inDatabase { db in
+            try world.with { state in try inspector.inspect(db, &state) }
+        }
+        self.inspector = inspector
+        world.with { $0.report(violation) }
+    }
+
+    func checkEnd() throws {
+        let violation = try database.inDatabase { db in
+            try world.with { state in try inspector.inspectEnd(db, state, isTouchy: plan.isTouchy) }
+        }
+        world.with { $0.report(violation) }
+    }
+}

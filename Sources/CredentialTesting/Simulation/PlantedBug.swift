@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+
+/// A bug put between the process and its store, to see that the simulation finds it: a check that cannot fail proves nothing.
+///
+/// Bugs deeper inside the program stand as patches in Tests/SimulationTests/Bugs.
+package enum PlantedBug: String, Sendable, CaseIterable {
+    /// Every `invalid_grant` is believed at once, whoever asked.
+    case rejectionBelievedAtOnce
+    /// Every rejection that waits is believed when its time has come, whoever asked.
+    case proofIgnored
+    /// No `invalid_grant` is ever believed.
+    case rejectionForgotten
+    /// Trouble at Apple is taken for a revocation.
+    case outageTakenForRejection
+    /// An answer counts from when it came, not from when it was asked for.
+    case answerDatedByItsArrival
+    /// An event counts from when it came, not from when it happened.
+    case eventDatedByItsArrival
+    /// A grant counts from when it came.
+    case grantDatedByItsArrival
+    /// After an answer the next check is due at once.
+    case dueTimeNotMoved
+    /// After an answer the next check never comes.
+    case dueTimeLost
+    /// A settlement is reported as committed and was not.
+    case settlementLost
+    /// Of a batch only the first is committed.
+    case batchCutShort
+    /// A notification whose key is not known yet is thrown out.
+    case unknownKeyTakenForForgery
+    /// A new token is thrown away.
+    case tokenDropped
+}
+
+extension PlantedBug {
+    /// What is looked for in place of what may be believed.
+    func admissions(_ admissions: [AdmissionRule], at now: Timestamp) -> [AdmissionRule] {
+        guard self == .proofIgnored else { return admissions }
+        return [AdmissionRule(clientID: nil, keyID: nil, answeredBy: now.advanced(by: .seconds(-900)))]
+    }
+
+    /// What is committed in place of a batch.
+    func batch(_ settlements: [Settlement]) -> [Settlement] {
+        switch self {
+        case .settlementLost: []
+        case .batchCutShort: Array(settlements.prefix(1))
+        default: settlements
+        }
+    }
+
+    /// What is reported in place of the results.
+    func results(_ results: [Settled], of settlements: [Settlement]) -> [Settled] {
+        results + Array(repeating: .refreshed, count: settlements.count - results.count)
+    }
+
+    func settlement(_ settlement: Settlement, at now: Timestamp) -> Settlement {
+        switch (self, settlement) {
+        case (.answerDatedByItsArrival, .refresh(let work, var verdict)):
+            verdict.fact?.requestedAt = now
+            return .refresh(work, verdict)
+        case (.dueTimeNotMoved, .refresh(let work, var verdict)):
+            verdict.nextCheck = now
+            return .refresh(work, verdict)
+        case (.dueTimeLost, .refresh(let work, var verdict)):
+            verdict.nextCheck = now.advanced(by: .seconds(400 * 86_400))
+            return .refresh(work, verdict)
+        case (.rejectionForgotten, .refresh(let work, var verdict)):
+            verdict.rejection = nil
+            return .refresh(work, verdict)
+        case (.rejectionBelievedAtOnce, .refresh(let work, var verdict)):
+            if let rejection = verdict.rejection {
+                verdict.fact = RefreshAnswer(.rejected, token: work.token, requestedAt: rejection.requestedAt)
+            }
+            return .refresh(work, verdict)
+        case (.outageTakenForRejection, .refresh(let work, var verdict)):
+            if verdict.answeredAt == nil { verdict.fact = RefreshAnswer(.rejected, token: work.token, requestedAt: now) }
+            return .refresh(work, verdict)
+        case (.eventDatedByItsArrival, .notification(let work, .verified(var notification))):
+            notification.event.occurredAt = now
+            return .notification(work, .verified(notification))
+        case (.grantDatedByItsArrival, .grant(let work, .accepted(var grant, let credential))):
+            grant.grantedAt = now
+            return .grant(work, .accepted(grant, credential))
+        case (.tokenDropped, .grant(let work, .accepted(var grant, let credential))):
+            grant.token = nil
+            return .grant(work, .accepted(grant, credential))
+        case (.unknownKeyTakenForForgery, .notification(let work, .postponed)):
+            return .notification(work, .rejected(.badSignature, detail: "planted"))
+        default:
+            return settlement
+        }
+    }
+}

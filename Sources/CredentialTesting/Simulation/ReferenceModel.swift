@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+
+/// What the tables must say, worked out from the facts that were committed and from nothing else.
+///
+/// It holds sets and takes maxima of them, as the rules in docs/architecture.md read. It shares no code with what it judges, and takes
+/// facts from whoever made them: sign-ins as the backend inserted them, events as Apple signed them, answers as Apple gave them.
+struct ReferenceModel {
+    struct Held: Equatable {
+        var owner: String
+        var attempts: Int
+    }
+
+    struct GrantRow {
+        var credential: CredentialID
+        var grantedAt: Timestamp
+        var token: String?
+        var address: String?
+        var held: Held?
+    }
+
+    struct NotificationRow {
+        var post: ScriptedApple.Post
+        var receivedAt: Timestamp
+        var held: Held?
+    }
+
+    /// A token as a fact: when it was granted, and its fingerprint, which settles ties.
+    struct Token: Hashable {
+        var grantedAt: Timestamp
+        var fingerprint: [UInt8]
+    }
+
+    struct Answer {
+        var token: Token
+        var isValid: Bool
+        var at: Timestamp
+    }
+
+    /// What was committed of one user at one client.
+    struct Facts {
+        var grants: Set<Timestamp> = []
+        var tokens: Set<Token> = []
+        var answers: [Answer] = []
+        var held: Held?
+        /// When the retention swept the rejected token away.
+        var swept: Token?
+    }
+
+    /// What was committed of one user in one app.
+    struct UserFacts {
+        var consentRevoked: Set<Timestamp> = []
+        var deleted: Set<Timestamp> = []
+        var addresses: [(at: Timestamp, rank: Int, text: String)] = []
+        var forwarding: [(at: Timestamp, isEnabled: Bool)] = []
+        var logged: Set<String> = []
+    }
+
+    /// One row of `credential`, public and private.
+    struct Row: Equatable, CustomStringConvertible {
+        var state: String
+        var reason: String
+        var changedAt: Int64?
+        var verifiedAt: Int64?
+        var rejectedAt: Int64?
+        var holdsToken: Bool
+        var isScheduled: Bool
+        var email: String?
+        var forwarding: String?
+
+        var description: String {
+            """
+            \(state) \(reason) at \(changedAt ?? 0), V \(verifiedAt ?? 0), X \(rejectedAt ?? 0), \
+            token \(holdsToken), scheduled \(isScheduled), \(email ?? "-") \(forwarding ?? "-")
+            """
+        }
+    }
+
+    let appOfClient: [String: String]
+    /// What waits, by the number of its row.
+    private(set) var grantRows: [Int64: GrantRow] = [:]
+    private(set) var notificationRows: [Int64: NotificationRow] = [:]
+    /// How many rows were ever inserted.
+    private(set) var grantsIn = 0
+    private(set) var notificationsIn = 0
+    /// When each credential's sign-ins were, as far as the daemon can know.
+    private(set) var inserted: [CredentialID: Set<Timestamp>] = [:]
+    /// Credentials of which a grant was put away unread.
+    private(set) var poisoned: Set<CredentialID> = []
+    private(set) var facts: [CredentialID: Facts] = [:]
+    private(set) var userFacts: [String: UserFacts] = [:]
+    /// Users whose rows may have changed since they were last compared.
+    var touched: Set<String> = []
+    /// When the process at work became ready.
+    var startedAt: Timestamp
+
+    init(apps: [SimulatedApp], startedAt: Timestamp) {
+        appOfClient = Dictionary(uniqueKeysWithValues: apps.flatMap { app in app.clientIDs.map { ($0, app.name) } })
+        self.startedAt = startedAt
+    }
+
+    /// Every credential that a grant or an event has named.
+    var credentials: [CredentialID] { Array(facts.keys) }
+
+    func credentials(of user: String) -> [CredentialID] {
+        appOfClient.keys.map { CredentialID(clientID: $0, userID: user) }.filter { facts[$0] != nil }
+    }
+
+    // MARK: Rows, by the rules
+
+    func row(of credential: CredentialID) -> Row? {
+        guard let facts = facts[credential] else { return nil }
+        let user = userFacts[credential.userID] ?? UserFacts()
+        let (granted, deleted, revoked) = (facts.grants.max(), user.deleted.max(), user.consentRevoked.max())
+        let token = facts.token
+        let valid = facts.answers.filter { $0.token == token && $0.isValid }.map(\.at).max()
+        let rejected = facts.answers.filter { $0.token == token && !$0.isValid }.map(\.at).max()
+        let isRejected = isAfter(rejected, valid)
+        let (state, reason, since): (String, String, Timestamp?) =
+            if isAfter(deleted, granted) {
+                ("notFound", "account_deleted", deleted)
+            } else if isAfter(revoked, granted) {
+                ("revoked", "consent_revoked", revoked)
+            } else if granted == nil {
+                ("notFound", "never_granted", nil)
+            } else if isRejected, isAfter(rejected, granted) {
+                ("revoked", "token_rejected", rejected)
+            } else {
+                ("authorized", "granted", granted)
+            }
+        let isUsable = token.map { !isAfter(deleted, $0.grantedAt) && !isAfter(revoked, $0.grantedAt) } ?? false
+        let holdsToken = isUsable && facts.swept != token
+        let mail = user.addresses.max { ($0.at, $0.rank, $0.text) < ($1.at, $1.rank, $1.text) }
+        let relay = user.newestForwarding
+        return Row(
+            state: state,
+            reason: reason,
+            changedAt: since?.milliseconds,
+            verifiedAt: valid?.milliseconds,
+            rejectedAt: rejected?.milliseconds,
+            holdsToken: holdsToken,
+            isScheduled: holdsToken && !isRejected,
+            email: mail.flatMap { isAfter($0.at, deleted) ? $0.text : nil },
+            forwarding: relay.flatMap { isAfter($0.at, deleted) ? $0.isEnabled ? "enabled" : "disabled" : nil }
+        )
+    }
+
+    private func isAfter(_ left: Timestamp?, _ right: Timestamp?) -> Bool {
+        guard let left else { return false }
+        return right.map { left > $0 } ?? true
+    }
+
+    /// Whether a sign-in waits that is newer than `time`, or as new where `orEqual`.
+    private func hasWaitingGrant(_ time: Timestamp, orEqual: Bool, where matches: (CredentialID) -> Bool) -> Bool {
+        grantRows.values.contains { matches($0.credential) && (orEqual ? $0.grantedAt >= time : $0.grantedAt > time) }
+    }
+
+    // MARK: Arrivals
+
+    mutating func insert(_ row: GrantRow, as id: Int64) {
+        grantRows[id] = row
+        grantsIn += 1
+        inserted[row.credential, default: []].insert(row.grantedAt)
+    }
+
+    mutating func insert(_ row: NotificationRow, as id: Int64, isNew: Bool = true) {
+        notificationRows[id] = row
+        if isNew { notificationsIn += 1 }
+    }
+
+    // MARK: Claims
+
+    mutating func claimed(_ work: [ClaimedNotification]) {
+        for work in work { notificationRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+    }
+
+    mutating func claimed(_ work: [ClaimedGrant]) {
+        for work in work { grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+    }
+
+    mutating func claimed(_ work: [DueCredential]) {
+        for work in work { facts[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+    }
+
+    /// A process that starts takes the queue rows of the one before it.
+    mutating func recovered(at now: Timestamp) {
+        for id in notificationRows.keys { notificationRows[id]!.held = nil }
+        for id in grantRows.keys { grantRows[id]!.held = nil }
+        startedAt = now
+    }
+
+    // MARK: Settlements
+
+    /// Whether a newer sign-in of the credential waits.
+    func goesAfterGrant(_ work: DueCredential) -> Bool {
+        hasWaitingGrant(work.token.grantedAt, orEqual: false) { $0 == work.id }
+    }
+
+    /// Whether the token that was asked about is still the credential's.
+    func isCurrent(_ work: DueCredential) -> Bool {
+        facts[work.id]?.token == Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
+    }
+
+    mutating func settle(_ work: ClaimedGrant) -> Settled {
+        guard let row = grantRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
+            return .superseded
+        }
+        grantRows[work.id] = nil
+        if work.claim.attempts > 5 {
+            poisoned.insert(row.credential)
+            return .grant(.rejected, .poison)
+        }
+        touched.insert(row.credential.userID)
+        var known = facts[row.credential] ?? Facts()
+        let (newest, token, mail) = (known.grants.max(), known.token, userFacts[row.credential.userID]?.newestMail)
+        known.grants.insert(row.grantedAt)
+        var brought: Token?
+        if let text = row.token {
+            brought = Token(grantedAt: row.grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
+            known.tokens.insert(brought!)
+        }
+        if known.token != token { known.held = nil }
+        if let address = row.address {
+            userFacts[row.credential.userID, default: UserFacts()].addresses.append((row.grantedAt, 0, address))
+        }
+        let isNews =
+            known.grants.max() != newest || known.token != token || facts[row.credential] == nil
+            || userFacts[row.credential.userID]?.newestMail != mail
+        facts[row.credential] = known
+        if isNews { return .grant(.applied, nil) }
+        return .grant(newest == row.grantedAt && (brought == nil || brought == token) ? .duplicate : .stale, nil)
+    }
+
+    mutating func settle(_ work: ClaimedNotification, _ verdict: NotificationVerdict, at now: Timestamp) -> Settled {
+        guard let row = notificationRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
+            return .superseded
+        }
+        if work.claim.attempts > 5 {
+            notificationRows[work.id] = nil
+            return .quarantined(.poison)
+        }
+        guard case .notice(let notice) = row.post else {
+            notificationRows[work.id] = nil
+            return .quarantined(.badSignature)
+        }
+        if case .rejected(.unknownKey, _) = verdict {
+            notificationRows[work.id] = nil
+            return .quarantined(.unknownKey)
+        }
+        let isEnd = notice.kind == .consentRevoked || notice.kind == .accountDeleted
+        let patience = max(row.receivedAt, startedAt).advanced(by: .seconds(360))
+        let waits =
+            isEnd && now < patience
+            && hasWaitingGrant(notice.at, orEqual: true) {
+                $0.userID == notice.credential.userID && appOfClient[$0.clientID] == notice.app
+            }
+        if case .postponed = verdict {
+            notificationRows[work.id]!.held = nil
+            return .postponed
+        }
+        if waits {
+            notificationRows[work.id]!.held = nil
+            return .postponed
+        }
+        notificationRows[work.id] = nil
+        let user = notice.credential.userID
+        touched.insert(user)
+        let isFirst = userFacts[user, default: UserFacts()].logged.insert("\(notice.kind.rawValue) \(notice.at.milliseconds)").inserted
+        if notice.kind == .unknown { return .notification(isFirst ? .unknownType : .duplicate) }
+        let moved = userFacts[user]!.apply(notice)
+        if facts[notice.credential] == nil { facts[notice.credential] = Facts() }
+        guard isFirst else { return .notification(.duplicate) }
+        let grants = credentials(of: user).compactMap { facts[$0]?.grants.max() }
+        let isOutdated = isEnd && !grants.isEmpty && grants.allSatisfy { $0 >= notice.at }
+        return .notification(moved && !isOutdated ? .applied : .stale)
+    }
+
+    /// - Parameter call: what Apple was asked and answered, as the simulation wrote it down.
+    /// - Returns: what it may come to. Whether a rejection is held is for the breaker to say.
+    mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict, _ call: AnsweredCall?) -> [Settled] {
+        let token = Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
+        guard isCurrent(work), work.purpose == .canary || isHeld(work) else { return [.superseded] }
+        if work.purpose != .canary { facts[work.id]!.held = nil }
+        touched.insert(work.id.userID)
+        switch call?.outcome {
+        case .valid: facts[work.id]!.answers.append(Answer(token: token, isValid: true, at: call!.sentAt))
+        case .rejected: return [.refreshed, .held]
+        case .ambiguous, .misconfigured, .throttled, .unavailable, nil: break
+        }
+        return [.refreshed]
+    }
+
+    /// A rejection that may be believed. Whether it is, is for the breaker to say, unless a newer sign-in waits.
+    mutating func settle(_ work: DueCredential, _ rejection: PendingRejection, _ result: Settled) -> [Settled] {
+        guard isCurrent(work), isHeld(work) else { return [.superseded] }
+        facts[work.id]!.held = nil
+        touched.insert(work.id.userID)
+        if goesAfterGrant(work) { return [.postponed] }
+        let token = Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
+        let isDisproved = facts[work.id]!.answers.contains { $0.token == token && $0.isValid && $0.at >= rejection.requestedAt }
+        if isDisproved { return [.postponed] }
+        if result == .refreshed { facts[work.id]!.answers.append(Answer(token: token, isValid: false, at: rejection.requestedAt)) }
+        return [.refreshed, .postponed]
+    }
+
+    private func isHeld(_ work: DueCredential) -> Bool {
+        facts[work.id]?.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
+    }
+
+    /// The retention erases tokens whose rejection has stood for a week.
+    mutating func swept(at now: Timestamp) {
+        let cutoff = now.advanced(by: .seconds(-7 * 86_400))
+        for credential in credentials {
+            touched.insert(credential.userID)
+            let known = facts[credential]!
+            guard let token = known.token else { continue }
+            let rejected = known.answers.filter { $0.token == token && !$0.isValid }.map(\.at).max()
+            let valid = known.answers.filter { $0.token == token && $0.isValid }.map(\.at).max()
+            guard let rejected, rejected < cutoff, isAfter(rejected, valid) else { continue }
+            facts[credential]!.swept = token
+        }
+    }
+}
+
+extension ReferenceModel.Facts {
+    /// `T`: the newest, and of two at one time the greater bytes.
+    var token: ReferenceModel.Token? {
+        tokens.max { left, right in
+            left.grantedAt != right.grantedAt
+                ? left.grantedAt < right.grantedAt : left.fingerprint.lexicographicallyPrecedes(right.fingerprint)
+        }
+    }
+}
+
+extension ReferenceModel.UserFacts {
+    /// - Returns: whether it says anything that was not known.
+    mutating func apply(_ notice: ScriptedApple.Notice) -> Bool {
+        let before = (consentRevoked.max(), deleted.max(), newestMail, newestForwarding.map { "\($0)" })
+        switch notice.kind {
+        case .consentRevoked: consentRevoked.insert(notice.at)
+        case .accountDeleted: deleted.insert(notice.at)
+        case .emailDisabled, .emailEnabled:
+            forwarding.append((notice.at, notice.kind == .emailEnabled))
+            if let address = notice.address { addresses.append((notice.at, 1, address)) }
+        case .unknown: break
+        }
+        return before != (consentRevoked.max(), deleted.max(), newestMail, newestForwarding.map { "\($0)" })
+    }
+
+    /// The newest address with its time, as one text to compare.
+    var newestMail: String? {
+        addresses.max { ($0.at, $0.rank, $0.text) < ($1.at, $1.rank, $1.text) }.map { "\($0)" }
+    }
+
+    /// The newest word; of two at one time, that it is disabled.
+    var newestForwarding: (at: Timestamp, isEnabled: Bool)? {
+        forwarding.max { $0.at != $1.at ? $0.at < $1.at : $0.isEnabled && !$1.isEnabled }
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import CredentialMonitor
+
+/// A known disaster with a beginning and an end, and as many users as wanted.
+///
+/// Everybody has signed in before. In the disaster and around it some leave, and of every second nobody is told. Two intervals after
+/// its end all of that is known, nobody else has been taken for gone, and nobody was asked about twice in a day.
+package enum Scenario: String, Sendable, CaseIterable {
+    /// Apple is down for a day.
+    case outage
+    /// For an hour Apple answers `invalid_grant` whoever is asked about.
+    case massRejection
+    /// For an hour Apple answers `invalid_client`.
+    case invalidClient
+    /// For three hours Apple answers 429.
+    case throttling
+    /// The key is wrong from the first start on, for three days.
+    case wrongKey
+    /// The key is changed while everything runs.
+    case keyRotation
+
+    private static let hour = Duration.seconds(3600)
+
+    var weather: Weather? {
+        switch self {
+        case .outage: .outage
+        case .massRejection: .massRejection(1)
+        case .invalidClient: .invalidClient
+        case .throttling: .throttling(retryAfter: nil)
+        case .wrongKey: .wrongKey
+        case .keyRotation: nil
+        }
+    }
+
+    /// How long everything is well before it. Until then everybody has been confirmed.
+    var start: Duration { self == .wrongKey ? .zero : Self.hour * 26 }
+
+    var length: Duration {
+        switch self {
+        case .outage: Self.hour * 24
+        case .massRejection, .invalidClient, .keyRotation: Self.hour
+        case .throttling: Self.hour * 3
+        case .wrongKey: Self.hour * 72
+        }
+    }
+
+    /// The users that the disaster is about, of a number that is wanted.
+    package func users(of wanted: Int) -> Int {
+        switch self {
+        case .wrongKey: min(wanted, 5)
+        case .massRejection: max(wanted, 600)
+        case .outage, .invalidClient, .throttling, .keyRotation: wanted
+        }
+    }
+
+    /// The breaker opens before a rejection is believed where more of them than it allows come within the settle time. By default that
+    /// takes thousands of users; with fewer, an operator has to allow fewer.
+    private static func breaker(for users: Int) -> BreakerRules {
+        users < 5_000 ? BreakerRules(window: 60, maxRejections: 3) : BreakerRules()
+    }
+
+    package func timed(users: Int) async -> (report: Simulation.Report, took: Duration) {
+        let start = ContinuousClock.now
+        let report = await run(users: users)
+        return (report, .now - start)
+    }
+
+    package func run(users: Int, seed: UInt64 = 1) async -> Simulation.Report {
+        do {
+            var simulation = try await Simulation(
+                seed: seed,
+                plan: Simulation.Plan(users: self.users(of: users), breaker: Self.breaker(for: self.users(of: users)))
+            )
+            try await simulation.play(self)
+            var report = simulation.report
+            report.repeatLine = "make simulate SEEDS=1 USERS=\(users)"
+            return report
+        } catch {
+            preconditionFailure("\(self): the simulation itself failed: \(error)")
+        }
+    }
+}
+
+extension Simulation.Plan {
+    /// Nothing happens but what a scenario says.
+    init(users: Int, breaker: BreakerRules) {
+        self.init(
+            apps: [SimulatedApp(name: "example", clientIDs: ["app"])],
+            users: users,
+            steps: 0,
+            weathers: [],
+            crashes: 0,
+            losesNotifications: false,
+            delaysGrants: false,
+            troublesStore: false,
+            freezes: false,
+            breaker: breaker,
+            canaries: [:]
+        )
+    }
+}
+
+extension Simulation {
+    mutating func play(_ scenario: Scenario) async throws {
+        try everybodySignsIn()
+        try await live(for: scenario.start)
+        turn(scenario, isOn: true)
+        for _ in 0..<4 {
+            leave()
+            try await live(for: scenario.length / 4)
+        }
+        turn(scenario, isOn: false)
+        try await live(for: Self.recovery)
+        try checkEnd()
+        await abandon()
+        try release()
+    }
+
+    private mutating func turn(_ scenario: Scenario, isOn: Bool) {
+        let app = plan.apps[0]
+        // What ends our own mistake is another configuration.
+        if isOn ? scenario == .keyRotation : scenario.weather?.isOurFault ?? false { reload(app) }
+        world.with { state in
+            state.apple.weather[app.name] = isOn ? scenario.weather : nil
+            state.note("\(scenario) \(isOn ? "begins" : "ends")")
+        }
+    }
+
+    /// Over the day before the start.
+    private mutating func everybodySignsIn() throws {
+        let day = 86_400
+        for (number, person) in people.enumerated() {
+            let credential = CredentialID(clientID: person.app.clientIDs[0], userID: person.user)
+            let at = now.advanced(by: .seconds(-day + day * number / people.count))
+            agenda.append((now, .grant(world.with { $0.apple.signIn(credential, at: at, withToken: true) }, address: nil)))
+        }
+        try advance(by: .zero)
+    }
+
+    /// One in two hundred leaves, and of every second Apple's notification is lost.
+    private mutating func leave() {
+        for turn in 0..<max(plan.users / 200, 1) {
+            let person = people[Int.random(in: people.indices, using: &generator)]
+            let post = world.with { $0.apple.end(person.user, of: person.app, as: .consentRevoked, client: "app", at: $0.now) }
+            if turn % 2 == 1 { agenda.append((now.advanced(by: .seconds(10)), .post(post))) }
+        }
+    }
+
+    /// Everything that is due is done, minute after minute.
+    private mutating func live(for duration: Duration) async throws {
+        let end = now.advanced(by: duration)
+        while now < end, !isBroken {
+            try await workOff()
+            try check()
+            steps += 1
+            let isExhausted = process.refreshes.contains { $0.retryDelay() != nil }
+            let next = isExhausted ? now.advanced(by: .milliseconds(200)) : max(try nextDue() ?? end, now.advanced(by: .seconds(60)))
+            try advance(by: now.duration(to: min(next, end)))
+        }
+    }
+}

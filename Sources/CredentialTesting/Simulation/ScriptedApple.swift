@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+
+/// What really happens at Apple and to its users, as the simulation writes it: the truth that no process sees.
+struct ScriptedApple {
+    /// One sign-in, and what became of it.
+    struct SignIn {
+        var credential: CredentialID
+        var at: Timestamp
+        var token: String?
+        /// When Apple ended it: consent revoked, account deleted, or its token with the password.
+        var endedAt: Timestamp?
+    }
+
+    /// A notification as Apple signs it.
+    struct Notice {
+        enum Kind: String {
+            case consentRevoked = "consent-revoked"
+            case accountDeleted = "account-deleted"
+            case emailDisabled = "email-disabled"
+            case emailEnabled = "email-enabled"
+            case unknown = "something-new"
+        }
+
+        var kind: Kind
+        var credential: CredentialID
+        var app: String
+        var at: Timestamp
+        var address: String?
+        var keyID: String
+    }
+
+    /// What arrives at a notification endpoint.
+    enum Post {
+        case notice(Notice)
+        /// Anybody can send anything.
+        case rubbish
+    }
+
+    let apps: [SimulatedApp]
+    private(set) var signIns: [SignIn] = []
+    private(set) var posts: [Post] = []
+    private var signInsOfToken: [String: Int] = [:]
+    private var newest: [CredentialID: Int] = [:]
+    private var signInsOfUser: [String: [Int]] = [:]
+    /// The key that Apple signs notifications with now, and all that it publishes.
+    private(set) var signingKey = 1
+    /// What hides the truth at the token endpoint, by app.
+    var weather: [String: Weather] = [:]
+    /// Which of our keys each app signs with, and how often its configuration has been loaded.
+    var identities: [String: (keyID: Int, load: Int)] = [:]
+
+    init(apps: [SimulatedApp]) {
+        self.apps = apps
+    }
+
+    // MARK: What people do
+
+    mutating func signIn(_ credential: CredentialID, at now: Timestamp, withToken: Bool) -> SignIn {
+        let signIn = SignIn(credential: credential, at: now, token: withToken ? "r\(signIns.count).\(credential.userID)" : nil)
+        if let token = signIn.token { signInsOfToken[token] = signIns.count }
+        newest[credential] = signIns.count
+        signInsOfUser[credential.userID, default: []].append(signIns.count)
+        signIns.append(signIn)
+        return signIn
+    }
+
+    /// Ends what a user has signed in to, and signs a notification of it.
+    mutating func end(_ user: String, of app: SimulatedApp, as kind: Notice.Kind, client: String, at now: Timestamp) -> Int {
+        for index in signInsOfUser[user] ?? [] where signIns[index].endedAt == nil { signIns[index].endedAt = now }
+        return sign(kind, CredentialID(clientID: client, userID: user), of: app, at: now)
+    }
+
+    /// Ends every token and nothing else. Apple tells nobody.
+    mutating func changePassword(of user: String, at now: Timestamp) {
+        for index in signInsOfUser[user] ?? [] where signIns[index].endedAt == nil && signIns[index].token != nil {
+            signIns[index].endedAt = now
+        }
+    }
+
+    /// - Returns: the number of the post.
+    mutating func sign(
+        _ kind: Notice.Kind,
+        _ credential: CredentialID,
+        of app: SimulatedApp,
+        address: String? = nil,
+        at now: Timestamp
+    ) -> Int {
+        let notice = Notice(kind: kind, credential: credential, app: app.name, at: now, address: address, keyID: "key\(signingKey)")
+        posts.append(.notice(notice))
+        return posts.count - 1
+    }
+
+    mutating func forge() -> Int {
+        posts.append(.rubbish)
+        return posts.count - 1
+    }
+
+    mutating func rotateSigningKey() {
+        signingKey += 1
+    }
+
+    // MARK: What is true
+
+    func isAlive(_ token: String) -> Bool {
+        signInsOfToken[token].map { signIns[$0].endedAt == nil } ?? false
+    }
+
+    /// When a token ended; nil while it is good.
+    func end(of token: String) -> Timestamp? {
+        signInsOfToken[token].flatMap { signIns[$0].endedAt }
+    }
+
+    /// The clients of which a token is good.
+    var goodClients: Set<String> {
+        Set(newest.values.map { signIns[$0] }.filter { $0.token != nil && $0.endedAt == nil }.map(\.credential.clientID))
+    }
+
+    func newestSignIn(of credential: CredentialID) -> SignIn? {
+        newest[credential].map { signIns[$0] }
+    }
+
+    /// What Apple answers about a token at this moment.
+    func answer(_ token: String, of credential: CredentialID, in app: String, using generator: inout SeededGenerator) -> RefreshOutcome {
+        if let answer = weather[app]?.answer(to: credential, using: &generator) { return answer }
+        return isAlive(token) ? .valid : .rejected
+    }
+}
+
+/// An app group as the simulated configuration names it.
+struct SimulatedApp: Hashable {
+    var name: String
+    var clientIDs: [String]
+}

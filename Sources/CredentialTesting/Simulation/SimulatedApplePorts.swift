@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+
+/// Apple's token endpoint as the simulated process sees it: a request leaves, and is answered when the simulation says so.
+struct SimulatedEndpoint: TokenEndpoint {
+    let world: SimulatedWorld
+
+    func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse {
+        await withCheckedContinuation { answer in
+            let request = SimulatedWorld.Request(token: token.reveal, credential: credential, answer: answer)
+            let waiter: CheckedContinuation<SimulatedWorld.Request, Never>? = world.with { state in
+                defer { state.awaitsArrival = nil }
+                if state.awaitsArrival == nil { state.arrived.append(request) }
+                return state.awaitsArrival
+            }
+            waiter?.resume(returning: request)
+        }
+    }
+}
+
+/// Reads what the simulation wrote into the queue: the number of a post.
+struct SimulatedVerifier: NotificationVerifier {
+    /// How long a key may be missing before its notifications are given up.
+    private static let patience = Duration.seconds(660)
+
+    let world: SimulatedWorld
+
+    func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification {
+        let number = Int(String(decoding: payload, as: UTF8.self)) ?? -1
+        let (post, isKnown, now): (ScriptedApple.Post, Bool, Timestamp) = world.with { state in
+            let post = state.apple.posts[number]
+            guard case .notice(let notice) = post else { return (post, true, state.now) }
+            return (post, state.knownKeys.contains(notice.keyID), state.now)
+        }
+        guard case .notice(let notice) = post else { throw .rejected(.badSignature, detail: "simulated") }
+        guard isKnown else {
+            if receivedAt.duration(to: now) > Self.patience { throw .rejected(.unknownKey, detail: notice.keyID) }
+            throw .keyNotYetKnown(retryAt: now.advanced(by: .seconds(65)))
+        }
+        return VerifiedNotification(
+            clientID: notice.credential.clientID,
+            userID: notice.credential.userID,
+            tokenID: "jti\(number)",
+            type: notice.kind.rawValue,
+            event: Event(notice.event, at: notice.at)
+        )
+    }
+}
+
+extension ScriptedApple.Notice {
+    fileprivate var event: Event.Kind {
+        switch kind {
+        case .consentRevoked: .consentRevoked
+        case .accountDeleted: .accountDeleted
+        case .emailEnabled: .emailEnabled(address.map { EmailAddress($0) })
+        case .emailDisabled: .emailDisabled(address.map { EmailAddress($0) })
+        case .unknown: .unknown
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CoreMetrics
+internal import CredentialCore
+internal import CredentialMonitor
+internal import GRDB
+internal import Logging
+internal import SQLiteStore
+
+/// What lives in memory between two crashes, put together as the daemon does it, over a database that outlives it.
+struct SimulatedProcess {
+    static let policy = RefreshPolicy()
+
+    let store: SQLiteStore
+    let writer: SettlementWriter
+    let notifications: NotificationHandler
+    let grants: GrantHandler
+    let refreshes: [RefreshHandler]
+    let budgets: [RequestBudget]
+
+    init(_ plan: Simulation.Plan, on database: DatabaseQueue, in world: SimulatedWorld, bug: PlantedBug?) async throws {
+        let apps = plan.apps
+        let clients = apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) }
+        store = try SQLiteStore.inMemory(database)
+        try store.recover()
+        try store.register(clients)
+        let ports = SimulatedStore(store: store, world: world, bug: bug)
+        let clock = world.clock
+        let telemetry = Telemetry(
+            logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() },
+            factory: NOOPMetricsHandler.instance,
+            pseudonym: { _ in "" }
+        )
+        let rules = SettlementRules(
+            policy: Self.policy,
+            pollInterval: .seconds(1),
+            startedAt: clock.now,
+            breaker: plan.breaker,
+            canaries: plan.canaries
+        )
+        try await store.keepInBreakers(clients, under: rules, at: clock.now)
+        writer = SettlementWriter(store: ports, rules: rules, clock: clock, telemetry: telemetry)
+        let breakers = writer.breakers
+        try await breakers.load(from: store)
+        notifications = NotificationHandler(store: ports, verifier: SimulatedVerifier(world: world), clock: clock, cores: 2)
+        grants = GrantHandler(
+            store: ports,
+            sealer: PlainSealer(),
+            clients: Set(apps.flatMap(\.clientIDs)),
+            clockSkew: .seconds(300),
+            clock: clock,
+            telemetry: telemetry
+        )
+        let budgets = apps.map { _ in RequestBudget(RequestLimits(maxRequestsPerSecond: 50)) }
+        self.budgets = budgets
+        refreshes = zip(apps, budgets).map { app, budget in
+            RefreshHandler(
+                app: app.name,
+                store: ports,
+                endpoint: SimulatedEndpoint(world: world),
+                sealer: PlainSealer(),
+                policy: Self.policy,
+                breakers: breakers,
+                canaries: plan.canaries[app.name] ?? [],
+                budget: budget,
+                clock: clock,
+                telemetry: telemetry
+            )
+        }
+    }
+}

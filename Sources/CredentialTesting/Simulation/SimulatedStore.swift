@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+
+/// The store as the simulated process sees it: the real one, behind calls at which the process may die or the disk may fail.
+///
+/// Whatever is committed is shown to the model first, and the two are compared.
+struct SimulatedStore: WorkStore {
+    let store: any WorkStore
+    let world: SimulatedWorld
+    let bug: PlantedBug?
+
+    func claimNotifications(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedNotification] {
+        try await call {
+            try await store.claimNotifications(upTo: limit, at: now, lease: lease, suspects: suspects)
+        } effect: {
+            $0.model.claimed($1)
+            if !$1.isEmpty { $0.note("claimed notifications \($1.map(\.id))") }
+        }
+    }
+
+    func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
+        try await call {
+            try await store.claimGrants(upTo: limit, at: now, lease: lease)
+        } effect: {
+            $0.model.claimed($1)
+            if !$1.isEmpty { $0.note("claimed grants \($1.map(\.id))") }
+        }
+    }
+
+    func claimDueCredentials(
+        of app: String,
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        preferring preferred: Set<String>
+    ) async throws -> [DueCredential] {
+        try await call {
+            try await store.claimDueCredentials(of: app, upTo: limit, at: now, policy: policy, preferring: preferred)
+        } effect: {
+            $0.model.claimed($1)
+            for work in $1 { $0.note("claimed \(work.id.clientID) \(work.id.userID), attempt \(work.claim.attempts)") }
+        }
+    }
+
+    func claimPendingRejections(
+        of app: String,
+        admittedBy admissions: [AdmissionRule],
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy
+    ) async throws -> [DueCredential] {
+        try await call {
+            let admissions = bug?.admissions(admissions, at: now) ?? admissions
+            return try await store.claimPendingRejections(of: app, admittedBy: admissions, upTo: limit, at: now, policy: policy)
+        } effect: {
+            $0.model.claimed($1)
+            for work in $1 { $0.note("claimed the rejection of \(work.id.clientID) \(work.id.userID)") }
+        }
+    }
+
+    func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+        try await call {
+            try await store.takeCanaries(userIDs, of: app, upTo: limit, at: now)
+        } effect: {
+            for work in $1 { $0.note("takes the canary \(work.id.clientID) \(work.id.userID)") }
+        }
+    }
+
+    func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
+        let settlements = settlements.map { bug?.settlement($0, at: now) ?? $0 }
+        let trouble: SimulatedWorld.StoreTrouble? = world.with { $0.storeTrouble.isEmpty ? nil : $0.storeTrouble.removeFirst() }
+        switch trouble {
+        case .busy: throw StoreError.busy
+        case .full: throw StoreError.full
+        case .unknownBefore: throw StoreError.outcomeUnknown("simulated")
+        case .unknownAfter, nil: break
+        }
+        let batch = try await call {
+            try await store.settle(bug?.batch(settlements) ?? settlements, under: rules, at: now)
+        } effect: { state, batch in
+            state.settled(settlements, bug?.results(batch.results, of: settlements) ?? batch.results, under: rules, at: now)
+        }
+        if case .unknownAfter = trouble {
+            world.with { $0.count(.lostAcknowledgement) }
+            throw StoreError.outcomeUnknown("simulated")
+        }
+        return batch
+    }
+
+    /// A call of the store, before or after which the process may die.
+    private func call<Value: Sendable>(
+        _ body: () async throws -> Value,
+        effect: (inout SimulatedWorld.State, Value) -> Void
+    ) async throws -> Value {
+        let dies = world.with { $0.mustCrash() }
+        if dies, !world.with({ $0.diesAfterEffect }) { throw Crash() }
+        let value = try await body()
+        world.with { effect(&$0, value) }
+        if dies {
+            world.with { $0.count(.crashAfterCommit) }
+            throw Crash()
+        }
+        return value
+    }
+}
+
+extension SimulatedWorld.State {
+    /// Lets the model settle what the store has committed, and compares.
+    fileprivate mutating func settled(_ settlements: [Settlement], _ results: [Settled], under rules: SettlementRules, at now: Timestamp) {
+        for (settlement, result) in zip(settlements, results) {
+            let expected: [Settled]
+            switch settlement {
+            case .notification(let work, let verdict):
+                expected = [model.settle(work, verdict, at: now)]
+                note("notification \(work.id): \(result)")
+            case .grant(let work, _):
+                expected = [model.settle(work)]
+                note("grant \(work.id): \(result)")
+            case .refresh(let work, let verdict):
+                let call = ledger.settled(work, result, at: now)
+                if result == .held { count(.held) }
+                if result == .superseded, !model.isCurrent(work) { count(.tokenReplacedInFlight) }
+                expected = model.settle(work, verdict, call)
+                note("refresh \(work.id.clientID) \(work.id.userID): \(result), fact \(verdict.fact.map { "\($0.verdict)" } ?? "none")")
+                report(judge(verdict, call, of: work, result))
+            case .admission(let work, let rejection):
+                if model.goesAfterGrant(work) { count(.rejectionAwaitsGrant) }
+                expected = model.settle(work, rejection, result)
+                note("rejection of \(work.id.clientID) \(work.id.userID): \(result)")
+                if result == .refreshed { report(judge(rejection, of: work)) }
+            }
+            observe(settlement, result)
+            if !expected.contains(result) {
+                report(Violation(.stateFollowsFromFacts, "settled as \(result), by the rules \(expected): \(settlement.summary)"))
+            }
+        }
+    }
+
+    /// Whether a fact is what Apple said, and true.
+    private mutating func judge(_ verdict: RefreshVerdict, _ call: AnsweredCall?, of work: DueCredential, _ result: Settled) -> Violation? {
+        guard result == .refreshed, let fact = verdict.fact else { return nil }
+        let user = work.id.userID
+        guard let call else { return Violation(.stateFollowsFromFacts, "a fact about \(user) that nobody was asked for") }
+        switch (fact.verdict, call.outcome) {
+        case (.valid, .valid): return nil
+        case (.rejected, .rejected):
+            count(.admitted)
+            return call.isDead ? nil : Violation(.noFalseRevocation, "the rejection of a good token of \(user) was admitted")
+        default: return Violation(.stateFollowsFromFacts, "\(user): \(call.outcome) became \(fact.verdict)")
+        }
+    }
+
+    /// Whether a rejection that is believed now is what Apple said, and true.
+    private mutating func judge(_ rejection: PendingRejection, of work: DueCredential) -> Violation? {
+        count(.admitted)
+        return switch ledger.wasTrue(rejection, of: work) {
+        case true?: nil
+        case false?: Violation(.noFalseRevocation, "the rejection of a good token of \(work.id.userID) is believed")
+        case nil: Violation(.stateFollowsFromFacts, "a rejection of \(work.id.userID) is believed that Apple never spoke")
+        }
+    }
+
+    private mutating func observe(_ settlement: Settlement, _ result: Settled) {
+        switch result {
+        case .superseded: count(.superseded)
+        case .notification(.duplicate): count(.duplicateNotification)
+        case .notification(.stale): count(.staleNotification)
+        case .grant(.duplicate, _): count(.duplicateGrant)
+        case .grant(.stale, _): count(.staleGrant)
+        case .postponed:
+            if case .notification(_, .verified) = settlement { count(.eventAwaitsGrant) }
+            if case .notification(_, .postponed) = settlement { count(.unknownSigningKey) }
+        case .notification, .quarantined, .grant, .refreshed, .held: break
+        }
+    }
+}
+
+extension Settlement {
+    var summary: String {
+        switch self {
+        case .notification(let work, let verdict): "notification \(work.id), \(verdict)"
+        case .grant(let work, _): "grant \(work.id) of \(work.grantedAt.milliseconds)"
+        case .refresh(let work, let verdict): "refresh of \(work.id.userID), \(verdict)"
+        case .admission(let work, let rejection): "admission of \(work.id.userID), \(rejection)"
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import NIOConcurrencyHelpers
+
+/// Everything outside the process: time, Apple, what was inserted, and the model of what must follow.
+///
+/// One task at a time touches it. The lock is for the compiler.
+final class SimulatedWorld: Sendable {
+    struct State {
+        var now: Timestamp
+        var apple: ScriptedApple
+        var model: ReferenceModel
+        var ledger: CallLedger
+        /// Signing keys that the process has fetched.
+        var knownKeys: Set<String> = ["key1"]
+        /// Calls of a port until the process dies; nil for long.
+        var portCallsToCrash: Int?
+        /// Whether the call at which the process dies takes effect.
+        var diesAfterEffect = false
+        /// What the store answers next in place of the truth.
+        var storeTrouble: [StoreTrouble] = []
+        /// Requests that Apple has not answered.
+        var arrived: [Request] = []
+        var awaitsArrival: CheckedContinuation<Request, Never>?
+        var violation: Violation?
+        var tally: [Situation: Int] = [:]
+        var trace = Trace()
+    }
+
+    /// A request on its way.
+    struct Request: Sendable {
+        var token: String
+        var credential: CredentialID
+        var answer: CheckedContinuation<RefreshResponse, Never>
+    }
+
+    /// A store that fails, and whether the commit happened all the same.
+    enum StoreTrouble: Sendable {
+        case busy, full, unknownBefore, unknownAfter
+    }
+
+    private let state: NIOLockedValueBox<State>
+
+    init(_ state: State) {
+        self.state = NIOLockedValueBox(state)
+    }
+
+    func with<Result>(_ body: (inout State) throws -> Result) rethrows -> Result {
+        try state.withLockedValue(body)
+    }
+
+    var now: Timestamp { with { $0.now } }
+
+    /// Sleeping is how time passes for the only one who is awake.
+    var clock: WallClock {
+        WallClock(now: { self.now }, sleep: { deadline, _ in self.with { $0.now = max($0.now, deadline) } })
+    }
+
+    /// Waits for the next request to leave the process.
+    func nextRequest() async -> Request {
+        await withCheckedContinuation { continuation in
+            let request: Request? = with { state in
+                if state.arrived.isEmpty { state.awaitsArrival = continuation }
+                return state.arrived.isEmpty ? nil : state.arrived.removeFirst()
+            }
+            if let request { continuation.resume(returning: request) }
+        }
+    }
+}
+
+extension SimulatedWorld.State {
+    /// Keeps the first violation: what follows it may follow from it.
+    mutating func report(_ found: Violation?) {
+        guard violation == nil, let found else { return }
+        violation = found
+        note("\(found)")
+    }
+
+    mutating func note(_ line: @autoclosure () -> String) {
+        trace.append("\(now.milliseconds - SimulatedTime.start.milliseconds) \(line())")
+    }
+
+    mutating func count(_ situation: Situation) {
+        tally[situation, default: 0] += 1
+    }
+
+    /// Dies at the call at which the plan says so.
+    mutating func mustCrash() -> Bool {
+        guard let left = portCallsToCrash else { return false }
+        portCallsToCrash = left - 1
+        return left <= 0
+    }
+}
+
+/// When simulations begin.
+enum SimulatedTime {
+    static let start = Timestamp(milliseconds: 1_750_000_000_000)
+}
+
+/// The process died.
+struct Crash: Error {}
+
+/// What a run should meet now and then, because what is never tried is never proved.
+package enum Situation: String, Sendable, CaseIterable, Hashable {
+    case crash, crashWithRequestsOut, crashAfterCommit, superseded, eventAwaitsGrant, rejectionAwaitsGrant, unknownSigningKey
+    case duplicateNotification, staleNotification, duplicateGrant, staleGrant, held, admitted, misconfigured, throttled, unavailable
+    case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine
+}
+
+/// The last lines of what happened, and a digest of all of them.
+struct Trace {
+    private static let longest = 60
+    private(set) var lines: [String] = []
+    private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    mutating func append(_ line: String) {
+        for byte in line.utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        lines.append(line)
+        if lines.count > 2 * Self.longest { lines.removeFirst(Self.longest) }
+    }
+
+    var tail: ArraySlice<String> { lines.suffix(Self.longest) }
+}

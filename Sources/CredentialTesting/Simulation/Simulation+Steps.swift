@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+
+/// One thing after another, as the seed says.
+extension Simulation {
+    mutating func chance(_ perThousand: Int) -> Bool {
+        Int.random(in: 0..<1000, using: &generator) < perThousand
+    }
+
+    mutating func step() async throws {
+        do {
+            if chance(plan.crashes) {
+                if chance(500) { throw Crash() }
+                armCrash()
+            }
+            if plan.troublesStore, chance(30) { troubleStore() }
+            switch Int.random(in: 0..<100, using: &generator) {
+            case 0..<18: act()
+            case 18..<23: changeWeather()
+            case 23..<26: turnKeys()
+            case 26: try await maintain()
+            case 27..<31: try await fetchSigningKeys()
+            case 31..<55: try await claim()
+            case 55..<65: try await answerOne()
+            case 65..<78: try await commitSome()
+            default: try await passTime()
+            }
+        } catch is Crash {
+            try await crash()
+        }
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import CredentialMonitor
+internal import GRDB
+
+/// How time goes by, and the calm after the trouble.
+extension Simulation {
+    /// A moment, to the next thing that is due, or some hours.
+    mutating func passTime() async throws {
+        let roll = Int.random(in: 0..<100, using: &generator)
+        if roll < (flights.isEmpty ? 20 : 60) {
+            let moment = Duration.milliseconds(Int.random(in: 1...8_000, using: &generator))
+            if let oldest = flights.map(\.sentAt).min(), oldest.duration(to: now) > Self.timeout { try await land() }
+            return try advance(by: moment)
+        }
+        // Nothing under way takes as long, unless the whole process stood still.
+        if plan.freezes, chance(150) {
+            world.with { state in
+                if !flights.isEmpty { state.count(.leaseLapsed) }
+                state.note("the process stands still")
+            }
+        } else {
+            try await land()
+        }
+        if roll < 85, let next = try nextDue() {
+            try advance(by: max(now.duration(to: next), .zero) + .milliseconds(Int.random(in: 0...2_000, using: &generator)))
+        } else {
+            try advance(by: .seconds(Int.random(in: 10...20_000, using: &generator)))
+        }
+    }
+
+    /// What is under way comes to its end, within seconds.
+    mutating func land() async throws {
+        while !flights.isEmpty { await answer(flights.count - 1) }
+        await resolveClaimed()
+        while !waiting.isEmpty { try await commit(4) }
+    }
+
+    mutating func advance(by duration: Duration) throws {
+        // What arrives now was not known to what was committed before.
+        try check()
+        // What arrives now was not known to what was committed before.
+        try check()
+        world.with { $0.now = $0.now.advanced(by: duration) }
+        try deliver()
+    }
+
+    /// What has arrived by now is inserted, as backends do.
+    private mutating func deliver() throws {
+        let now = now
+        let due = agenda.indices.filter { agenda[$0].at <= now }.sorted { agenda[$0].at < agenda[$1].at }
+        guard !due.isEmpty else { return }
+        let deliveries = due.map { agenda[$0].delivery }
+        agenda = agenda.indices.filter { !due.contains($0) }.map { agenda[$0] }
+        try database.write { db in
+            for delivery in deliveries { try insert(delivery, in: db, at: now) }
+        }
+    }
+
+    private func insert(_ delivery: Delivery, in db: Database, at now: Timestamp) throws {
+        switch delivery {
+        case .post(let number):
+            try db.cachedStatement(sql: "INSERT INTO notification_queue (payload, received_at) VALUES (?, ?)")
+                .execute(arguments: [String(number), now.milliseconds])
+            let id = db.lastInsertedRowID
+            world.with { state in
+                state.model.insert(.init(post: state.apple.posts[number], receivedAt: now), as: id)
+                state.note("notification \(id) arrives, post \(number)")
+            }
+        case .grant(let signIn, let address):
+            try db.cachedStatement(
+                sql: "INSERT INTO grant_queue (client_id, user_id, refresh_token, email, granted_at) VALUES (?, ?, ?, ?, ?)"
+            ).execute(
+                arguments: [signIn.credential.clientID, signIn.credential.userID, signIn.token, address, signIn.at.milliseconds]
+            )
+            let id = db.lastInsertedRowID
+            world.with { state in
+                state.model.insert(
+                    .init(credential: signIn.credential, grantedAt: signIn.at, token: signIn.token, address: address),
+                    as: id
+                )
+                state.note("grant \(id) arrives, of \(signIn.credential.userID) at \(signIn.credential.clientID)")
+            }
+        }
+    }
+
+    enum Lane {
+        case notifications, grants
+        case refreshes(Int)
+    }
+
+    /// The lanes that have work, and since when or from when on.
+    func dueLanes() throws -> [(lane: Lane, at: Timestamp)] {
+        let row = try database.inDatabase { db in
+            try Row.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT (SELECT MIN(due_at) FROM notification_queue), (SELECT MIN(due_at) FROM grant_queue),
+                               (SELECT MIN(due_at) FROM credential WHERE app = 1), (SELECT MIN(due_at) FROM credential WHERE app = 2),
+                               (SELECT SUM(id) FROM app WHERE pending > 0)
+                        """
+                )
+            )!
+        }
+        var lanes = zip([Lane.notifications, .grants, .refreshes(0), .refreshes(1)], row.databaseValues).compactMap { lane, value in
+            Int64.fromDatabaseValue(value).map { (lane: lane, at: Timestamp(milliseconds: $0)) }
+        }
+        // A rejection may be believed at any time.
+        let pending: Int = row[4] ?? 0
+        for app in plan.apps.indices where pending & (app + 1) != 0 { lanes.append((.refreshes(app), SimulatedTime.start)) }
+        return lanes
+    }
+
+    /// When something is due next, or arrives.
+    func nextDue() throws -> Timestamp? {
+        (agenda.map(\.at) + (try dueLanes().map(\.at)).filter { $0 != SimulatedTime.start }).min()
+    }
+
+    /// The rows that the quarantine gave back have new numbers.
+    func adoptReleased() throws {
+        let rows = try database.inDatabase { db in
+            try Row.fetchAll(db, sql: "SELECT id, payload, received_at FROM notification_queue")
+        }
+        world.with { state in
+            for row in rows {
+                let (id, payload): (Int64, String) = (row[0], row[1])
+                guard state.model.notificationRows[id] == nil, let number = Int(payload) else { continue }
+                state.count(.releasedFromQuarantine)
+                state.model.insert(
+                    .init(post: state.apple.posts[number], receivedAt: Timestamp(milliseconds: row[2])),
+                    as: id,
+                    isNew: false
+                )
+            }
+        }
+    }
+
+    // MARK: Calm
+
+    /// The trouble is over. Within two of the longest intervals everything that is true is known, and nothing is left over.
+    mutating func calmDown() async throws {
+        for app in plan.apps where world.with({ $0.apple.weather[app.name]?.isOurFault ?? false }) {
+            reload(app, isRight: true)
+        }
+        world.with { state in
+            state.apple.weather = [:]
+            state.portCallsToCrash = nil
+            state.storeTrouble = []
+            state.note("calm")
+        }
+        let end = now.advanced(by: Self.recovery)
+        while now < end, !isBroken {
+            try await fetchSigningKeys()
+            try await workOff()
+            if chance(200) { try await maintain() }
+            try check()
+            steps += 1
+            // What is due and was not taken waits for the end of a pause.
+            let next = try nextDue().map { $0 > now ? $0 : now.advanced(by: .seconds(600)) } ?? end
+            try advance(by: now.duration(to: min(next, end)))
+        }
+        try await workOff()
+        try check()
+        try checkEnd()
+    }
+
+    /// Two intervals with their spread, and the minute in which the last answers come.
+    static let recovery = SimulatedProcess.policy.interval * 2.1 + .seconds(60)
+
+    /// Every lane, until none finds anything.
+    mutating func workOff() async throws {
+        for _ in 0..<50 {
+            for lane in try dueLanes() where lane.at <= now {
+                switch lane.lane {
+                case .notifications: try await claimNotifications()
+                case .grants: try await claimGrants()
+                case .refreshes(let app): try await claimCredentials(of: app)
+                }
+            }
+            if claimed.isEmpty, flights.isEmpty, waiting.isEmpty { return }
+            try await land()
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import CredentialMonitor
+
+/// What people, Apple and operators do, and what the disk does.
+extension Simulation {
+    /// Somebody signs in, leaves, deletes the account, changes the password or turns forwarding off.
+    mutating func act() {
+        let index = Int.random(in: people.indices, using: &generator)
+        // Nobody does two things within one second, and Apple dates sign-ins in whole seconds.
+        guard people[index].lastActedAt.duration(to: now) >= .seconds(2) else { return }
+        let person = people[index]
+        people[index].lastActedAt = now
+        let client = person.app.clientIDs.randomElement(using: &generator)!
+        let credential = CredentialID(clientID: client, userID: person.user)
+        let isCanary = plan.canaries.values.contains { $0.contains(person.user) }
+        let roll = Int.random(in: isCanary ? 65..<100 : 0..<100, using: &generator)
+        let isIn = world.with { state in
+            person.app.clientIDs.contains {
+                let signIn = state.apple.newestSignIn(of: CredentialID(clientID: $0, userID: person.user))
+                return signIn != nil && signIn?.endedAt == nil
+            }
+        }
+        if !isIn || roll < 20 {
+            signIn(person, credential)
+        } else if roll < 45 {
+            post(world.with { $0.apple.end(person.user, of: person.app, as: .consentRevoked, client: client, at: $0.now) }, of: person)
+        } else if roll < 55 {
+            post(world.with { $0.apple.end(person.user, of: person.app, as: .accountDeleted, client: client, at: $0.now) }, of: person)
+        } else if roll < 65 {
+            world.with { state in
+                state.apple.changePassword(of: person.user, at: state.now)
+                state.note("\(person.user) changes the password")
+            }
+        } else if roll < 90 {
+            let kind: ScriptedApple.Notice.Kind = chance(500) ? .emailDisabled : .emailEnabled
+            let address = chance(500) ? person.address : nil
+            post(world.with { $0.apple.sign(kind, credential, of: person.app, address: address, at: $0.now) }, of: person)
+        } else if roll < 95 {
+            post(world.with { $0.apple.sign(.unknown, credential, of: person.app, at: $0.now) }, of: person)
+        } else {
+            post(world.with { $0.apple.forge() }, of: person)
+        }
+    }
+
+    private mutating func signIn(_ person: Person, _ credential: CredentialID) {
+        let signIn = world.with { state in
+            let isBack = state.apple.newestSignIn(of: credential)?.endedAt != nil
+            if isBack { state.count(.cameBack) }
+            state.note("\(person.user) signs in at \(credential.clientID)")
+            // The id_token says the second, cut off.
+            let second = Timestamp(milliseconds: state.now.milliseconds / 1000 * 1000)
+            return state.apple.signIn(credential, at: second, withToken: person.bringsToken)
+        }
+        let address = chance(300) ? person.address : nil
+        let delay: Duration = plan.delaysGrants && chance(400) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
+        agenda.append((now.advanced(by: delay), .grant(signIn, address: address)))
+        // A backend that got no answer inserts again.
+        if chance(100) { agenda.append((now.advanced(by: delay + .seconds(30)), .grant(signIn, address: address))) }
+    }
+
+    /// Somebody signs in again between the moment at which a rejection is taken up and the one at which it is believed.
+    mutating func comeBack(_ credential: CredentialID) throws {
+        guard let index = people.firstIndex(where: { $0.user == credential.userID }),
+            people[index].lastActedAt.duration(to: now) >= .seconds(2)
+        else { return }
+        people[index].lastActedAt = now
+        signIn(people[index], credential)
+        try advance(by: .milliseconds(1))
+    }
+
+    private mutating func post(_ number: Int, of person: Person) {
+        world.with { state in
+            if case .notice(let notice) = state.apple.posts[number] { state.note("\(person.user): \(notice.kind.rawValue)") }
+        }
+        if plan.losesNotifications, chance(400) { return }
+        let copies = chance(200) ? Int.random(in: 2...3, using: &generator) : 1
+        for _ in 0..<copies {
+            let isLate = chance(250)
+            let delay = Duration.seconds(Int.random(in: isLate ? 60...90_000 : 0...30, using: &generator))
+            agenda.append((now.advanced(by: delay), .post(number)))
+        }
+    }
+
+    mutating func changeWeather() {
+        let app = plan.apps.randomElement(using: &generator)!
+        let weather = chance(500) ? plan.weathers.randomElement(using: &generator) : nil
+        let old = world.with { $0.apple.weather[app.name] }
+        // A mistake comes with a configuration, and goes with another.
+        if weather != old, weather?.isOurFault ?? false || old?.isOurFault ?? false {
+            reload(app, isRight: weather?.isOurFault != true)
+        }
+        world.with { state in
+            state.apple.weather[app.name] = weather
+            state.note("\(app.name): \(weather.map { "\($0)" } ?? "fair weather")")
+        }
+    }
+
+    /// Another configuration is at work, with a key that was never at work before or with the first one.
+    mutating func reload(_ app: SimulatedApp, isRight: Bool = false) {
+        let isFirst = isRight && chance(300)
+        world.with { state in
+            state.apple.reload(app, withFirstKey: isFirst)
+            state.note("\(app.name) has another key: \(isFirst ? "the first" : "a new one")")
+        }
+        process.writer.breakers.forgetProofs(of: Set(app.clientIDs))
+        process.budgets[plan.apps.firstIndex(of: app)!].resume()
+    }
+
+    mutating func turnKeys() {
+        let app = plan.apps.randomElement(using: &generator)!
+        guard chance(500) else { return reload(app) }
+        world.with { state in
+            state.apple.rotateSigningKey()
+            state.note("Apple signs with another key")
+        }
+    }
+
+    mutating func troubleStore() {
+        let troubles: [SimulatedWorld.StoreTrouble] = [.busy, .full, .unknownBefore, .unknownAfter]
+        let next = (0..<Int.random(in: 1...3, using: &generator)).map { _ in troubles.randomElement(using: &generator)! }
+        world.with { $0.storeTrouble = next }
+    }
+}
+
+extension ScriptedApple {
+    /// Another key of ours is at work.
+    mutating func reload(_ app: SimulatedApp, withFirstKey isFirst: Bool = false) {
+        let load = identities[app.name].map { $0.load + 1 } ?? 1
+        identities[app.name] = (keyID: isFirst ? 0 : load, load: load)
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import CredentialMonitor
+internal import GRDB
+
+/// Some days of one daemon and its Apple, made up from a number: the same number, the same days.
+///
+/// The real handlers, writer and store run over SQLite in memory, on a clock that the simulation turns. One thing happens at a time,
+/// and the seed says which: somebody signs in or leaves, a notification comes late, twice or never, a lane claims, Apple answers, a
+/// batch is committed, the process dies between two calls of a port. After each the tables are compared with what the rules say.
+///
+/// First comes trouble, then calm: two intervals after the trouble everything that is true must be known.
+package struct Simulation {
+    package struct Report: Sendable {
+        package var seed: UInt64
+        /// What a person types to see it again.
+        package var repeatLine: String
+        package var violation: Violation?
+        package var steps: Int
+        package var requests: Int
+        package var answers: Int
+        /// Of everything that happened, in its order.
+        package var digest: UInt64
+        package var tally: [Situation: Int]
+        package var tail: [String]
+    }
+
+    /// What the seed decides before the first step.
+    struct Plan {
+        var apps: [SimulatedApp]
+        var users: Int
+        var steps: Int
+        var weathers: [Weather]
+        /// How likely a step is to be a crash, in a thousand.
+        var crashes: Int
+        var losesNotifications: Bool
+        var delaysGrants: Bool
+        var troublesStore: Bool
+        var freezes: Bool
+        var breaker: BreakerRules
+        /// Users who never leave, and whom the operator has named.
+        var canaries: [String: Set<String>]
+        /// Whether the breaker opens so easily that those who have left may never be believed.
+        var isTouchy: Bool { breaker.maxRejections < 20 }
+    }
+
+    let plan: Plan
+    let world: SimulatedWorld
+    let database: DatabaseQueue
+    let seed: UInt64
+    let bug: PlantedBug?
+    var generator: SeededGenerator
+    var process: SimulatedProcess
+    var inspector: Inspector
+    var people: [Person] = []
+    /// What is still to arrive, and when.
+    var agenda: [(at: Timestamp, delivery: Delivery)] = []
+    /// Requests that Apple has not answered.
+    var flights: [Flight] = []
+    /// Work that is claimed and not resolved, and resolutions that wait for the writer.
+    var claimed: [ClaimedBatch] = []
+    var waiting: [[Resolution]] = []
+    var steps = 0
+
+    enum Delivery {
+        case post(Int)
+        case grant(ScriptedApple.SignIn, address: String?)
+    }
+
+    enum ClaimedBatch {
+        case notifications(ArraySlice<ClaimedNotification>)
+        case grants([ClaimedGrant])
+    }
+
+    /// A request on its way, and the task of the process that waits for it.
+    struct Flight {
+        var app: SimulatedApp
+        var work: DueCredential
+        var request: SimulatedWorld.Request
+        var sentAt: Timestamp
+        var resolving: Task<[Resolution], Never>
+    }
+
+    struct Person {
+        var user: String
+        var app: SimulatedApp
+        /// Whether the app's backend gets a refresh token from this person's sign-ins.
+        var bringsToken: Bool
+        var lastActedAt: Timestamp
+        var address: String
+    }
+
+    /// Runs a seed to its end, or to the first violation.
+    package static func run(seed: UInt64, bug: PlantedBug? = nil) async -> Report {
+        do {
+            var generator = SeededGenerator(seed: seed)
+            let plan = Plan(using: &generator)
+            var simulation = try await Simulation(seed: seed, plan: plan, bug: bug)
+            do {
+                try await simulation.run()
+            } catch {
+                simulation.world.with { $0.report(Violation(.nothingIsStuck, "the process cannot go on: \(error)")) }
+                await simulation.abandon()
+            }
+            try simulation.release()
+            return simulation.report
+        } catch {
+            preconditionFailure("Seed \(seed): the simulation itself failed: \(error)")
+        }
+    }
+
+    init(seed: UInt64, plan: Plan, bug: PlantedBug? = nil) async throws {
+        self.seed = seed
+        self.plan = plan
+        self.bug = bug
+        generator = SeededGenerator(seed: ~seed)
+        let start = SimulatedTime.start
+        world = SimulatedWorld(
+            SimulatedWorld.State(
+                now: start,
+                apple: ScriptedApple(apps: plan.apps),
+                model: ReferenceModel(apps: plan.apps, startedAt: start),
+                ledger: CallLedger(interval: SimulatedProcess.policy.interval)
+            )
+        )
+        database = try MemoryDatabases.take()
+        process = try await SimulatedProcess(plan, on: database, in: world, bug: bug)
+        inspector = Inspector()
+        people = (0..<plan.users).map { number in
+            Person(
+                user: "user\(number)",
+                app: plan.apps[number % plan.apps.count],
+                bringsToken: plan.steps == 0 || number % 5 != 4,
+                lastActedAt: start,
+                address: "user\(number)@example.com"
+            )
+        }
+    }
+
+    var report: Report {
+        world.with { state in
+            Report(
+                seed: seed,
+                repeatLine: "make simulate SEED=\(seed)",
+                violation: state.violation,
+                steps: steps,
+                requests: state.ledger.requests,
+                answers: state.ledger.answers,
+                digest: state.trace.digest,
+                tally: state.tally,
+                tail: Array(state.trace.tail)
+            )
+        }
+    }
+
+    /// Leaves the database to the next one.
+    func release() throws {
+        try MemoryDatabases.giveBack(database)
+    }
+
+    var now: Timestamp { world.now }
+    var isBroken: Bool { world.with { $0.violation != nil } }
+
+    mutating func run() async throws {
+        while steps < plan.steps, !isBroken {
+            steps += 1
+            try await step()
+            try check()
+        }
+        if !isBroken { try await calmDown() }
+        await abandon()
+    }
+}
+
+extension Simulation.Plan {
+    init(using generator: inout SeededGenerator) {
+        func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }
+        let all: [Weather] = [
+            .outage, .throttling(retryAfter: nil), .throttling(retryAfter: .seconds(600)), .invalidClient, .wrongKey, .ambiguous, .slow,
+            .wrongClient("app"),
+        ]
+        apps = [SimulatedApp(name: "example", clientIDs: chance(50) ? ["app", "web"] : ["app"])]
+        if chance(30) { apps.append(SimulatedApp(name: "other", clientIDs: ["elsewhere"])) }
+        users = Int.random(in: 1...6, using: &generator)
+        steps = Int.random(in: 40...90, using: &generator)
+        // Each run has its own kinds of trouble: all at once hide one another.
+        weathers = all.filter { _ in chance(35) }
+        crashes = chance(60) ? Int.random(in: 10...80, using: &generator) : 0
+        losesNotifications = chance(40)
+        delaysGrants = chance(40)
+        troublesStore = chance(30)
+        freezes = chance(20)
+        breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
+        canaries = chance(30) ? ["example": ["user0"]] : [:]
+    }
+}

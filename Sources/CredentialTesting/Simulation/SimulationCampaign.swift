@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import Foundation
+
+/// Many seeds, as many at a time as there are cores.
+package enum SimulationCampaign {
+    package struct Result: Sendable {
+        package var seeds = 0
+        package var steps = 0
+        package var requests = 0
+        package var tally: [Situation: Int] = [:]
+        package var failure: Simulation.Report?
+        package var took = Duration.zero
+
+        package var summary: String {
+            let perSecond = Double(seeds) / max(took / .seconds(1), 0.001)
+            return "\(seeds) seeds, \(steps) steps, \(requests) requests in \(took), \(Int(perSecond)) seeds a second"
+        }
+    }
+
+    /// Runs them all, or up to the first that fails.
+    package static func run(_ seeds: ClosedRange<UInt64>, width: Int = ProcessInfo.processInfo.activeProcessorCount) async -> Result {
+        var result = Result()
+        let start = ContinuousClock.now
+        await withTaskGroup(of: Simulation.Report.self) { group in
+            var rest = seeds.makeIterator()
+            for _ in 0..<width {
+                if let seed = rest.next() { group.addTask { await Simulation.run(seed: seed) } }
+            }
+            for await report in group {
+                result.add(report)
+                if result.failure == nil, let seed = rest.next() { group.addTask { await Simulation.run(seed: seed) } }
+            }
+        }
+        result.took = ContinuousClock.now - start
+        return result
+    }
+}
+
+extension SimulationCampaign.Result {
+    fileprivate mutating func add(_ report: Simulation.Report) {
+        seeds += 1
+        steps += report.steps
+        requests += report.requests
+        tally.merge(report.tally, uniquingKeysWith: +)
+        if report.violation != nil, failure.map({ report.seed < $0.seed }) ?? true { failure = report }
+    }
+}
+
+extension Simulation.Report: CustomStringConvertible {
+    /// What went wrong, how it came to it, and the line that repeats it.
+    package var description: String {
+        """
+        \(violation.map { "\($0)" } ?? "nothing is wrong")
+        Repeat with: \(repeatLine)
+        What happened before, in milliseconds:
+        \(tail.joined(separator: "\n"))
+        """
+    }
+}

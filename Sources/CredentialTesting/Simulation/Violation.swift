@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What a simulation found broken, by the number of the invariant in docs/architecture.md.
+package struct Violation: Error, Sendable, Equatable, CustomStringConvertible {
+    package enum Invariant: String, Sendable {
+        /// No committed queue row is lost.
+        case nothingIsLost = "I1"
+        /// Effects are exactly once.
+        case effectsAreOnce = "I2"
+        /// State is a function of the admitted facts.
+        case stateFollowsFromFacts = "I3"
+        /// One answered validation per credential and interval.
+        case oneAnswerPerInterval = "I4"
+        /// No false revocation.
+        case noFalseRevocation = "I5"
+        /// Nothing is stuck.
+        case nothingIsStuck = "I6"
+    }
+
+    package var invariant: Invariant
+    package var text: String
+
+    init(_ invariant: Invariant, _ text: String) {
+        self.invariant = invariant
+        self.text = text
+    }
+
+    package var description: String { "\(invariant.rawValue) \(invariant): \(text)" }
+}

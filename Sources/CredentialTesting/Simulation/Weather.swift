@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+
+/// What Apple answers in place of the truth, for a while.
+enum Weather: Hashable {
+    case outage
+    case throttling(retryAfter: Duration?)
+    /// Our key is wrong, and Apple says so.
+    case invalidClient
+    /// Our key is wrong, and Apple looks at the grant first: `invalid_grant` for everybody.
+    case wrongKey
+    /// One client of the app is not the one its tokens were issued to.
+    case wrongClient(String)
+    /// Apple rejects good tokens, for this share of the requests.
+    case massRejection(Double)
+    /// Answers that name no culprit.
+    case ambiguous
+    /// Answers that come late or too late.
+    case slow
+
+    /// Whether it comes and goes with our configuration.
+    var isOurFault: Bool {
+        switch self {
+        case .invalidClient, .wrongKey, .wrongClient: true
+        case .outage, .throttling, .massRejection, .ambiguous, .slow: false
+        }
+    }
+
+    /// Nil where the truth is told.
+    func answer(to credential: CredentialID, using generator: inout SeededGenerator) -> RefreshOutcome? {
+        switch self {
+        case .outage: .unavailable("503", retryAfter: Bool.random(using: &generator) ? .seconds(120) : nil)
+        case .throttling(let retryAfter): .throttled(retryAfter: retryAfter)
+        case .invalidClient: .misconfigured("invalid_client")
+        case .wrongKey: .rejected
+        case .wrongClient(let clientID): credential.clientID == clientID ? .rejected : nil
+        case .massRejection(let share): Double.random(in: 0..<1, using: &generator) < share ? .rejected : nil
+        case .ambiguous: .ambiguous("invalid_request")
+        case .slow: nil
+        }
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialTesting
+import Foundation
+import Testing
+
+/// Thousands of days that nobody would think of.
+@Suite struct SimulationTests {
+    /// `SIMULATION_SEED` picks one run, `SIMULATION_SEEDS` says how many there are.
+    private static let seeds: ClosedRange<UInt64> = {
+        func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap(UInt64.init) }
+        return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? 2_000)
+    }()
+
+    @Test func everySeedKeepsEveryPromise() async {
+        let result = await SimulationCampaign.run(Self.seeds)
+        print(result.summary)
+        if let failure = result.failure { Issue.record("\(failure.description)") }
+        // What is never tried is never proved.
+        if Self.seeds.count >= 2_000 {
+            for situation in Situation.allCases { #expect(result.tally[situation, default: 0] >= 20, "\(situation)") }
+        }
+    }
+
+    @Test func theSameSeedIsTheSameRun() async {
+        for seed: UInt64 in 1...20 {
+            let (first, second) = (await Simulation.run(seed: seed), await Simulation.run(seed: seed))
+            #expect(first.digest == second.digest, "\(seed)")
+        }
+    }
+
+    @Test(arguments: Scenario.allCases) func aKnownDisasterTakesNobodyForGone(_ scenario: Scenario) async {
+        let (report, took) = await scenario.timed(users: 100)
+        print("\(scenario): \(report.requests) requests, \(report.answers) answered, in \(took)")
+        if report.violation != nil { Issue.record("\(report.description)") }
+    }
+
+    @Test(arguments: PlantedBug.allCases) func aPlantedBugIsFound(_ bug: PlantedBug) async {
+        for seed: UInt64 in 1...500 {
+            let report = await Simulation.run(seed: seed, bug: bug)
+            if let violation = report.violation {
+                print("\(bug) is found by seed \(seed): \(violation)")
+                return
+            }
+        }
+        Issue.record("500 seeds did not find \(bug)")
+    }
+}

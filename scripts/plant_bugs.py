@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The siwatch authors
+"""Plants one bug after another in the sources, and sees that the simulation finds each.
+
+A check that cannot fail proves nothing. The bugs are planted in the working tree and taken back; nothing else may build there
+meanwhile. Bugs at the edge of the store are planted by the tests themselves: Sources/CredentialTesting/Simulation/PlantedBug.swift.
+
+    scripts/plant_bugs.py [WORD]     those with this word in their name; all without one
+"""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+SEEDS = 1000
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "Sources"
+
+# What goes wrong, in which file, and what stands there in place of what.
+BUGS = [
+    (
+        "an older event overwrites a newer one",
+        "CredentialCore/Credential.swift",
+        "consentRevokedAt = latest(consentRevokedAt, event.occurredAt)",
+        "consentRevokedAt = event.occurredAt",
+    ),
+    (
+        "an event kills a newer sign-in",
+        "CredentialCore/Credential.swift",
+        "grantedAt = latest(grantedAt, grant.grantedAt)",
+        "grantedAt = grantedAt ?? grant.grantedAt",
+    ),
+    (
+        "a revoked token is kept",
+        "CredentialCore/Credential.swift",
+        "token?.sealed != nil, !isTokenUsable(under: user)",
+        "token?.sealed != nil, false",
+    ),
+    (
+        "a duplicate leaves no trace",
+        "SQLiteStore/SettlementTransaction+Notifications.swift",
+        "if db.changesCount > 0 { return outcome }",
+        "if db.changesCount >= 0 { return outcome }",
+    ),
+    (
+        "a settled notification stays in its queue",
+        "SQLiteStore/SettlementTransaction+Notifications.swift",
+        "            try remove(.notification, work.id)\n            return .notification(logged)",
+        "            return .notification(logged)",
+    ),
+    (
+        "an event does not wait for the sign-in that is newer",
+        "SQLiteStore/SettlementTransaction+Notifications.swift",
+        "return try statements.waitingGrant.first(",
+        "return try false && statements.waitingGrant.first(",
+    ),
+    (
+        "a change is told twice",
+        "SQLiteStore/SettlementTransaction.swift",
+        "for change in new.changes(since: old, at: time) {",
+        "for change in new.changes(since: old, at: time) + new.changes(since: old, at: time) {",
+    ),
+    (
+        "a settlement needs no claim",
+        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "row.claimedBy == work.claim.owner && row.attempts == work.claim.attempts ? row : nil",
+        "row",
+    ),
+    (
+        "the due time is not moved after an answer",
+        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "row.dueAt = isOver ? nil : verdict.nextCheck",
+        "row.dueAt = isOver ? nil : row.dueAt",
+    ),
+    (
+        "a rejection is believed although the user has signed in again",
+        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "let hasSignedInAgain = try grantsWait && hasWaitingGrant(",
+        "let hasSignedInAgain = try false && grantsWait && hasWaitingGrant(",
+    ),
+    (
+        "a rejection by a wrong key is believed once another key is proved",
+        "CredentialCore/ClientProofs.swift",
+        "AdmissionRule(clientID: $0.clientID, keyID: $0.keyID, answeredBy: settled)",
+        "AdmissionRule(clientID: $0.clientID, keyID: nil, answeredBy: settled)",
+    ),
+    (
+        "a believed rejection stays pending",
+        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "            if isAdmitted {\n                row.pending = nil\n",
+        "            if isAdmitted {\n",
+    ),
+    (
+        "a new sign-in forgets when Apple was last asked",
+        "SQLiteStore/SettlementTransaction+Grants.swift",
+        "firstCheck(grantedAt: grant.grantedAt, answeredAt: answeredAt, of: id, now: now)",
+        "firstCheck(grantedAt: grant.grantedAt, answeredAt: nil, of: id, now: now)",
+    ),
+    (
+        "the retention erases rejected tokens at once",
+        "SQLiteStore/SQLiteStore+Retention.swift",
+        "try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))",
+        "try await eraseRejectedTokens(olderThan: now)",
+    ),
+    (
+        "a notification whose key is unknown waits for ever",
+        "CredentialMonitor/NotificationHandler.swift",
+        "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt)",
+        "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt.advanced(by: .seconds(90 * 86_400)))",
+    ),
+]
+
+
+def simulate():
+    """What the simulation says, and whether it found something; nothing of it where the sources do not build."""
+    build = subprocess.run(["swift", "build", "--product", "siwatch-simulate"], cwd=ROOT, capture_output=True, text=True)
+    if build.returncode != 0:
+        errors = [line for line in build.stdout.splitlines() if "error:" in line]
+        sys.exit("it does not build:\n" + "\n".join(errors[:5] or [build.stderr]))
+    run = subprocess.run([".build/debug/siwatch-simulate", "--seeds", str(SEEDS)], cwd=ROOT, capture_output=True, text=True)
+    return run.returncode != 0, run.stdout + run.stderr
+
+
+def plant(name, path, before, after):
+    file = SOURCES / path
+    text = file.read_text()
+    if text.count(before) != 1:
+        print(f"? {name}: its place in {path} has changed")
+        return False
+    try:
+        file.write_text(text.replace(before, after))
+        found, output = simulate()
+    finally:
+        file.write_text(text)
+    seed = re.search(r"SEED=(\d+)", output)
+    tried = re.search(r"^(\d+) seeds", output, re.MULTILINE)
+    sentence = next((line for line in output.splitlines() if re.match(r"I\d ", line)), output.strip()[-200:])
+    if found:
+        print(f"✓ {name}: seed {seed[1] if seed else '?'} ({tried[1] if tried else '?'} tried), {sentence[:140]}", flush=True)
+    else:
+        print(f"✗ {name}: {SEEDS} seeds did not find it", flush=True)
+    return found
+
+
+def main():
+    # A bug is taken back on a signal too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    found, output = simulate()
+    if found:
+        sys.exit("without any bug the simulation fails already:\n" + output)
+    chosen = [bug for bug in BUGS if word in bug[0]]
+    missed = [bug[0] for bug in chosen if not plant(*bug)]
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} bugs were found")
+    sys.exit(1 if missed else 0)
+
+
+main()
