@@ -57,9 +57,9 @@ package enum Scenario: String, Sendable, CaseIterable {
     }
 
     /// The breaker opens before a rejection is believed where more of them than it allows come within the settle time. By default that
-    /// takes some 2,500 users; with fewer, an operator has to allow fewer.
+    /// takes thousands of users; with fewer, an operator has to allow fewer.
     private static func breaker(for users: Int) -> BreakerRules {
-        users < 2_500 ? BreakerRules(window: 60, maxRejections: 3) : BreakerRules()
+        users < 5_000 ? BreakerRules(window: 60, maxRejections: 3) : BreakerRules()
     }
 
     package func timed(users: Int) async -> (report: Simulation.Report, took: Duration) {

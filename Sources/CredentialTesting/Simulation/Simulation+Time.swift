@@ -154,6 +154,7 @@ extension Simulation {
         while now < end, !isBroken {
             try await fetchSigningKeys()
             try await workOff()
+            if chance(200) { try await maintain() }
             try check()
             steps += 1
             // What is due and was not taken waits for the end of a pause.
