@@ -18,9 +18,7 @@ extension SettlementTransaction {
         // Whoever asks about a token that was rejected before learns nothing from hearing it again.
         let isNews = !(found.credential.isTokenRejected && verdict.finding == .rejected)
         var admission = RevocationBreaker.Admission.held
-        if isNews, let rejection = verdict.rejection, found.isPending(rejection) {
-            admission = try breakers.isOrWasOpen(client.app) ? .held : .pending
-        } else if let finding = verdict.finding, isNews {
+        if let finding = verdict.finding, isNews {
             let subject = RevocationBreaker.Subject(
                 work.id,
                 isCanary: rules.isCanary(work.id.userID, of: client.app.name),
