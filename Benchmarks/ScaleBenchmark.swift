@@ -56,7 +56,7 @@ struct ScaleBenchmark: Sendable {
     private func pick(_ place: Workplace) async throws -> Duration {
         let store = try SQLiteStore.open(DatabaseFile(path: place.folder.databasePath))
         defer { try? store.close() }
-        try store.register([AppClients(name: "example", clientIDs: [Workplace.clientID])])
+        try store.register([AppClients(name: "example", clientIDs: Workplace.clientIDs)])
         let later = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000)).advanced(by: CredentialTable.allDue)
         var times: [Duration] = []
         while times.count < Self.claims {

@@ -12,6 +12,8 @@ struct Workplace: Sendable {
     private let logLevel: String
 
     static let clientID = "com.example.app"
+    /// All of the app, as configured.
+    static let clientIDs = ["com.example.app", "com.example.web"]
 
     static func use<Result>(logLevel: String, _ body: (Workplace) async throws -> Result) async throws -> Result {
         let folder = try WatchedFolder(named: "siwatch-bench")

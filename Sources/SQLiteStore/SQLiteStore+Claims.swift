@@ -272,9 +272,10 @@ extension SQLiteStore {
             try db.execute(
                 cached: """
                     UPDATE credential SET due_at = ?1
-                     WHERE client IN (\(removed.map { String($0.id) }.sorted().joined(separator: ", ")))
-                       AND (user_id, client) IN (SELECT user_id, client FROM credential
-                                                  WHERE app = ?2 AND due_at <= ?3 ORDER BY due_at LIMIT 1000)
+                     WHERE (user_id, client) IN (SELECT user_id, client
+                                                   FROM (SELECT user_id, client FROM credential
+                                                          WHERE app = ?2 AND due_at <= ?3 ORDER BY due_at LIMIT 1000)
+                                                  WHERE client IN (\(removed.map { String($0.id) }.sorted().joined(separator: ", "))))
                     """,
                 [later.milliseconds, app, now.milliseconds]
             )
