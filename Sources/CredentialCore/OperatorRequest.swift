@@ -60,7 +60,7 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     case resumed(wasPaused: Bool)
     /// This many rejections are believed now.
     case rejectionsConfirmed(pending: Int, wasOpen: Bool)
-    /// The breaker is closed, and no rejection waits.
+    /// The breaker is closed, no rejection waits, and there were not too many lately.
     case nothingToConfirm
     case breakerReset(wasOpen: Bool)
     case rechecking(Recheck)

@@ -74,7 +74,9 @@ extension SQLiteStore: StoreMaintenance {
             let (portion, counts) = try await write { db in
                 // What waits in the queue may be the notification: after a stop this would look too soon.
                 let oldest = try Int64.fetchOne(
-                    db.cachedStatement(sql: "SELECT received_at FROM notification_queue WHERE id = (SELECT MIN(id) FROM notification_queue)")
+                    db.cachedStatement(
+                        sql: "SELECT received_at FROM notification_queue WHERE id = (SELECT MIN(id) FROM notification_queue)"
+                    )
                 ).map { Timestamp(milliseconds: $0).advanced(by: .zero - SettlementRules.longestWaitForNotification) }
                 return try Self.countMissedNotifications(admittedBefore: min(before, oldest ?? before), in: db)
             }

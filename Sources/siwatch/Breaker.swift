@@ -32,9 +32,9 @@ struct Breaker: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "The rejections are real: closes the breaker and believes them.",
             discussion: """
-                All rejections that wait are believed now, those of clients of which Apple has accepted no token among them. For an \
-                interval, no number of rejections opens the breaker; a canary or blame does. Users whose rejection was forgotten \
-                while the breaker was open are asked about again at their daily check.
+                All rejections that wait are believed now, those of clients of which Apple has accepted no token among them. Where there \
+                were too many, now or in the last two days, their number does not open the breaker for an interval; a canary or blame \
+                does. Users whose rejection was forgotten while the breaker was open are asked about again at their daily check.
                 """
         )
 
@@ -49,7 +49,7 @@ struct Breaker: AsyncParsableCommand {
             try output.print(
                 Confirmation(app: app, pending: pending, wasOpen: wasOpen),
                 (wasOpen ? "The breaker of \(app.printable) is closed." : "The breaker of \(app.printable) was closed.")
-                    + (pending > 0 ? " \(pending) rejections are believed now." : "")
+                    + (pending > 0 ? " \(pending) \(pending == 1 ? "rejection is" : "rejections are") believed now." : "")
             )
         }
 

@@ -247,6 +247,30 @@ struct RejectionTests {
         }
     }
 
+    /// What Apple thinks of one client says nothing of the other's key or name.
+    @Test func anotherClientsGoodAnswerDoesNotEndThePause() async throws {
+        try await Monitor.with { monitor in
+            func isPaused() throws -> Bool {
+                try monitor.metrics.expectMeter("siwatch_app_paused", [("app", Monitor.app)]).lastValue == 1
+            }
+            try await monitor.signIn("eve", client: Monitor.clients[1])
+            try await monitor.signIn("ann")
+            monitor.endpoint.answer(.misconfigured("invalid_client"), for: "eve")
+            try await check("eve", in: monitor)
+            #expect(try isPaused())
+            monitor.clock.advance(by: .seconds(31))
+            try await monitor.execute("UPDATE credential SET due_at = due_at + 3600000 WHERE user_id = 'eve'")
+            try await check("ann", in: monitor)
+            #expect(asked("ann", in: monitor) == 1)
+            #expect(try isPaused())
+
+            monitor.endpoint.answer(.valid, for: "eve")
+            monitor.clock.advance(by: .seconds(3600))
+            try await check("eve", in: monitor)
+            #expect(try !isPaused())
+        }
+    }
+
     @Test func confirmBelievesWhatWaitsWithoutA200() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.rejected, for: "ann")
@@ -388,6 +412,27 @@ struct RejectionTests {
             #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty, "once")
             let rejections = try await monitor.store.apps()[0].rejections
             #expect(rejections == AppStatus.Rejections(pending: 0, admitted: 2, withoutNotification: 1))
+        }
+    }
+
+    /// siwatch was stopped when it came: it waits in the queue, and is not missed.
+    @Test func aNotificationThatWaitsIsNotMissed() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.rejected, for: "ann")
+            try await monitor.signIn("ann")
+            try await monitor.signIn("bob")
+            try await day(of: monitor)
+            monitor.clock.advance(by: Self.settle)
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+            monitor.clock.advance(by: .seconds(600))
+            try await monitor.notify("consent-revoked ann \(monitor.clock.now.milliseconds - 1000)")
+            monitor.clock.advance(by: .seconds(7200))
+            #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty)
+            try await monitor.settle(monitor.notificationHandler)
+            #expect(try await monitor.store.countMissedNotifications(at: monitor.clock.now).isEmpty)
+            let rejections = try await monitor.store.apps()[0].rejections
+            #expect(rejections == AppStatus.Rejections(pending: 0, admitted: 1, withoutNotification: 0))
         }
     }
 

@@ -37,6 +37,18 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 10, at: clock.now) > 0)
     }
 
+    /// Of the requests in flight one is told half an hour, the next one nothing.
+    @Test func ofTwoPausesTheLongerOneHolds() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 10))
+        budget.pause(for: .seconds(1800), at: clock.now)
+        clock.advance(by: .seconds(1))
+        budget.pause(for: .seconds(30), at: clock.now)
+        clock.advance(by: .seconds(60))
+        #expect(budget.take(upTo: 10, at: clock.now) == 0)
+        clock.advance(by: .seconds(1739))
+        #expect(budget.take(upTo: 10, at: clock.now) > 0)
+    }
+
     @Test func oneHiccupThatStrikesAllRequestsInFlightIsOnePause() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 1000))
         let askedAt = clock.now

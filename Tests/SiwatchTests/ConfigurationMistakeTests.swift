@@ -93,6 +93,7 @@ import Testing
         Case("[breaker]\nsettle = \"0s\"", "breaker.settle", duration),
         Case((clients, clients + "\ncanaries = [\"\"]"), "app[0].canaries[0]", userID),
         Case((clients, clients + "\ncanaries = [\"a\", \"a\"]"), "app[0].canaries[1]", "is the same as app[0].canaries[0]"),
+        Case((clients, clients + "\ncanaries = \((1...21).map { "sub\($0)" })"), "app[0].canaries", "must be at most 20"),
         Case((clients, clients + "\ncanaries = \"a\""), "app[0].canaries", "must be a list of strings, not a string"),
         Case("[queues]\npoll_interval = \"-1s\"", "queues.poll_interval", duration),
         Case("[queues]\nclock_skew = \"\"", "queues.clock_skew", duration),
