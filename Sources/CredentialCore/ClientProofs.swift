@@ -15,34 +15,85 @@ package struct ClientIdentity: Sendable, Hashable {
     }
 }
 
-/// Which clients Apple has accepted with which key, and when last. A new start or another key begins anew.
-package struct ClientProofs: Sendable, Equatable {
-    private var validAt: [ClientIdentity: Timestamp] = [:]
+/// How Apple has answered each client and key. A new start or another key begins anew.
+package struct ClientProofs: Sendable {
+    private var records: [ClientIdentity: AnswerRecord] = [:]
 
     package init() {}
 
-    /// Notes a 200. What is known of an earlier load of the same client is void from then on.
+    /// Notes an answer to a check. What is known of an earlier load of the same client is void from then on.
+    ///
+    /// - Parameter isValid: a 200; else `invalid_grant`.
+    package mutating func record(isValid: Bool, by identity: ClientIdentity, at time: Timestamp, under rules: BreakerRules) {
+        update(identity) {
+            if isValid { $0.validAt = time }
+            $0.append(isRejection: !isValid, at: time, under: rules)
+        }
+    }
+
+    /// Notes a 200 about somebody who was asked about out of turn: it proves the client, and says nothing of the answers around it.
     package mutating func recordValid(by identity: ClientIdentity, at time: Timestamp) {
-        guard !validAt.keys.contains(where: { $0.clientID == identity.clientID && $0.load > identity.load }) else { return }
-        validAt = validAt.filter { $0.key.clientID != identity.clientID || $0.key.load == identity.load }
-        validAt[identity] = time
+        update(identity) { $0.validAt = time }
+    }
+
+    private mutating func update(_ identity: ClientIdentity, _ change: (inout AnswerRecord) -> Void) {
+        guard !records.keys.contains(where: { $0.clientID == identity.clientID && $0.load > identity.load }) else { return }
+        if records[identity] == nil { records = records.filter { $0.key.clientID != identity.clientID || $0.key.load == identity.load } }
+        change(&records[identity, default: AnswerRecord()])
     }
 
     /// Forgets what was proved of clients whose key is another one now.
     package mutating func forget(clients: Set<String>) {
-        validAt = validAt.filter { !clients.contains($0.key.clientID) }
+        records = records.filter { !clients.contains($0.key.clientID) }
     }
 
     /// Whether a client had a 200 with this key within the last interval.
     package func isProven(clientID: String, keyID: String, at now: Timestamp, within interval: Duration) -> Bool {
-        validAt.contains { identity, time in
-            identity.clientID == clientID && identity.keyID == keyID && time <= now && now <= time.advanced(by: interval)
+        records.contains { identity, record in
+            identity.clientID == clientID && identity.keyID == keyID && record.isProven(at: now, within: interval)
         }
     }
 
-    /// The clients that are proven, each with its key.
-    package func proven(at now: Timestamp, within interval: Duration) -> [ClientIdentity] {
-        validAt.keys.filter { isProven(clientID: $0.clientID, keyID: $0.keyID, at: now, within: interval) }
+    /// The clients that are proven, each with its key and with the time in which its answers were normal on both sides.
+    fileprivate func proven(at now: Timestamp, within interval: Duration) -> [(ClientIdentity, normal: ClosedRange<Timestamp>?)] {
+        records.filter { $0.value.isProven(at: now, within: interval) }.map { ($0.key, $0.value.normal) }
+    }
+}
+
+/// How Apple has answered one client and key of late: when last with a 200, and when normally.
+///
+/// An incident at Apple is over some time, and until then nothing tells its answers from true ones but their number. So an answer is
+/// *normal* if every stretch of consecutive answers that contains it is: `BreakerRules.trialLength` of them within the settle time, with
+/// no greater share of rejections than is allowed. A small app never has so many; there only a repetition counts.
+private struct AnswerRecord: Sendable {
+    var validAt: Timestamp?
+    /// The newest stretch, oldest first.
+    private var stretch: [(at: Timestamp, isRejection: Bool)] = []
+    private var rejections = 0
+    /// Since when every stretch was normal; nil while the newest is not.
+    private var normalSince: Timestamp?
+
+    func isProven(at now: Timestamp, within interval: Duration) -> Bool {
+        validAt.map { $0 <= now && now <= $0.advanced(by: interval) } ?? false
+    }
+
+    /// The answers of this time were normal. The two at its ends are left out: others, that were not, may have come in the same moment.
+    var normal: ClosedRange<Timestamp>? {
+        guard let start = normalSince?.advanced(by: .milliseconds(1)), let end = stretch.first?.at.advanced(by: .milliseconds(-1))
+        else { return nil }
+        return start <= end ? start...end : nil
+    }
+
+    mutating func append(isRejection: Bool, at time: Timestamp, under rules: BreakerRules) {
+        // Answers that were under way together may come in another order.
+        let time = max(time, stretch.last?.at ?? time)
+        stretch.append((time, isRejection))
+        if isRejection { rejections += 1 }
+        if stretch.count > rules.trialLength, stretch.removeFirst().isRejection { rejections -= 1 }
+        let isNormal =
+            stretch.count == rules.trialLength && stretch[0].at.duration(to: time) <= rules.settle
+            && !rules.isTooGreatAShare(rejections, of: stretch.count)
+        normalSince = isNormal ? normalSince ?? time : nil
     }
 }
 
@@ -67,24 +118,31 @@ package struct AdmissionRule: Sendable, Equatable {
     package var clientID: String?
     /// Nil is every key.
     package var keyID: String?
-    /// Those that Apple answered by then.
-    package var answeredBy: Timestamp
+    /// When Apple gave the answer; of one that it has repeated, both the first and the last.
+    package var answered: ClosedRange<Timestamp>
+    /// Only those that Apple has repeated at least so long after the first; nil is all.
+    package var repeatedAfter: Duration?
 
-    package init(clientID: String?, keyID: String?, answeredBy: Timestamp) {
+    package init(
+        clientID: String? = nil,
+        keyID: String? = nil,
+        answered: ClosedRange<Timestamp>,
+        repeatedAfter: Duration? = nil
+    ) {
         self.clientID = clientID
         self.keyID = keyID
-        self.answeredBy = answeredBy
-    }
-
-    package func admits(_ rejection: PendingRejection, of clientID: String) -> Bool {
-        self.clientID.map { $0 == clientID } ?? true && keyID.map { $0 == rejection.keyID } ?? true
-            && rejection.answeredAt <= answeredBy
+        self.answered = answered
+        self.repeatedAfter = repeatedAfter
     }
 }
 
 extension RevocationBreaker {
-    /// What is to be believed now: while it is closed, the rejections whose settle time has passed and whose client and key are proven,
-    /// and those that an operator has confirmed.
+    /// What is to be believed now, while it is closed: what an operator has confirmed; and of a client and key that are proven, once the
+    /// settle time has passed,
+    ///
+    /// - what Apple said in the midst of normal answers,
+    /// - what Apple said again an interval later (the store counts that only if it accepted the client in between),
+    /// - all of it for an interval after an operator has said that there are many.
     package func admissions(
         with proofs: ClientProofs,
         under rules: BreakerRules,
@@ -93,10 +151,19 @@ extension RevocationBreaker {
     ) -> [AdmissionRule] {
         guard !isOpen else { return [] }
         let settled = now.advanced(by: .zero - rules.settle)
-        var admissions = proofs.proven(at: now, within: interval).map {
-            AdmissionRule(clientID: $0.clientID, keyID: $0.keyID, answeredBy: settled)
+        var admissions: [AdmissionRule] = []
+        func admit(_ identity: ClientIdentity?, from start: Timestamp, to end: Timestamp, repeatedAfter: Duration? = nil) {
+            guard start <= end else { return }
+            admissions.append(
+                AdmissionRule(clientID: identity?.clientID, keyID: identity?.keyID, answered: start...end, repeatedAfter: repeatedAfter)
+            )
         }
-        if let confirmedAt, confirmedAt <= now { admissions.append(AdmissionRule(clientID: nil, keyID: nil, answeredBy: confirmedAt)) }
+        for (identity, normal) in proofs.proven(at: now, within: interval) {
+            if let mutedAt, now < mutedAt.advanced(by: rules.confirmation) { admit(identity, from: mutedAt, to: settled) }
+            if let normal { admit(identity, from: normal.lowerBound, to: min(settled, normal.upperBound)) }
+            admit(identity, from: .earliest, to: settled, repeatedAfter: interval)
+        }
+        if let confirmedAt, confirmedAt <= now { admit(nil, from: .earliest, to: confirmedAt) }
         return admissions
     }
 }

@@ -47,9 +47,15 @@ extension Credential {
         guard let grantedAt else {
             return CredentialStanding(.notFound, .neverGranted, since: nil)
         }
-        if isTokenRejected, isGreater(rejectedAt, than: grantedAt) {
+        if isTokenRejected, isGreater(rejectedAt, than: grantedAt), wasTokenGood(at: grantedAt) {
             return CredentialStanding(.revoked, .tokenRejected, since: rejectedAt)
         }
         return CredentialStanding(.authorized, .granted, since: grantedAt)
+    }
+
+    /// Whether the token came with a sign-in at that time or later, or Apple accepted it since. Else it may have ended before that
+    /// sign-in, which brought no token of its own, and its end says nothing of it.
+    private func wasTokenGood(at signIn: Timestamp) -> Bool {
+        !isGreater(signIn, than: latest(token?.key.grantedAt, verifiedAt))
     }
 }

@@ -32,7 +32,8 @@ package struct RevocationBreaker: Sendable, Equatable, Codable {
     package struct Subject: Sendable, Equatable {
         package var credential: CredentialID
         package var isCanary: Bool
-        /// The daily check of a credential; a canary asked out of turn says nothing of proportions.
+        /// The daily check of a credential. A canary asked out of turn says nothing of proportions, and of a rejection that Apple repeats
+        /// the first was counted.
         package var isCheck: Bool
 
         package init(_ credential: CredentialID, isCanary: Bool = false, isCheck: Bool = true) {
@@ -183,8 +184,8 @@ package struct BreakerRules: Sendable, Equatable {
     /// Both have to be exceeded.
     package var maxRejections: Int
     package var maxRejectedPercent: Int
-    /// How long a rejection waits before it is believed.
-    package var settle: Duration
+    /// How long a rejection waits before it is believed; at most the interval, after which the user is asked about again.
+    package let settle: Duration
     /// How long a confirmation holds: everybody has been asked about once more by then.
     package var confirmation: Duration
 
@@ -198,7 +199,7 @@ package struct BreakerRules: Sendable, Equatable {
         self.window = window
         self.maxRejections = maxRejections
         self.maxRejectedPercent = maxRejectedPercent
-        self.settle = settle
+        self.settle = min(settle, policy.interval)
         confirmation = policy.longestInterval
     }
 

@@ -16,6 +16,9 @@ package struct Timestamp: Hashable, Sendable {
         self.milliseconds = Int64(clamping: Int128(seconds) * 1000)
     }
 
+    /// Before any that can be told.
+    package static let earliest = Timestamp(milliseconds: .min)
+
     /// The moments that a table accepts: 2019, when Sign in with Apple began, to 2100.
     /// Seconds or microseconds in place of milliseconds fall outside.
     package static let legal = Timestamp(milliseconds: 1_546_300_800_000)...Timestamp(milliseconds: 4_102_444_800_000)

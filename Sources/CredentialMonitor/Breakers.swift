@@ -20,7 +20,7 @@ package final class Breakers: Sendable {
 
     init(_ rules: SettlementRules, telemetry: Telemetry) {
         self.rules = rules.breaker
-        interval = rules.policy.interval
+        interval = rules.policy.longestInterval
         self.telemetry = telemetry
     }
 
@@ -45,8 +45,14 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.breakers[app] } ?? RevocationBreaker()
     }
 
-    func recordValid(by identity: ClientIdentity, at time: Timestamp) {
-        state.withLockedValue { $0.proofs.recordValid(by: identity, at: time) }
+    /// Notes a 200 or an `invalid_grant`.
+    func record(isValid: Bool, of work: DueCredential, by identity: ClientIdentity, at time: Timestamp) {
+        state.withLockedValue { [rules] state in
+            switch work.purpose {
+            case .check: state.proofs.record(isValid: isValid, by: identity, at: time, under: rules)
+            case .canary, .admission: if isValid { state.proofs.recordValid(by: identity, at: time) }
+            }
+        }
     }
 
     /// What was proved with another key no longer counts.

@@ -204,10 +204,11 @@ package final class SettlementWriter: Service {
 
         switch attempt.response.outcome {
         case .valid:
-            breakers.recordValid(by: identity, at: attempt.answeredAt)
+            breakers.record(isValid: true, of: work, by: identity, at: attempt.answeredAt)
             let fact = RefreshAnswer(.valid, token: work.token, requestedAt: attempt.requestedAt)
             return answered(.valid, fact: fact, finding: .valid)
         case .rejected:
+            breakers.record(isValid: false, of: work, by: identity, at: attempt.answeredAt)
             // Whether it waits or is forgotten is for the breaker to say, in the transaction.
             let rejection = PendingRejection(
                 requestedAt: attempt.requestedAt,

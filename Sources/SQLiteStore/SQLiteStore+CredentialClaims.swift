@@ -29,7 +29,7 @@ extension SQLiteStore {
                 [appID, furthest]
             )
             try Self.postponeUnconfigured(appID, directory, until: now.advanced(by: policy.interval), at: now, in: db)
-            try Self.postponePending(appID, interval: policy.interval, at: now, in: db)
+            try Self.postponePending(appID, by: policy.longestInterval, at: now, in: db)
             let clients = preferred.compactMap { directory.clients[$0]?.id }
             var due: [ClaimableCredential] = []
             if !clients.isEmpty {
@@ -72,14 +72,17 @@ extension SQLiteStore {
             try ClaimableCredential.all(
                 """
                 SELECT user_id, client, attempts FROM credential AS c INDEXED BY credential_pending
-                 WHERE app = ?1 AND pending_since <= ?2 AND (?3 IS NULL OR client = ?3) AND (?4 IS NULL OR pending_key = ?4)
-                   AND (claimed_by IS NULL OR due_at <= ?5)
+                 WHERE app = ?1 AND pending_since BETWEEN ?2 AND ?3 - ?4 AND (?5 IS NULL OR client = ?5) AND (?6 IS NULL OR pending_key = ?6)
+                   AND (?4 = 0 OR answered_at BETWEEN pending_since + ?4 AND ?3)
+                   AND (claimed_by IS NULL OR due_at <= ?7)
                    AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
                                     WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client)
-                 ORDER BY pending_since LIMIT ?6
+                 ORDER BY pending_since LIMIT ?8
                 """,
                 appID,
-                rule.answeredBy,
+                rule.answered.lowerBound,
+                rule.answered.upperBound,
+                (rule.repeatedAfter ?? .zero).milliseconds,
                 rule.clientID.flatMap { directory.clients[$0]?.id },
                 rule.keyID,
                 now,
@@ -188,8 +191,9 @@ extension SQLiteStore {
         }
     }
 
-    /// A rejection that could not be believed when its time had come waits on, until the daily check.
-    private static func postponePending(_ app: Int64, interval: Duration, at now: Timestamp, in db: Database) throws {
+    /// A rejection that could not be believed when its time had come waits on, until the daily check. By then all others have been asked
+    /// about, so that Apple has accepted one of them in between.
+    private static func postponePending(_ app: Int64, by interval: Duration, at now: Timestamp, in db: Database) throws {
         repeat {
             try db.execute(
                 cached: """

@@ -122,7 +122,7 @@ package final class SQLiteStore: Sendable {
     }
 
     private func loadDirectory() throws {
-        let directory = try writer.read { db in try ClientDirectory(db) }
+        let directory = try memory?.writeWithoutTransaction(ClientDirectory.init) ?? writer.read(ClientDirectory.init)
         self.directory.withLockedValue { $0 = directory }
     }
 

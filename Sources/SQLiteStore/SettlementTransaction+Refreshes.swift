@@ -17,12 +17,13 @@ extension SettlementTransaction {
         guard let found = try find(work, in: key, client) else { return .superseded }
         // Whoever asks about a token that was rejected before learns nothing from hearing it again.
         let isNews = !(found.credential.isTokenRejected && verdict.finding == .rejected)
+        let isRepeated = try verdict.rejection.map { try repeats($0, what: found.pending, client) } ?? false
         var admission = RevocationBreaker.Admission.held
         if let finding = verdict.finding, isNews {
             let subject = RevocationBreaker.Subject(
                 work.id,
                 isCanary: rules.isCanary(work.id.userID, of: client.app.name),
-                isCheck: work.purpose == .check
+                isCheck: work.purpose == .check && !isRepeated
             )
             admission = try breakers.judge(finding, of: subject, in: client.app)
             if finding == .valid, let answeredAt = verdict.answeredAt { accepted[client.id] = answeredAt }
@@ -50,9 +51,9 @@ extension SettlementTransaction {
             if let rejection = verdict.rejection, !isOver {
                 if admission == .held {
                     row.pending = nil
-                } else if !row.isPending(rejection) {
+                } else {
                     // One that is repeated has waited since the first time.
-                    row.pending = rejection
+                    if !isRepeated { row.pending = rejection }
                     row.dueAt = min(rejection.answeredAt.advanced(by: rules.breaker.settle), verdict.nextCheck)
                 }
             }
@@ -78,7 +79,7 @@ extension SettlementTransaction {
             guard var row = user[client.id] else { return .superseded }
             row.attempts = 0
             row.claimedBy = nil
-            row.dueAt = row.answeredAt?.advanced(by: rules.policy.interval)
+            row.dueAt = row.answeredAt?.advanced(by: rules.policy.longestInterval)
             if isAdmitted {
                 row.pending = nil
                 row.credential.apply(fact)
@@ -107,6 +108,17 @@ extension SettlementTransaction {
         return row.claimedBy == work.claim.owner && row.attempts == work.claim.attempts ? row : nil
     }
 
+    /// Whether Apple says again what waits, and has accepted the client after the first time. A time without any 200 may have been one
+    /// incident, or a mistake of ours, and its second rejection says no more than its first.
+    ///
+    /// One that waits from the future is of a clock that has since been set back, and is replaced.
+    private func repeats(_ rejection: PendingRejection, what pending: PendingRejection?, _ client: ClientDirectory.Client) throws -> Bool {
+        guard let pending, pending.keyID == rejection.keyID, pending.answeredAt <= rejection.answeredAt else { return false }
+        let stored = try Int64.fetchOne(db.cachedStatement(sql: "SELECT valid_at FROM client WHERE id = ?"), arguments: [client.id])
+        let validAt = latest(accepted[client.id], stored.map(Timestamp.init(milliseconds:)))
+        return validAt.map { $0 > pending.answeredAt && $0 <= now } ?? false
+    }
+
     private func hasWaitingGrant(of credential: CredentialID, newerThan time: Timestamp) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(
@@ -127,12 +139,5 @@ extension SettlementTransaction {
                 now.milliseconds,
             ]
         )
-    }
-}
-
-extension CredentialRow {
-    /// Whether a rejection repeats the one that waits. One from the future is of a clock that has since been set back.
-    fileprivate func isPending(_ rejection: PendingRejection) -> Bool {
-        pending.map { $0.keyID == rejection.keyID && $0.answeredAt <= rejection.answeredAt } ?? false
     }
 }

@@ -177,8 +177,8 @@ struct SettlementTransaction {
         }
         for (client, time) in accepted {
             try db.execute(
-                cached: "UPDATE client SET valid_at = ?1 WHERE id = ?2 AND (valid_at IS NULL OR valid_at < ?1)",
-                [time.milliseconds, client]
+                cached: "UPDATE client SET valid_at = ?1 WHERE id = ?2 AND (valid_at IS NULL OR valid_at < ?1 OR valid_at > ?3)",
+                [time.milliseconds, client, now.milliseconds]
             )
         }
         for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CredentialTesting
+import Foundation
 
 /// Runs the deterministic simulation for as long as wanted.
 @main
@@ -37,7 +38,14 @@ struct Simulate: AsyncParsableCommand {
     private func play() async throws {
         for scenario in Scenario.allCases {
             let (report, took) = await scenario.timed(users: users)
-            print("\(scenario), \(scenario.users(of: users)) users: \(report.requests) requests, \(report.answers) answered, in \(took)")
+            let (believed, repeated) = (report.tally[.admitted] ?? 0, report.tally[.admittedOnRepetition] ?? 0)
+            print(
+                """
+                \(scenario), \(scenario.users(of: users)) users: \(report.requests) requests, \(report.answers) answered, \
+                \(believed) rejections believed, \(repeated) of them a day later, in \(took)
+                """
+            )
+            fflush(nil)
             if report.violation != nil {
                 print(report.description)
                 throw ExitCode.failure

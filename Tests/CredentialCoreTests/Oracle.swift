@@ -32,7 +32,7 @@ struct Oracle {
                 (.revoked, .consentRevoked, r)
             } else if g == never {
                 (.notFound, .neverGranted, never)
-            } else if x > v, x > g {
+            } else if x > v, x > g, v >= g || t.map({ $0.grantedAt.milliseconds >= g }) ?? false {
                 (.revoked, .tokenRejected, x)
             } else {
                 (.authorized, .granted, g)

@@ -251,7 +251,9 @@ import Testing
     @Test func aConfirmationFromTheFutureConfirmsNothing() {
         var trial = Trial()
         trial.breaker.confirm(at: trial.now.advanced(by: .seconds(3600)))
-        #expect(admissions(of: trial.breaker, at: trial.now).isEmpty)
+        #expect(
+            trial.breaker.admissions(with: ClientProofs(), under: Self.rules, within: .seconds(86_400), at: trial.now).isEmpty
+        )
         trial.answer(.rejected, times: 21)
         #expect(trial.breaker.isOpen)
         #expect(trial.breaker.confirmedAt == nil)
@@ -265,52 +267,6 @@ import Testing
         #expect(!trial.breaker.isOpen)
         trial.answer(.rejected)
         #expect(trial.breaker.isOpen)
-    }
-
-    // MARK: Admission
-
-    @Test func whatIsBelievedNow() {
-        var proofs = ClientProofs()
-        let asked = Self.start.advanced(by: .seconds(-3600))
-        proofs.recordValid(by: ClientIdentity(clientID: "app", keyID: "KEY1"), at: asked)
-        let rejection = PendingRejection(requestedAt: asked, answeredAt: Self.start.advanced(by: .seconds(-900)), keyID: "KEY1")
-        func isAdmitted(_ rejection: PendingRejection, _ client: String = "app", at now: Timestamp = Self.start) -> Bool {
-            admissions(of: RevocationBreaker(), proofs, at: now).contains { $0.admits(rejection, of: client) }
-        }
-        #expect(isAdmitted(rejection))
-        #expect(!isAdmitted(rejection, "web"), "another client")
-        var other = rejection
-        other.keyID = "KEY2"
-        #expect(!isAdmitted(other), "another key")
-        var recent = rejection
-        recent.answeredAt = Self.start.advanced(by: .seconds(-899))
-        #expect(!isAdmitted(recent), "not yet")
-        #expect(isAdmitted(rejection, at: asked.advanced(by: .seconds(86_400))))
-        #expect(!isAdmitted(rejection, at: asked.advanced(by: .seconds(86_401))), "the 200 is too old")
-        #expect(!isAdmitted(rejection, at: asked.advanced(by: .seconds(-1))), "the 200 is from a clock that has since been set back")
-
-        let open = opened().breaker
-        #expect(admissions(of: open, proofs, at: Self.start).isEmpty)
-        var confirmed = RevocationBreaker()
-        confirmed.confirm(at: Self.start)
-        #expect(admissions(of: confirmed, at: Self.start).contains { $0.admits(recent, of: "web") }, "an operator's word needs no 200")
-        recent.answeredAt = Self.start.advanced(by: .seconds(1))
-        #expect(!admissions(of: confirmed, at: Self.start.advanced(by: .seconds(9))).contains { $0.admits(recent, of: "web") })
-    }
-
-    @Test func aProofIsOfOneLoadOfTheConfiguration() {
-        var proofs = ClientProofs()
-        let (old, new) = (
-            ClientIdentity(clientID: "app", keyID: "KEY1"), ClientIdentity(clientID: "app", keyID: "KEY2", load: 1)
-        )
-        proofs.recordValid(by: old, at: Self.start)
-        proofs.recordValid(by: ClientIdentity(clientID: "web", keyID: "KEY1"), at: Self.start)
-        proofs.recordValid(by: new, at: Self.start)
-        // One that was in flight.
-        proofs.recordValid(by: old, at: Self.start)
-        #expect(Set(proofs.proven(at: Self.start, within: .seconds(60)).map { $0.keyID + $0.clientID }) == ["KEY2app", "KEY1web"])
-        proofs.forget(clients: ["app"])
-        #expect(proofs.proven(at: Self.start, within: .seconds(60)).map(\.clientID) == ["web"])
     }
 
     // MARK: Across restarts
@@ -345,9 +301,5 @@ import Testing
         var trial = Trial()
         trial.answer(.rejected, times: 21)
         return trial
-    }
-
-    private func admissions(of breaker: RevocationBreaker, _ proofs: ClientProofs = ClientProofs(), at now: Timestamp) -> [AdmissionRule] {
-        breaker.admissions(with: proofs, under: Self.rules, within: .seconds(86_400), at: now)
     }
 }

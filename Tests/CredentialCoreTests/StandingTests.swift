@@ -30,15 +30,22 @@ import Testing
         Case([.g: 5, .r: 6], .revoked, .consentRevoked, since: 6),
 
         // X > V and X > G. Equality favours the grant, and favours the 200.
-        Case([.g: 5, .x: 4], .authorized, .granted, since: 5),
-        Case([.g: 5, .x: 5], .authorized, .granted, since: 5),
-        Case([.g: 5, .x: 6], .revoked, .tokenRejected, since: 6),
+        Case([.g: 5, .t: 5, .x: 4], .authorized, .granted, since: 5),
+        Case([.g: 5, .t: 5, .x: 5], .authorized, .granted, since: 5),
+        Case([.g: 5, .t: 5, .x: 6], .revoked, .tokenRejected, since: 6),
         Case([.g: 5, .v: 7, .x: 6], .authorized, .granted, since: 5),
         Case([.g: 5, .v: 6, .x: 6], .authorized, .granted, since: 5),
         Case([.g: 5, .v: 6, .x: 7], .revoked, .tokenRejected, since: 7),
         Case([.g: 5, .v: 3, .x: 4], .authorized, .granted, since: 5),
         Case([.g: 5, .v: 4, .x: 5], .authorized, .granted, since: 5),
         Case([.g: 5, .v: 9], .authorized, .granted, since: 5),
+
+        // The end of a token that is older than the sign-in counts if Apple accepted it since.
+        Case([.g: 5, .t: 4, .x: 6], .authorized, .granted, since: 5),
+        Case([.g: 5, .t: 6, .x: 7], .revoked, .tokenRejected, since: 7),
+        Case([.g: 5, .t: 3, .v: 4, .x: 6], .authorized, .granted, since: 5),
+        Case([.g: 5, .t: 3, .v: 5, .x: 6], .revoked, .tokenRejected, since: 6),
+        Case([.g: 5, .t: 3, .v: 6, .x: 7], .revoked, .tokenRejected, since: 7),
 
         // The first rule that holds, not the newest register.
         Case([.g: 5, .d: 6, .b: 9, .r: 9, .x: 9], .notFound, .accountDeleted, since: 6),
@@ -62,6 +69,7 @@ import Testing
         var credential = Credential()
         credential.grantedAt = each[.g]
         credential.revokedAt = each[.b]
+        credential.token = each[.t].map { RefreshToken(key: RefreshToken.Key(grantedAt: $0, fingerprint: []), sealed: nil) }
         credential.verifiedAt = each[.v]
         credential.rejectedAt = each[.x]
         #expect(credential.standing(under: user) == each.standing)
@@ -69,7 +77,7 @@ import Testing
 }
 
 private enum Register: String {
-    case g, d, b, r, v, x
+    case g, d, b, r, t, v, x
 }
 
 /// Registers, and what they come to.

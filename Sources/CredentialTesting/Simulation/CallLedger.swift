@@ -32,18 +32,22 @@ struct CallLedger {
 
     private static let canaryInterval = Duration.seconds(3600)
 
-    private struct RejectionKey: Hashable {
+    private struct TokenKey: Hashable {
         var credential: CredentialID
         var token: RefreshToken.Key
-        var sentAt: Timestamp
+
+        init(_ work: DueCredential) {
+            credential = work.id
+            token = work.token
+        }
     }
 
     private let interval: Duration
     private var calls: [Key: AnsweredCall] = [:]
     /// When Apple last answered about a credential and the answer reached the store.
     private var answeredAt: [CredentialID: Timestamp] = [:]
-    /// Every rejection, and whether it was true, by what was asked about and when.
-    private var rejections: [RejectionKey: Bool] = [:]
+    /// The rejections of each token: when Apple was asked, and whether it told the truth.
+    private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool)]] = [:]
     private var canaryAskedAt: [CredentialID: Timestamp] = [:]
     private(set) var answers = 0
     private(set) var requests = 0
@@ -68,13 +72,18 @@ struct CallLedger {
     mutating func answered(_ work: DueCredential, _ call: AnsweredCall) {
         calls[Key(work)] = call
         if call.outcome == .rejected {
-            rejections[RejectionKey(credential: work.id, token: work.token, sentAt: call.sentAt)] = call.isDead
+            rejections[TokenKey(work), default: []].append((call.sentAt, call.isDead))
         }
     }
 
-    /// Whether the rejection of a token was true; nil where Apple said no such thing.
+    /// Whether the rejection of a token was true, or the last one that repeated it; nil where Apple said no such thing.
     func wasTrue(_ rejection: PendingRejection, of work: DueCredential) -> Bool? {
-        rejections[RejectionKey(credential: work.id, token: work.token, sentAt: rejection.requestedAt)]
+        guard let spoken = rejections[TokenKey(work)], spoken.contains(where: { $0.sentAt == rejection.requestedAt }) else { return nil }
+        return spoken.last?.isTrue
+    }
+
+    func wasRepeated(_ rejection: PendingRejection, of work: DueCredential) -> Bool {
+        rejections[TokenKey(work)]?.last.map { $0.sentAt > rejection.requestedAt } ?? false
     }
 
     /// Takes out what was answered to a piece of work, once the settlement has been committed.

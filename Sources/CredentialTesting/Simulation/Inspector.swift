@@ -158,7 +158,7 @@ struct Inspector {
         let stuck = try String.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT 'credential ' || user_id FROM credential WHERE due_at > ?1
+                    SELECT 'credential ' || user_id FROM credential WHERE app IN (SELECT id FROM app) AND due_at > ?1
                      UNION ALL SELECT 'notification ' || id FROM notification_queue WHERE due_at > ?2
                      UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > ?2
                     """
@@ -192,7 +192,7 @@ struct Inspector {
         }
         // Without a token nobody can be asked about. Without anybody's 200 no rejection is believed.
         if signIn.endedAt != nil, signIn.token != nil, row.state == "authorized", good.contains(credential.clientID) {
-            return Violation(.nothingIsStuck, "\(credential.name) has left, and is still authorized two intervals later")
+            return Violation(.nothingIsStuck, "\(credential.name) has left, and is still authorized after all this time")
         }
         return nil
     }

@@ -125,7 +125,7 @@ struct ReferenceModel {
                 ("revoked", "consent_revoked", revoked)
             } else if granted == nil {
                 ("notFound", "never_granted", nil)
-            } else if isRejected, isAfter(rejected, granted) {
+            } else if isRejected, isAfter(rejected, granted), token?.grantedAt == granted || !isAfter(granted, valid) {
                 ("revoked", "token_rejected", rejected)
             } else {
                 ("authorized", "granted", granted)

@@ -21,6 +21,8 @@ package enum Scenario: String, Sendable, CaseIterable {
     case wrongKey
     /// The key is changed while everything runs.
     case keyRotation
+    /// All is well, and fifteen leave in the same moment.
+    case burst
 
     private static let hour = Duration.seconds(3600)
 
@@ -31,7 +33,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         case .invalidClient: .invalidClient
         case .throttling: .throttling(retryAfter: nil)
         case .wrongKey: .wrongKey
-        case .keyRotation: nil
+        case .keyRotation, .burst: nil
         }
     }
 
@@ -41,7 +43,7 @@ package enum Scenario: String, Sendable, CaseIterable {
     var length: Duration {
         switch self {
         case .outage: Self.hour * 24
-        case .massRejection, .invalidClient, .keyRotation: Self.hour
+        case .massRejection, .invalidClient, .keyRotation, .burst: Self.hour
         case .throttling: Self.hour * 3
         case .wrongKey: Self.hour * 72
         }
@@ -51,15 +53,8 @@ package enum Scenario: String, Sendable, CaseIterable {
     package func users(of wanted: Int) -> Int {
         switch self {
         case .wrongKey: min(wanted, 5)
-        case .massRejection: max(wanted, 600)
-        case .outage, .invalidClient, .throttling, .keyRotation: wanted
+        case .outage, .massRejection, .invalidClient, .throttling, .keyRotation, .burst: wanted
         }
-    }
-
-    /// The breaker opens before a rejection is believed where more of them than it allows come within the settle time. By default that
-    /// takes thousands of users; with fewer, an operator has to allow fewer.
-    private static func breaker(for users: Int) -> BreakerRules {
-        users < 5_000 ? BreakerRules(window: 60, maxRejections: 3) : BreakerRules()
     }
 
     package func timed(users: Int) async -> (report: Simulation.Report, took: Duration) {
@@ -72,7 +67,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         do {
             var simulation = try await Simulation(
                 seed: seed,
-                plan: Simulation.Plan(users: self.users(of: users), breaker: Self.breaker(for: self.users(of: users)))
+                plan: Simulation.Plan(users: self.users(of: users))
             )
             try await simulation.play(self)
             var report = simulation.report
@@ -86,7 +81,7 @@ package enum Scenario: String, Sendable, CaseIterable {
 
 extension Simulation.Plan {
     /// Nothing happens but what a scenario says.
-    init(users: Int, breaker: BreakerRules) {
+    init(users: Int) {
         self.init(
             apps: [SimulatedApp(name: "example", clientIDs: ["app"])],
             users: users,
@@ -97,7 +92,7 @@ extension Simulation.Plan {
             delaysGrants: false,
             troublesStore: false,
             freezes: false,
-            breaker: breaker,
+            breaker: BreakerRules(),
             canaries: [:]
         )
     }
@@ -108,12 +103,17 @@ extension Simulation {
         try everybodySignsIn()
         try await live(for: scenario.start)
         turn(scenario, isOn: true)
+        if scenario == .burst { leave(15) }
         for _ in 0..<4 {
-            leave()
+            leave(max(plan.users / 200, 1))
             try await live(for: scenario.length / 4)
         }
         turn(scenario, isOn: false)
-        try await live(for: Self.recovery)
+        // Two intervals with their spread, the settle time, and the minute in which the last answers come.
+        try await live(for: SimulatedProcess.policy.longestInterval * 2 + BreakerRules().settle + .seconds(60))
+        if scenario == .burst, report.tally[.held] != nil {
+            world.with { $0.report(Violation(.nothingIsStuck, "the breaker opened on people who left")) }
+        }
         try checkEnd()
         await abandon()
         try release()
@@ -140,9 +140,9 @@ extension Simulation {
         try advance(by: .zero)
     }
 
-    /// One in two hundred leaves, and of every second Apple's notification is lost.
-    private mutating func leave() {
-        for turn in 0..<max(plan.users / 200, 1) {
+    /// Some leave, and of every second Apple's notification is lost.
+    private mutating func leave(_ count: Int) {
+        for turn in 0..<count {
             let person = people[Int.random(in: people.indices, using: &generator)]
             let post = world.with { $0.apple.end(person.user, of: person.app, as: .consentRevoked, client: "app", at: $0.now) }
             if turn % 2 == 1 { agenda.append((now.advanced(by: .seconds(10)), .post(post))) }

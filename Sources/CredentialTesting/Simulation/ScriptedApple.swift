@@ -49,6 +49,8 @@ struct ScriptedApple {
     private(set) var signingKey = 1
     /// What hides the truth at the token endpoint, by app.
     var weather: [String: Weather] = [:]
+    /// Whom it has called invalid.
+    private var blamedClients: Set<String> = []
     /// Which of our keys each app signs with, and how often its configuration has been loaded.
     var identities: [String: (keyID: Int, load: Int)] = [:]
 
@@ -113,9 +115,12 @@ struct ScriptedApple {
         signInsOfToken[token].flatMap { signIns[$0].endedAt }
     }
 
-    /// The clients of which a token is good.
+    /// The clients of which a token is good, of apps in which that holds of every client that Apple has blamed: a blamed one without a
+    /// good token keeps its app's breaker open until an operator says otherwise.
     var goodClients: Set<String> {
-        Set(newest.values.map { signIns[$0] }.filter { $0.token != nil && $0.endedAt == nil }.map(\.credential.clientID))
+        let good = Set(newest.values.map { signIns[$0] }.filter { $0.token != nil && $0.endedAt == nil }.map(\.credential.clientID))
+        let stuck = apps.filter { !blamedClients.intersection($0.clientIDs).isSubset(of: good) }
+        return good.subtracting(stuck.flatMap(\.clientIDs))
     }
 
     func newestSignIn(of credential: CredentialID) -> SignIn? {
@@ -123,8 +128,16 @@ struct ScriptedApple {
     }
 
     /// What Apple answers about a token at this moment.
-    func answer(_ token: String, of credential: CredentialID, in app: String, using generator: inout SeededGenerator) -> RefreshOutcome {
-        if let answer = weather[app]?.answer(to: credential, using: &generator) { return answer }
+    mutating func answer(
+        _ token: String,
+        of credential: CredentialID,
+        in app: String,
+        using generator: inout SeededGenerator
+    ) -> RefreshOutcome {
+        if let answer = weather[app]?.answer(to: credential, using: &generator) {
+            if case .misconfigured = answer { blamedClients.insert(credential.clientID) }
+            return answer
+        }
         return isAlive(token) ? .valid : .rejected
     }
 }

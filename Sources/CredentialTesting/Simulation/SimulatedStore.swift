@@ -160,6 +160,7 @@ extension SimulatedWorld.State {
     /// Whether a rejection that is believed now is what Apple said, and true.
     private mutating func judge(_ rejection: PendingRejection, of work: DueCredential) -> Violation? {
         count(.admitted)
+        if ledger.wasRepeated(rejection, of: work) { count(.admittedOnRepetition) }
         return switch ledger.wasTrue(rejection, of: work) {
         case true?: nil
         case false?: Violation(.noFalseRevocation, "the rejection of a good token of \(work.id.userID) is believed")

@@ -47,7 +47,8 @@ extension Simulation {
     }
 
     mutating func answerOne() async throws {
-        guard !flights.isEmpty else { return }
+        guard let flight = flights.randomElement(using: &generator) else { return }
+        if chance(80) { return try comeBack(flight.work.id) }
         await answer(Int.random(in: flights.indices, using: &generator))
     }
 

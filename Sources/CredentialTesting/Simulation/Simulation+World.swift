@@ -46,13 +46,15 @@ extension Simulation {
     }
 
     private mutating func signIn(_ person: Person, _ credential: CredentialID) {
+        // A backend may get a token from one sign-in and none from the next.
+        let bringsToken = person.bringsToken && !chance(200)
         let signIn = world.with { state in
             let isBack = state.apple.newestSignIn(of: credential)?.endedAt != nil
             if isBack { state.count(.cameBack) }
             state.note("\(person.user) signs in at \(credential.clientID)")
             // The id_token says the second, cut off.
             let second = Timestamp(milliseconds: state.now.milliseconds / 1000 * 1000)
-            return state.apple.signIn(credential, at: second, withToken: person.bringsToken)
+            return state.apple.signIn(credential, at: second, withToken: bringsToken)
         }
         let address = chance(300) ? person.address : nil
         let delay: Duration = plan.delaysGrants && chance(400) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
@@ -61,7 +63,8 @@ extension Simulation {
         if chance(100) { agenda.append((now.advanced(by: delay + .seconds(30)), .grant(signIn, address: address))) }
     }
 
-    /// Somebody signs in again between the moment at which a rejection is taken up and the one at which it is believed.
+    /// Somebody signs in again while Apple is asked, or between the moment at which a rejection is taken up and the one at which it is
+    /// believed.
     mutating func comeBack(_ credential: CredentialID) throws {
         guard let index = people.firstIndex(where: { $0.user == credential.userID }),
             people[index].lastActedAt.duration(to: now) >= .seconds(2)
@@ -86,7 +89,9 @@ extension Simulation {
 
     mutating func changeWeather() {
         let app = plan.apps.randomElement(using: &generator)!
-        let weather = chance(500) ? plan.weathers.randomElement(using: &generator) : nil
+        var weather = chance(500) ? plan.weathers.randomElement(using: &generator) : nil
+        // Whoever is asked about once a day and is met by an incident each time is beyond anybody's help.
+        if case .massRejection = weather, !struck.insert(app.name).inserted { weather = nil }
         let old = world.with { $0.apple.weather[app.name] }
         // A mistake comes with a configuration, and goes with another.
         if weather != old, weather?.isOurFault ?? false || old?.isOurFault ?? false {

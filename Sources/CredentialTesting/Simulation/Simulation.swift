@@ -11,7 +11,7 @@ internal import GRDB
 /// and the seed says which: somebody signs in or leaves, a notification comes late, twice or never, a lane claims, Apple answers, a
 /// batch is committed, the process dies between two calls of a port. After each the tables are compared with what the rules say.
 ///
-/// First comes trouble, then calm: two intervals after the trouble everything that is true must be known.
+/// First comes trouble, then calm. After some intervals of calm everything that is true must be known.
 package struct Simulation {
     package struct Report: Sendable {
         package var seed: UInt64
@@ -63,6 +63,8 @@ package struct Simulation {
     var claimed: [ClaimedBatch] = []
     var waiting: [[Resolution]] = []
     var steps = 0
+    /// The apps that had their incident at Apple.
+    var struck: Set<String> = []
 
     enum Delivery {
         case post(Int)
@@ -179,7 +181,7 @@ extension Simulation.Plan {
         func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }
         let all: [Weather] = [
             .outage, .throttling(retryAfter: nil), .throttling(retryAfter: .seconds(600)), .invalidClient, .wrongKey, .ambiguous, .slow,
-            .wrongClient("app"),
+            .wrongClient("app"), .massRejection(1),
         ]
         apps = [SimulatedApp(name: "example", clientIDs: chance(50) ? ["app", "web"] : ["app"])]
         if chance(30) { apps.append(SimulatedApp(name: "other", clientIDs: ["elsewhere"])) }
@@ -191,7 +193,7 @@ extension Simulation.Plan {
         losesNotifications = chance(40)
         delaysGrants = chance(40)
         troublesStore = chance(30)
-        freezes = chance(20)
+        freezes = chance(30)
         breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30) ? ["example": ["user0"]] : [:]
     }

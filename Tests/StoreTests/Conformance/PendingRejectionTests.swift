@@ -19,7 +19,7 @@ import Testing
     }
 
     private func row(_ store: StoreUnderTest) async throws -> [SQLValue] {
-        try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state")[0]
+        try await store.rows("SELECT state, reason, changed_at, verified_at, next_check_at FROM credential_state WHERE user_id = 'user'")[0]
     }
 
     private func pending(_ store: StoreUnderTest) async throws -> Int? {
@@ -41,14 +41,16 @@ import Testing
         let store = try await rejected(kind)
         let late = Self.settled + .days(300)
         for rule in [
-            AdmissionRule(clientID: "web", keyID: "KEY", answeredBy: late),
-            AdmissionRule(clientID: "app", keyID: "OTHER", answeredBy: late),
-            AdmissionRule(clientID: "elsewhere", keyID: nil, answeredBy: late),
-            AdmissionRule(clientID: nil, keyID: nil, answeredBy: Self.asked),
+            AdmissionRule(clientID: "web", keyID: "KEY", answered: .earliest...late),
+            AdmissionRule(clientID: "app", keyID: "OTHER", answered: .earliest...late),
+            AdmissionRule(clientID: "elsewhere", answered: .earliest...late),
+            AdmissionRule(answered: .earliest...Self.asked),
+            AdmissionRule(answered: (Self.asked + .seconds(2))...late),
+            AdmissionRule(answered: .earliest...late, repeatedAfter: .milliseconds(1)),
         ] {
             #expect(try await store.admit(rule, at: late).isEmpty)
         }
-        #expect(try await store.admit(AdmissionRule(clientID: nil, keyID: nil, answeredBy: late), at: late) == [.refreshed])
+        #expect(try await store.admit(AdmissionRule(answered: .earliest...late), at: late) == [.refreshed])
     }
 
     /// I4: what cannot be believed is no reason to ask early.
@@ -56,7 +58,7 @@ import Testing
     func nobodyIsAskedBeforeTheDailyCheck(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
         #expect(try await store.claimCredentials(at: Self.settled).isEmpty)
-        let check = Self.asked + .seconds(1) + .days(1)
+        let check = Self.asked + .seconds(1) + StoreUnderTest.policy.longestInterval
         #expect(try await row(store)[4] == .at(check))
         #expect(try await store.claimCredentials(at: check - .milliseconds(1)).isEmpty)
         #expect(try await store.claimCredentials(at: check).map(\.purpose) == [.check])
@@ -66,7 +68,7 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func aClaimThatNobodySettlesAsksNobody(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
-        let rule = AdmissionRule(clientID: "app", keyID: "KEY", answeredBy: Self.asked + .days(9))
+        let rule = AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(Self.asked + .days(9)))
         func claim(at now: Timestamp) async throws -> Int {
             try await store.ports.claimPendingRejections(
                 of: "example",
@@ -83,15 +85,44 @@ import Testing
         #expect(try await claim(at: end) == 1)
     }
 
+    /// What Apple said at least a day ago and has said again.
+    private func repeated(at now: Timestamp, for time: Duration = .seconds(86_400)) -> AdmissionRule {
+        AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(now - .minutes(15)), repeatedAfter: time)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func aRepeatedRejectionHasWaitedSinceTheFirst(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
+        try await store.signIn("other", token: "other")
+        try await store.reject("other", at: Self.asked + .days(1), finding: .valid)
         let again = Self.asked + .days(2)
         #expect(try await store.reject("user", at: again) == .refreshed)
-        #expect(try await row(store)[4] == .at(again + .days(1)))
+        let settled = again + .seconds(1) + .minutes(15)
+        #expect(try await row(store)[4] == .at(settled))
         #expect(try await pending(store) == 1)
-        #expect(try await store.admit(at: again + .seconds(2)) == [.refreshed])
+        #expect(try await store.ports.breakers()["example"]?.judged.rejections == 1, "it counts once")
+        #expect(try await store.admit(repeated(at: settled - .milliseconds(1)), at: settled - .milliseconds(1)).isEmpty)
+        #expect(try await store.admit(repeated(at: settled, for: .seconds(2 * 86_400) + .milliseconds(1)), at: settled).isEmpty)
+        #expect(try await store.admit(repeated(at: settled), at: settled) == [.refreshed])
         #expect(try await row(store)[2] == .at(Self.asked))
+    }
+
+    /// A day on which Apple accepted nobody may have been one incident. Nor does a 200 say anything that came with the first rejection.
+    @Test(arguments: StoreKind.allCases, [nil, Duration.zero, .days(3)])
+    func aRepetitionWithoutA200InBetweenBeginsAnew(_ kind: StoreKind, validAfter: Duration?) async throws {
+        let store = try await rejected(kind)
+        if let validAfter {
+            try await store.signIn("other", token: "other")
+            try await store.reject("other", at: Self.asked + validAfter, finding: .valid)
+        }
+        let again = Self.asked + .days(2)
+        #expect(try await store.reject("user", at: again) == .refreshed)
+        #expect(try await pending(store) == 1)
+        #expect(try await store.ports.breakers()["example"]?.judged.rejections == 2, "it counts like a first one")
+        let settled = again + .seconds(1) + .minutes(15)
+        #expect(try await store.admit(repeated(at: settled), at: settled).isEmpty)
+        #expect(try await store.admit(at: settled) == [.refreshed])
+        #expect(try await row(store)[2] == .at(again))
     }
 
     /// Such as one that cannot be told from a mistake: it is Apple's later word.
@@ -119,7 +150,7 @@ import Testing
         let store = try await rejected(kind)
         let again = Self.asked + .days(2)
         try await store.reject("user", at: again, keyID: "NEW")
-        let rule = AdmissionRule(clientID: "app", keyID: "NEW", answeredBy: again)
+        let rule = AdmissionRule(clientID: "app", keyID: "NEW", answered: .earliest...again)
         #expect(try await store.admit(rule, at: again).isEmpty)
         #expect(try await pending(store) == 1)
     }
@@ -174,7 +205,7 @@ import Testing
         let due = try await store.claimCredentials(upTo: 2, at: Self.settled)
         let pendingWork = try await store.ports.claimPendingRejections(
             of: "example",
-            admittedBy: [AdmissionRule(clientID: "app", keyID: "KEY", answeredBy: Self.settled)],
+            admittedBy: [AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...Self.settled)],
             upTo: 1,
             at: Self.settled,
             policy: StoreUnderTest.policy

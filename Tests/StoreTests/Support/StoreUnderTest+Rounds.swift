@@ -72,7 +72,7 @@ extension StoreUnderTest {
     /// Claims what is to be believed of `example`, and settles it.
     @discardableResult
     func admit(_ rule: AdmissionRule? = nil, at now: Timestamp) async throws -> [Settled] {
-        let rule = rule ?? AdmissionRule(clientID: "app", keyID: "KEY", answeredBy: now - .minutes(15))
+        let rule = rule ?? AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(now - .minutes(15)))
         let claimed = try await ports.claimPendingRejections(
             of: "example",
             admittedBy: [rule],

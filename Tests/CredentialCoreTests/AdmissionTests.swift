@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// Which rejections that wait are to be believed.
+@Suite struct AdmissionTests {
+    private static let rules = BreakerRules()
+    private static let start = Timestamp(seconds: 1_700_000_000)
+    private static let key = ClientIdentity(clientID: "app", keyID: "KEY1")
+    private static let interval = Duration.seconds(86_400)
+
+    /// Answers of Apple's about one client, and what is believed of them.
+    private struct Trial {
+        var proofs = ClientProofs()
+        var now = AdmissionTests.start
+        var breaker = RevocationBreaker()
+        /// Between two answers.
+        var pace = Duration.seconds(5)
+
+        mutating func answer(_ count: Int = 1, isValid: Bool = true, by identity: ClientIdentity = AdmissionTests.key) {
+            for _ in 0..<count {
+                now = now.advanced(by: pace)
+                proofs.record(isValid: isValid, by: identity, at: now, under: AdmissionTests.rules)
+            }
+        }
+
+        /// A rejection, and when it came.
+        mutating func reject(_ count: Int = 1) -> Timestamp {
+            answer(count, isValid: false)
+            return now
+        }
+
+        var admissions: [AdmissionRule] {
+            breaker.admissions(with: proofs, under: AdmissionTests.rules, within: AdmissionTests.interval, at: now)
+        }
+
+        func isBelieved(_ answered: Timestamp, keyID: String = "KEY1", client: String = "app") -> Bool {
+            admissions.contains {
+                $0.repeatedAfter == nil && $0.answered.contains(answered) && $0.keyID ?? keyID == keyID && $0.clientID ?? client == client
+            }
+        }
+    }
+
+    /// 50 answers and more on each side, all within the settle time.
+    private func amongNormalOnes() -> (Trial, rejectedAt: Timestamp) {
+        var trial = Trial()
+        trial.answer(100)
+        let rejectedAt = trial.reject()
+        trial.answer(100)
+        return (trial, rejectedAt)
+    }
+
+    @Test func oneAmongNormalAnswersIsBelievedAfterTheSettleTime() {
+        var (trial, rejectedAt) = amongNormalOnes()
+        trial.now = rejectedAt.advanced(by: .seconds(899))
+        #expect(!trial.isBelieved(rejectedAt))
+        trial.now = rejectedAt.advanced(by: .seconds(900))
+        #expect(trial.isBelieved(rejectedAt))
+        #expect(!trial.isBelieved(rejectedAt, keyID: "KEY2"), "another key")
+        #expect(!trial.isBelieved(rejectedAt, client: "web"), "another client")
+        trial.breaker.judge(.blamed, of: .init(CredentialID(clientID: "app", userID: "eve")), under: Self.rules, at: trial.now)
+        #expect(trial.admissions.isEmpty, "the breaker is open")
+    }
+
+    @Test func a200OlderThanAnIntervalProvesNothing() {
+        var (trial, rejectedAt) = amongNormalOnes()
+        let last = trial.now
+        trial.now = last.advanced(by: Self.interval)
+        #expect(trial.isBelieved(rejectedAt))
+        trial.now = last.advanced(by: Self.interval + .milliseconds(1))
+        #expect(trial.admissions.isEmpty)
+        trial.now = last.advanced(by: .milliseconds(-1))
+        #expect(trial.admissions.isEmpty, "the 200 is from a clock that has since been set back")
+    }
+
+    @Test func answersOutOfTurnProveTheClientAndNothingElse() {
+        var trial = Trial()
+        let rejectedAt = trial.reject()
+        trial.proofs.recordValid(by: Self.key, at: trial.now)
+        trial.now = trial.now.advanced(by: .seconds(900))
+        #expect(trial.admissions == [
+            AdmissionRule(clientID: "app", keyID: "KEY1", answered: .earliest...rejectedAt, repeatedAfter: Self.interval)
+        ])
+    }
+
+    /// However it lies in time: as long as nobody else was asked meanwhile, nobody knows.
+    @Test(arguments: [1, 2, 5, 15, 25]) func anIncidentInASmallAppIsNeverBelieved(rejections: Int) {
+        var trial = Trial()
+        // 2,400 users.
+        trial.pace = .seconds(36)
+        trial.answer(500)
+        let (first, last) = (trial.now.advanced(by: .seconds(36)), trial.reject(rejections))
+        for _ in 0..<500 {
+            trial.answer()
+            #expect(!trial.isBelieved(first) && !trial.isBelieved(last))
+        }
+    }
+
+    /// Fewer than open the breaker, and more than one in twenty of those around them.
+    @Test(arguments: 3...25) func aBurstIsNotBelieved(rejections: Int) {
+        var trial = Trial()
+        trial.answer(500)
+        let (first, last) = (trial.now.advanced(by: .seconds(5)), trial.reject(rejections))
+        for _ in 0..<500 {
+            trial.answer()
+            #expect(!trial.isBelieved(first) && !trial.isBelieved(last))
+        }
+    }
+
+    /// One in a hundred leaves: only those that happen to come close together wait for a day.
+    @Test func mostOfASlowDripIsBelieved() {
+        var trial = Trial()
+        trial.answer(100)
+        var rejections: [Timestamp] = []
+        var believed: Set<Timestamp> = []
+        for _ in 0..<100 {
+            rejections.append(trial.reject())
+            for _ in 0..<99 {
+                trial.answer()
+                believed.formUnion(rejections.suffix(5).filter { trial.isBelieved($0) })
+            }
+        }
+        #expect(believed.count >= 97, "the last had no time yet")
+    }
+
+    /// The last answers before an incident are followed by it, and its last rejections by good ones.
+    @Test func neitherEdgeOfAnIncidentIsBelieved() {
+        var trial = Trial()
+        trial.answer(200)
+        let before = trial.reject()
+        trial.answer(20)
+        let (first, last) = (trial.now.advanced(by: .seconds(5)), trial.reject(20))
+        trial.answer(20)
+        let after = trial.reject()
+        for _ in 0..<500 {
+            trial.answer()
+            #expect(![before, first, last, after].contains { trial.isBelieved($0) })
+        }
+    }
+
+    @Test func aPauseInTheAnswersIsNoNormalTime() {
+        var trial = Trial()
+        trial.answer(100)
+        let rejectedAt = trial.reject()
+        trial.now = trial.now.advanced(by: .seconds(900))
+        for _ in 0..<200 {
+            trial.answer()
+            #expect(!trial.isBelieved(rejectedAt))
+        }
+    }
+
+    @Test func anotherLoadOrKeyBeginsAnew() {
+        let new = ClientIdentity(clientID: "app", keyID: "KEY2", load: 1)
+        var (trial, rejectedAt) = amongNormalOnes()
+        trial.answer(100)
+        trial.answer(1, by: new)
+        // One that was in flight.
+        trial.answer(1, by: Self.key)
+        #expect(!trial.isBelieved(rejectedAt))
+        trial.answer(100, by: new)
+        #expect(!trial.isBelieved(rejectedAt), "asked with the old key")
+        #expect(Set(trial.admissions.map(\.keyID)) == ["KEY2"])
+        trial.proofs.forget(clients: ["app"])
+        #expect(trial.admissions.isEmpty)
+    }
+
+    @Test func clientsAreJudgedEachForItself() {
+        var (trial, _) = amongNormalOnes()
+        let web = ClientIdentity(clientID: "web", keyID: "KEY1")
+        trial.answer(10, by: web)
+        trial.answer(1, isValid: false, by: web)
+        let rejectedAt = trial.now
+        trial.answer(10, by: web)
+        trial.answer(100)
+        trial.now = rejectedAt.advanced(by: .seconds(900))
+        #expect(!trial.isBelieved(rejectedAt, client: "web"), "the app's answers say nothing of another client")
+    }
+
+    @Test func anOperatorsWordNeedsNo200() {
+        var trial = Trial()
+        trial.breaker.confirm(at: trial.now)
+        let confirmed = AdmissionRule(answered: .earliest...trial.now)
+        #expect(trial.admissions == [confirmed])
+        trial.now = trial.now.advanced(by: .seconds(9))
+        #expect(trial.admissions == [confirmed], "and is about what came before it")
+    }
+
+    /// After rejections out of proportion an operator has said that there are many: those to come need not be few.
+    @Test func manyAreBelievedForAnIntervalOnceConfirmed() {
+        var trial = Trial()
+        for number in 0..<21 {
+            let subject = RevocationBreaker.Subject(CredentialID(clientID: "app", userID: "user\(number)"))
+            trial.breaker.judge(.rejected, of: subject, under: Self.rules, at: trial.now)
+        }
+        #expect(trial.breaker.isOpen)
+        trial.breaker.confirm(at: trial.now)
+        trial.answer()
+        let rejectedAt = trial.reject(100)
+        trial.now = rejectedAt.advanced(by: .seconds(900))
+        #expect(trial.isBelieved(rejectedAt))
+        trial.now = Self.start.advanced(by: Self.rules.confirmation)
+        trial.proofs.recordValid(by: Self.key, at: trial.now)
+        #expect(!trial.isBelieved(rejectedAt))
+    }
+
+    @Test func nobodyWaitsLongerThanAnInterval() {
+        #expect(BreakerRules(settle: .seconds(200_000)).settle == Self.interval)
+    }
+}
