@@ -80,9 +80,11 @@ import Testing
         let rejectedAt = trial.reject()
         trial.proofs.recordValid(by: Self.key, at: trial.now)
         trial.now = trial.now.advanced(by: .seconds(900))
-        #expect(trial.admissions == [
-            AdmissionRule(clientID: "app", keyID: "KEY1", answered: .earliest...rejectedAt, repeatedAfter: Self.interval)
-        ])
+        #expect(
+            trial.admissions == [
+                AdmissionRule(clientID: "app", keyID: "KEY1", answered: .earliest...rejectedAt, repeatedAfter: Self.interval)
+            ]
+        )
     }
 
     /// However it lies in time: as long as nobody else was asked meanwhile, nobody knows.

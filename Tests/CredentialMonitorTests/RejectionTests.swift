@@ -133,7 +133,10 @@ struct RejectionTests {
             #expect(try await monitor.state(of: "ann") == "authorized granted")
             #expect(asked("ann", in: monitor) == 1)
             let due = try #require(try await monitor.due("ann"))
-            #expect(monitor.endpoint.calls.last { $0.credential.userID == "ann" }!.sentAt.duration(to: due) >= .seconds(86_400), "the daily check")
+            #expect(
+                monitor.endpoint.calls.last { $0.credential.userID == "ann" }!.sentAt.duration(to: due) >= .seconds(86_400),
+                "the daily check"
+            )
         }
     }
 

@@ -22,7 +22,9 @@ import Testing
         }
         // What is never tried is never proved.
         if Self.seeds.count >= 2_000 {
-            for situation in Situation.allCases { #expect(result.tally[situation, default: 0] >= 20, "\(situation): \(result.tally[situation, default: 0])") }
+            for situation in Situation.allCases {
+                #expect(result.tally[situation, default: 0] >= 20, "\(situation): \(result.tally[situation, default: 0])")
+            }
         }
     }
 

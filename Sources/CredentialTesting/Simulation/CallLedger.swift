@@ -19,11 +19,14 @@ struct CallLedger {
         var credential: CredentialID
         var claim: Claim
         var token: RefreshToken.Key
+        /// What tells one call about a canary from the next: no claim does.
+        var canaryAskedAt: Timestamp?
 
-        init(_ work: DueCredential) {
+        init(_ work: DueCredential, sentAt: Timestamp?) {
             credential = work.id
             claim = work.claim
             token = work.token
+            if work.purpose == .canary { canaryAskedAt = sentAt }
         }
     }
 
@@ -70,7 +73,7 @@ struct CallLedger {
     }
 
     mutating func answered(_ work: DueCredential, _ call: AnsweredCall) {
-        calls[Key(work)] = call
+        calls[Key(work, sentAt: call.sentAt)] = call
         if call.outcome == .rejected {
             rejections[TokenKey(work), default: []].append((call.sentAt, call.isDead))
         }
@@ -87,11 +90,12 @@ struct CallLedger {
     }
 
     /// Takes out what was answered to a piece of work, once the settlement has been committed.
-    mutating func settled(_ work: DueCredential, _ result: Settled, at now: Timestamp) -> AnsweredCall? {
-        guard let call = calls[Key(work)] else { return nil }
+    mutating func settled(_ work: DueCredential, _ verdict: RefreshVerdict, _ result: Settled, at now: Timestamp) -> AnsweredCall? {
+        let key = Key(work, sentAt: verdict.fact?.requestedAt ?? verdict.rejection?.requestedAt)
+        guard let call = calls[key] else { return nil }
         let lapsed = call.sentAt.duration(to: now) >= Self.shortestLease
         // Nothing holds a canary: a settlement that is repeated counts again, and says the same.
-        if result == .refreshed, work.purpose == .check { calls[Key(work)] = nil }
+        if result == .refreshed, work.purpose == .check { calls[key] = nil }
         switch call.outcome {
         case .valid, .rejected:
             // An answer that came after its lease may be asked for again: the process stood still.

@@ -39,7 +39,7 @@ extension PlantedBug {
     /// What is looked for in place of what may be believed.
     func admissions(_ admissions: [AdmissionRule], at now: Timestamp) -> [AdmissionRule] {
         guard self == .proofIgnored else { return admissions }
-        return [AdmissionRule(answered: .earliest ... now.advanced(by: .seconds(-900)))]
+        return [AdmissionRule(answered: .earliest...now.advanced(by: .seconds(-900)))]
     }
 
     /// What is committed in place of a batch.

@@ -124,7 +124,7 @@ extension SimulatedWorld.State {
                 expected = [model.settle(work)]
                 note("grant \(work.id): \(result)")
             case .refresh(let work, let verdict):
-                let call = ledger.settled(work, result, at: now)
+                let call = ledger.settled(work, verdict, result, at: now)
                 if result == .held { count(.held) }
                 if result == .superseded, !model.isCurrent(work) { count(.tokenReplacedInFlight) }
                 expected = model.settle(work, verdict, call)
