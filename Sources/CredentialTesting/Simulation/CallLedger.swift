@@ -34,6 +34,8 @@ struct CallLedger {
     private static let shortestLease = Duration.seconds(60)
 
     private static let canaryInterval = Duration.seconds(3600)
+    /// An operator's recheck is out of turn, and not more often than this.
+    private static let recheckInterval = Duration.seconds(3600)
 
     private struct TokenKey: Hashable {
         var credential: CredentialID
@@ -52,6 +54,9 @@ struct CallLedger {
     /// The rejections of each token: when Apple was asked, and whether it told the truth.
     private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool)]] = [:]
     private var canaryAskedAt: [CredentialID: Timestamp] = [:]
+    /// When an operator last wanted somebody to be asked about out of turn.
+    private var userRecheckedAt: [String: Timestamp] = [:]
+    private var allRecheckedAt: Timestamp?
     private(set) var answers = 0
     private(set) var requests = 0
 
@@ -68,6 +73,8 @@ struct CallLedger {
             return Violation(.oneAnswerPerInterval, "the canary \(work.id.userID) was asked about again \(last.duration(to: now)) later")
         }
         guard let last = answeredAt[work.id], now < last.advanced(by: interval) else { return nil }
+        let recheckedAt = latest(userRecheckedAt[work.id.userID], allRecheckedAt)
+        if let recheckedAt, recheckedAt >= last, now >= last.advanced(by: Self.recheckInterval) { return nil }
         let distance = last.duration(to: now)
         return Violation(.oneAnswerPerInterval, "\(work.id.userID) was asked about again \(distance) after an answer")
     }
@@ -104,6 +111,14 @@ struct CallLedger {
         case .ambiguous, .misconfigured, .throttled, .unavailable: break
         }
         return call
+    }
+
+    mutating func rechecked(_ user: String, at now: Timestamp) {
+        userRecheckedAt[user] = now
+    }
+
+    mutating func recheckedAll(at now: Timestamp) {
+        allRecheckedAt = now
     }
 
     /// What was in flight at a crash may be asked again.

@@ -47,6 +47,8 @@ struct ReferenceModel {
         var held: Held?
         /// When the retention swept the rejected token away.
         var swept: Token?
+        /// The rejected token that an operator wants to be asked about again.
+        var rechecked: Token?
     }
 
     /// What was committed of one user in one app.
@@ -141,7 +143,7 @@ struct ReferenceModel {
             verifiedAt: valid?.milliseconds,
             rejectedAt: rejected?.milliseconds,
             holdsToken: holdsToken,
-            isScheduled: holdsToken && !isRejected,
+            isScheduled: holdsToken && (!isRejected || facts.rechecked == token),
             email: mail.flatMap { isAfter($0.at, deleted) ? $0.text : nil },
             forwarding: relay.flatMap { isAfter($0.at, deleted) ? $0.isEnabled ? "enabled" : "disabled" : nil }
         )
@@ -284,6 +286,7 @@ struct ReferenceModel {
         guard isCurrent(work), work.purpose == .canary || isHeld(work) else { return [.superseded] }
         if work.purpose != .canary { facts[work.id]!.held = nil }
         touched.insert(work.id.userID)
+        if work.purpose == .check, call?.outcome.isAnswer ?? false { facts[work.id]!.rechecked = nil }
         switch call?.outcome {
         case .valid: facts[work.id]!.answers.append(Answer(token: token, isValid: true, at: call!.sentAt))
         case .rejected: return [.refreshed, .held]
@@ -303,6 +306,14 @@ struct ReferenceModel {
         if isDisproved { return [.postponed] }
         if result == .refreshed { facts[work.id]!.answers.append(Answer(token: token, isValid: false, at: rejection.requestedAt)) }
         return [.refreshed, .postponed]
+    }
+
+    /// - Returns: whether the token is a rejected one, and was not to be asked about before.
+    mutating func recheck(_ credential: CredentialID) -> Bool {
+        guard let row = row(of: credential), row.holdsToken, !row.isScheduled else { return false }
+        facts[credential]!.rechecked = facts[credential]!.token
+        touched.insert(credential.userID)
+        return true
     }
 
     private func isHeld(_ work: DueCredential) -> Bool {
@@ -357,5 +368,15 @@ extension ReferenceModel.UserFacts {
     /// The newest word; of two at one time, that it is disabled.
     var newestForwarding: (at: Timestamp, isEnabled: Bool)? {
         forwarding.max { $0.at != $1.at ? $0.at < $1.at : $0.isEnabled && !$1.isEnabled }
+    }
+}
+
+extension RefreshOutcome {
+    /// Whether Apple said something of the token, if only that it is not to be understood.
+    fileprivate var isAnswer: Bool {
+        switch self {
+        case .valid, .rejected, .ambiguous: true
+        case .misconfigured, .throttled, .unavailable: false
+        }
     }
 }

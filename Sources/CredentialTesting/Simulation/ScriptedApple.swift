@@ -75,11 +75,11 @@ struct ScriptedApple {
         return sign(kind, CredentialID(clientID: client, userID: user), of: app, at: now)
     }
 
-    /// Ends every token and nothing else. Apple tells nobody.
+    /// Ends every token, which looks from outside as if consent were gone at the clients that hold one. Apple tells nobody.
     mutating func changePassword(of user: String, at now: Timestamp) {
-        for index in signInsOfUser[user] ?? [] where signIns[index].endedAt == nil && signIns[index].token != nil {
-            signIns[index].endedAt = now
-        }
+        let good = (signInsOfUser[user] ?? []).filter { signIns[$0].endedAt == nil }
+        let clients = Set(good.filter { signIns[$0].token != nil }.map { signIns[$0].credential.clientID })
+        for index in good where clients.contains(signIns[index].credential.clientID) { signIns[index].endedAt = now }
     }
 
     /// - Returns: the number of the post.

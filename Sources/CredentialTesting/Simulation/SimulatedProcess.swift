@@ -17,6 +17,7 @@ struct SimulatedProcess {
     let notifications: NotificationHandler
     let grants: GrantHandler
     let refreshes: [RefreshHandler]
+    let operators: OperatorRequestHandler
     let budgets: [RequestBudget]
 
     init(_ plan: Simulation.Plan, on database: DatabaseQueue, in world: SimulatedWorld, bug: PlantedBug?) async throws {
@@ -50,6 +51,16 @@ struct SimulatedProcess {
             clients: Set(apps.flatMap(\.clientIDs)),
             clockSkew: .seconds(300),
             clock: clock,
+            telemetry: telemetry
+        )
+        operators = OperatorRequestHandler(
+            desk: store,
+            breakers: breakers,
+            reader: store,
+            rules: { RecheckRules(refreshInterval: Self.policy.interval, requestsPerSecond: 50) },
+            clock: clock,
+            wakeups: Wakeups(every: .seconds(1)),
+            progress: LoopProgress(lanes: [], pollInterval: .seconds(1)),
             telemetry: telemetry
         )
         let budgets = apps.map { _ in RequestBudget(RequestLimits(maxRequestsPerSecond: 50)) }

@@ -107,7 +107,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case crash, crashWithRequestsOut, crashAfterCommit, superseded, eventAwaitsGrant, rejectionAwaitsGrant, unknownSigningKey
     case duplicateNotification, staleNotification, duplicateGrant, staleGrant, held, admitted, admittedOnRepetition, misconfigured,
         throttled, unavailable
-    case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine
+    case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine, operatorPause, askedAgain
 }
 
 /// The last lines of what happened, and a digest of all of them.

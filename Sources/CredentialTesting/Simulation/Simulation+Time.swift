@@ -142,6 +142,7 @@ extension Simulation {
     /// within the next the one who has left is rejected, and after the third Apple has repeated it. Then everything that is true is known,
     /// and nothing is left over.
     mutating func calmDown() async throws {
+        try await resumeAll()
         for app in plan.apps where world.with({ $0.apple.weather[app.name]?.isOurFault ?? false }) {
             reload(app, isRight: true)
         }
@@ -156,6 +157,7 @@ extension Simulation {
             try await fetchSigningKeys()
             try await workOff()
             if chance(200) { try await maintain() }
+            if chance(100) { try await recheckRejected() }
             try check()
             steps += 1
             // What is due and was not taken waits for the end of a pause.

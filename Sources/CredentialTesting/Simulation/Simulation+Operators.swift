@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import CredentialMonitor
+internal import GRDB
+internal import SQLiteStore
+
+/// What operators ask of the running daemon.
+extension Simulation {
+    /// A confirmation is left out: who says that false rejections are real gets what was asked for.
+    mutating func operate() async throws {
+        let app = plan.apps.randomElement(using: &generator)!
+        switch Int.random(in: 0..<100, using: &generator) {
+        case 0..<50: try await recheck(people.randomElement(using: &generator)!.user)
+        case 50..<65: try await ask(.recheckApp(app.name)) { $0.ledger.recheckedAll(at: $0.now) }
+        case 65..<75: try await ask(.pause(app: app.name)) { $0.count(.operatorPause) }
+        case 75..<90: try await ask(.resume(app: app.name))
+        default: try await ask(.resetBreaker(app: app.name))
+        }
+    }
+
+    /// Asks again about somebody whose rejection is believed. Others of the same user would have to wait anew.
+    mutating func recheckRejected() async throws {
+        let rejected = world.with { state in
+            state.model.credentials.filter { state.model.row(of: $0)?.reason == "token_rejected" }
+                .sorted { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }
+        }
+        guard let credential = rejected.randomElement(using: &generator),
+            plan.apps.contains(where: { $0.clientIDs == [credential.clientID] })
+        else { return }
+        try await recheck(credential.userID)
+    }
+
+    mutating func resumeAll() async throws {
+        for app in plan.apps { try await ask(.resume(app: app.name)) }
+    }
+
+    private func recheck(_ user: String) async throws {
+        try await ask(.recheckUser(user)) { $0.ledger.rechecked(user, at: $0.now) }
+    }
+
+    /// Leaves a request, lets the daemon carry it out, and tells the model which rejected tokens are asked about again.
+    private func ask(_ request: OperatorRequest, effect: (inout SimulatedWorld.State) -> Void = { _ in }) async throws {
+        _ = try await process.store.submit(request, at: now)
+        while try await process.operators.handleNext() {}
+        let scheduled = try database.inDatabase { db in
+            let statement = try db.cachedStatement(
+                sql: """
+                    SELECT client.client_id, user_id FROM credential JOIN client ON client.id = credential.client
+                     WHERE rejected_at > COALESCE(verified_at, 0) AND due_at IS NOT NULL
+                    """
+            )
+            return try Row.fetchAll(statement).map { CredentialID(clientID: $0[0], userID: $0[1]) }
+        }
+        world.with { state in
+            state.note("an operator: \(request.name) \(request.app ?? request.userID ?? "")")
+            for credential in scheduled where state.model.recheck(credential) { state.count(.askedAgain) }
+            effect(&state)
+        }
+    }
+}
