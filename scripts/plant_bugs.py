@@ -84,8 +84,20 @@ BUGS = [
     (
         "a rejection by a wrong key is believed once another key is proved",
         "CredentialCore/ClientProofs.swift",
-        "AdmissionRule(clientID: $0.clientID, keyID: $0.keyID, answeredBy: settled)",
-        "AdmissionRule(clientID: $0.clientID, keyID: nil, answeredBy: settled)",
+        "keyID: identity?.keyID, answered",
+        "keyID: nil, answered",
+    ),
+    (
+        "a repeated rejection is believed although Apple accepted nobody in between",
+        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "return validAt.map { $0 > pending.answeredAt.advanced(by: rules.policy.timeout) && $0 <= now } ?? false",
+        "return validAt != nil",
+    ),
+    (
+        "the end of an old token ends a newer sign-in",
+        "CredentialCore/CredentialState.swift",
+        ", wasTokenGood(at: grantedAt)",
+        "",
     ),
     (
         "a believed rejection stays pending",

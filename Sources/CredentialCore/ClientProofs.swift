@@ -24,10 +24,10 @@ package struct ClientProofs: Sendable {
     /// Notes an answer to a check. What is known of an earlier load of the same client is void from then on.
     ///
     /// - Parameter isValid: a 200; else `invalid_grant`.
-    package mutating func record(isValid: Bool, by identity: ClientIdentity, at time: Timestamp, under rules: BreakerRules) {
+    package mutating func record(isValid: Bool, by identity: ClientIdentity, at time: Timestamp, settle: Duration) {
         update(identity) {
             if isValid { $0.validAt = time }
-            $0.append(isRejection: !isValid, at: time, under: rules)
+            $0.append(isRejection: !isValid, at: time, settle: settle)
         }
     }
 
@@ -63,9 +63,16 @@ package struct ClientProofs: Sendable {
 /// How Apple has answered one client and key of late: when last with a 200, and when normally.
 ///
 /// An incident at Apple is over some time, and until then nothing tells its answers from true ones but their number. So an answer is
-/// *normal* if every stretch of consecutive answers that contains it is: `BreakerRules.trialLength` of them within the settle time, with
-/// no greater share of rejections than is allowed. A small app never has so many; there only a repetition counts.
+/// *normal* if every stretch of consecutive answers that contains it is: 50 of them in a quarter of an hour and in the settle time, with
+/// no more than two rejections. A small app never has so many; there only a repetition counts. The figures are fixed: with other figures
+/// for the breaker an operator says how much is too much, and not how little is normal.
 private struct AnswerRecord: Sendable {
+    private static let length = 50
+    private static let mostRejections = 2
+    private static let longest = Duration.seconds(900)
+    /// Answers that were under way together come in any order within this time. What is older comes from a clock that was set back.
+    private static let disorder = Duration.seconds(60)
+
     var validAt: Timestamp?
     /// The newest stretch, oldest first.
     private var stretch: [(at: Timestamp, isRejection: Bool)] = []
@@ -84,15 +91,18 @@ private struct AnswerRecord: Sendable {
         return start <= end ? start...end : nil
     }
 
-    mutating func append(isRejection: Bool, at time: Timestamp, under rules: BreakerRules) {
-        // Answers that were under way together may come in another order.
+    mutating func append(isRejection: Bool, at time: Timestamp, settle: Duration) {
+        if let last = stretch.last, time.advanced(by: Self.disorder) < last.at {
+            stretch = []
+            rejections = 0
+        }
         let time = max(time, stretch.last?.at ?? time)
         stretch.append((time, isRejection))
         if isRejection { rejections += 1 }
-        if stretch.count > rules.trialLength, stretch.removeFirst().isRejection { rejections -= 1 }
+        if stretch.count > Self.length, stretch.removeFirst().isRejection { rejections -= 1 }
         let isNormal =
-            stretch.count == rules.trialLength && stretch[0].at.duration(to: time) <= rules.settle
-            && !rules.isTooGreatAShare(rejections, of: stretch.count)
+            stretch.count == Self.length && rejections <= Self.mostRejections
+            && stretch[0].at.duration(to: time) <= min(Self.longest, settle)
         normalSince = isNormal ? normalSince ?? time : nil
     }
 }
@@ -141,8 +151,7 @@ extension RevocationBreaker {
     /// settle time has passed,
     ///
     /// - what Apple said in the midst of normal answers,
-    /// - what Apple said again an interval later (the store counts that only if it accepted the client in between),
-    /// - all of it for an interval after an operator has said that there are many.
+    /// - what Apple said again an interval later (the store counts that only if it accepted the client in between).
     package func admissions(
         with proofs: ClientProofs,
         under rules: BreakerRules,
@@ -159,7 +168,6 @@ extension RevocationBreaker {
             )
         }
         for (identity, normal) in proofs.proven(at: now, within: interval) {
-            if let mutedAt, now < mutedAt.advanced(by: rules.confirmation) { admit(identity, from: mutedAt, to: settled) }
             if let normal { admit(identity, from: normal.lowerBound, to: min(settled, normal.upperBound)) }
             admit(identity, from: .earliest, to: settled, repeatedAfter: interval)
         }

@@ -38,6 +38,10 @@ package struct RefreshPolicy: Sendable, Equatable {
     /// The longest time between an answer and the next check.
     package var longestInterval: Duration { interval * (1 + Self.spread) }
 
+    /// How long after an answer that could not be believed Apple is asked again. Everybody else has been asked by then, with a request
+    /// that left after that answer came.
+    package var repetition: Duration { longestInterval + timeout }
+
     /// The first check of a new token: an interval after the grant and after any earlier answer, never before now.
     /// A grant may be dated ahead by the clock skew; it counts from now then.
     package func firstCheck(
@@ -85,7 +89,7 @@ package struct RefreshPolicy: Sendable, Equatable {
     /// The furthest that a due time can lie ahead; what lies beyond it came from a clock that has since been set back.
     package var longestDelay: Duration {
         let longestBackOff = Self.backOff[Self.backOff.count - 1] * (1 + Self.retrySpread)
-        return max(longestInterval, longestBackOff, shortestLease)
+        return max(repetition, longestBackOff, shortestLease)
     }
 
     private func jitter(for credential: CredentialID) -> Duration {

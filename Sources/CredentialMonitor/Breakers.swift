@@ -49,7 +49,7 @@ package final class Breakers: Sendable {
     func record(isValid: Bool, of work: DueCredential, by identity: ClientIdentity, at time: Timestamp) {
         state.withLockedValue { [rules] state in
             switch work.purpose {
-            case .check: state.proofs.record(isValid: isValid, by: identity, at: time, under: rules)
+            case .check: state.proofs.record(isValid: isValid, by: identity, at: time, settle: rules.settle)
             case .canary, .admission: if isValid { state.proofs.recordValid(by: identity, at: time) }
             }
         }

@@ -29,7 +29,7 @@ extension SQLiteStore {
                 [appID, furthest]
             )
             try Self.postponeUnconfigured(appID, directory, until: now.advanced(by: policy.interval), at: now, in: db)
-            try Self.postponePending(appID, by: policy.longestInterval, at: now, in: db)
+            try Self.postponePending(appID, by: policy.repetition, at: now, in: db)
             let clients = preferred.compactMap { directory.clients[$0]?.id }
             var due: [ClaimableCredential] = []
             if !clients.isEmpty {
@@ -73,7 +73,7 @@ extension SQLiteStore {
                 """
                 SELECT user_id, client, attempts FROM credential AS c INDEXED BY credential_pending
                  WHERE app = ?1 AND pending_since BETWEEN ?2 AND ?3 - ?4 AND (?5 IS NULL OR client = ?5) AND (?6 IS NULL OR pending_key = ?6)
-                   AND (?4 = 0 OR answered_at BETWEEN pending_since + ?4 AND ?3)
+                   AND (?4 = 0 OR answered_at >= pending_since + ?4 AND (answered_at <= ?3 OR answered_at >= pending_since + 2 * ?4))
                    AND (claimed_by IS NULL OR due_at <= ?7)
                    AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
                                     WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client)
@@ -198,7 +198,7 @@ extension SQLiteStore {
             try db.execute(
                 cached: """
                     UPDATE credential SET due_at = answered_at + ?2, claimed_by = NULL
-                     WHERE (user_id, client) IN (SELECT user_id, client FROM credential INDEXED BY credential_pending
+                     WHERE (user_id, client) IN (SELECT user_id, client FROM credential INDEXED BY credential_pending_due
                                                   WHERE app = ?1 AND pending_since IS NOT NULL AND due_at <= ?3
                                                     AND answered_at + ?2 > ?3 AND answered_at <= ?3
                                                   LIMIT 1000)

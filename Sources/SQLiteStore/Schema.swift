@@ -210,8 +210,9 @@ enum Schema {
         CREATE INDEX credential_due ON credential (app, due_at) WHERE due_at IS NOT NULL;
         -- Rejected tokens that are still kept, for a while, to undo a mistake.
         CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at IS NOT NULL AND sealed_token IS NOT NULL;
-        -- Rejections that wait to be believed.
+        -- Rejections that wait to be believed, and those of them that are due.
         CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
+        CREATE INDEX credential_pending_due ON credential (app, due_at) WHERE pending_since IS NOT NULL;
 
         CREATE TABLE user_event (
           user_id            TEXT    NOT NULL,

@@ -43,7 +43,8 @@ extension SettlementTransaction {
                 return verdict.rejection == nil ? .refreshed : .held
             }
             if isOtherAnswer { row.pending = nil }
-            row.answeredAt = latest(row.answeredAt, verdict.answeredAt)
+            // An answer from the future is of a clock that has since been set back.
+            row.answeredAt = latest(row.answeredAt.flatMap { $0 <= now ? $0 : nil }, verdict.answeredAt)
             row.failures = verdict.answeredAt == nil ? row.failures + 1 : 0
             // A rejected token is asked about only if an operator wants it, and until there is an answer.
             let isOver = verdict.answeredAt != nil && row.credential.tokenToCheck(under: user.registers) == nil
@@ -52,7 +53,7 @@ extension SettlementTransaction {
                 if admission == .held {
                     row.pending = nil
                 } else {
-                    // One that is repeated has waited since the first time.
+                    // One that is repeated waits again, and counts since the first time.
                     if !isRepeated { row.pending = rejection }
                     row.dueAt = min(rejection.answeredAt.advanced(by: rules.breaker.settle), verdict.nextCheck)
                 }
@@ -75,14 +76,16 @@ extension SettlementTransaction {
         let isOpen = try breakers.isOrWasOpen(client.app)
         let isAdmitted = row.pending == rejection && !hasSignedInAgain && !isOpen
         let fact = RefreshAnswer(.rejected, token: work.token, requestedAt: rejection.requestedAt)
+        var endsSignIn = false
         let settled = try withUser(key, .refresh, at: rejection.requestedAt) { [rules] user -> Settled in
             guard var row = user[client.id] else { return .superseded }
             row.attempts = 0
             row.claimedBy = nil
-            row.dueAt = row.answeredAt?.advanced(by: rules.policy.longestInterval)
+            row.dueAt = row.answeredAt?.advanced(by: rules.policy.repetition)
             if isAdmitted {
                 row.pending = nil
                 row.credential.apply(fact)
+                endsSignIn = row.credential.standing(under: user.registers).reason == .tokenRejected
                 if row.credential.isTokenRejected {
                     row.dueAt = nil
                     row.isUnverified = false
@@ -91,7 +94,7 @@ extension SettlementTransaction {
             user.set(row, at: client.id)
             return isAdmitted ? .refreshed : .postponed
         }
-        if isAdmitted { try noteAdmission(of: work, rejection, client) }
+        if endsSignIn { try noteAdmission(of: work, rejection, client) }
         return settled
     }
 
@@ -116,7 +119,8 @@ extension SettlementTransaction {
         guard let pending, pending.keyID == rejection.keyID, pending.answeredAt <= rejection.answeredAt else { return false }
         let stored = try Int64.fetchOne(db.cachedStatement(sql: "SELECT valid_at FROM client WHERE id = ?"), arguments: [client.id])
         let validAt = latest(accepted[client.id], stored.map(Timestamp.init(milliseconds:)))
-        return validAt.map { $0 > pending.answeredAt && $0 <= now } ?? false
+        // A request that was under way then may have been answered before whatever went wrong.
+        return validAt.map { $0 > pending.answeredAt.advanced(by: rules.policy.timeout) && $0 <= now } ?? false
     }
 
     private func hasWaitingGrant(of credential: CredentialID, newerThan time: Timestamp) throws -> Bool {

@@ -32,16 +32,12 @@ extension Daemon {
         let due = try await store.overdueCredentials(before: clock.now, upTo: .max)
         // No more than are due now: with a short interval some are due again before the last is done.
         for app in apps { try await settleAll(app.refreshes, atMost: due[app.name] ?? 0) }
+        // What Apple has accepted by now proves rejections that have waited long enough.
+        for app in apps { _ = try await loop(app.refreshes).round() }
     }
 
     private func settleAll(_ handler: some WorkHandler, atMost limit: Int = .max) async throws {
-        let loop = ClaimLoop(
-            handler,
-            writer: writer,
-            wakeups: Wakeups(every: configuration.queues.pollInterval),
-            progress: LoopProgress(lanes: [], pollInterval: configuration.queues.pollInterval),
-            telemetry: telemetry
-        )
+        let loop = loop(handler)
         var settled = 0
         while settled < limit, !Task.isShuttingDownGracefully {
             let round = try await loop.round()
@@ -50,6 +46,16 @@ extension Daemon {
             guard let delay = handler.retryDelay() else { return }
             try await Task.sleep(for: delay)
         }
+    }
+
+    private func loop<Handler: WorkHandler>(_ handler: Handler) -> ClaimLoop<Handler> {
+        ClaimLoop(
+            handler,
+            writer: writer,
+            wakeups: Wakeups(every: configuration.queues.pollInterval),
+            progress: LoopProgress(lanes: [], pollInterval: configuration.queues.pollInterval),
+            telemetry: telemetry
+        )
     }
 }
 

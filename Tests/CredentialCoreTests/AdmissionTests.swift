@@ -16,13 +16,14 @@ import Testing
         var proofs = ClientProofs()
         var now = AdmissionTests.start
         var breaker = RevocationBreaker()
+        var rules = AdmissionTests.rules
         /// Between two answers.
         var pace = Duration.seconds(5)
 
         mutating func answer(_ count: Int = 1, isValid: Bool = true, by identity: ClientIdentity = AdmissionTests.key) {
             for _ in 0..<count {
                 now = now.advanced(by: pace)
-                proofs.record(isValid: isValid, by: identity, at: now, under: AdmissionTests.rules)
+                proofs.record(isValid: isValid, by: identity, at: now, settle: rules.settle)
             }
         }
 
@@ -33,7 +34,7 @@ import Testing
         }
 
         var admissions: [AdmissionRule] {
-            breaker.admissions(with: proofs, under: AdmissionTests.rules, within: AdmissionTests.interval, at: now)
+            breaker.admissions(with: proofs, under: rules, within: AdmissionTests.interval, at: now)
         }
 
         func isBelieved(_ answered: Timestamp, keyID: String = "KEY1", client: String = "app") -> Bool {
@@ -189,8 +190,8 @@ import Testing
         #expect(trial.admissions == [confirmed], "and is about what came before it")
     }
 
-    /// After rejections out of proportion an operator has said that there are many: those to come need not be few.
-    @Test func manyAreBelievedForAnIntervalOnceConfirmed() {
+    /// An incident that comes after it is one all the same.
+    @Test func anOperatorsWordIsNotAboutWhatComesAfterIt() {
         var trial = Trial()
         for number in 0..<21 {
             let subject = RevocationBreaker.Subject(CredentialID(clientID: "app", userID: "user\(number)"))
@@ -201,10 +202,43 @@ import Testing
         trial.answer()
         let rejectedAt = trial.reject(100)
         trial.now = rejectedAt.advanced(by: .seconds(900))
-        #expect(trial.isBelieved(rejectedAt))
-        trial.now = Self.start.advanced(by: Self.rules.confirmation)
-        trial.proofs.recordValid(by: Self.key, at: trial.now)
         #expect(!trial.isBelieved(rejectedAt))
+    }
+
+    /// An operator may let rejections wait for a day, or allow many: an incident of an hour is none the less one.
+    @Test func longWaitsAndLaxBreakersDoNotMakeMoreNormal() {
+        var trial = Trial()
+        trial.rules = BreakerRules(maxRejectedPercent: 50, settle: .seconds(86_400))
+        // 240 users, two of whom are asked about in twelve minutes.
+        trial.pace = .seconds(360)
+        trial.answer(100)
+        let rejectedAt = trial.reject(2)
+        for _ in 0..<300 {
+            trial.answer()
+            #expect(!trial.isBelieved(rejectedAt))
+        }
+        trial.pace = .seconds(5)
+        trial.answer(100)
+        let last = trial.reject(3)
+        trial.answer(100)
+        trial.now = last.advanced(by: .seconds(86_400))
+        trial.proofs.recordValid(by: Self.key, at: trial.now)
+        #expect(!trial.isBelieved(last))
+    }
+
+    /// After a clock was set back, the time that comes again was normal once and need not be again.
+    @Test func aClockThatIsSetBackBeginsAnew() {
+        var (trial, _) = amongNormalOnes()
+        trial.now = trial.now.advanced(by: .seconds(-3600))
+        trial.answer(10)
+        let rejectedAt = trial.reject()
+        trial.answer(20)
+        trial.answer(60)
+        let later = trial.reject()
+        trial.answer(100)
+        trial.now = later.advanced(by: .seconds(900))
+        #expect(!trial.isBelieved(rejectedAt))
+        #expect(trial.isBelieved(later))
     }
 
     @Test func nobodyWaitsLongerThanAnInterval() {

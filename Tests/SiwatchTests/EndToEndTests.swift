@@ -105,6 +105,45 @@ struct EndToEndTests {
         }
     }
 
+    /// In a small app, where so few are asked in that time that the breaker stays closed. One of them has really left.
+    @Test func aTimeInWhichAppleRejectsEverybodySignsNobodyOut() async throws {
+        try await Site.with(["refresh": "interval = \"1h\"", "breaker": "settle = \"1ms\""]) { site in
+            struct Ignored: Decodable {}
+            let rejecting = ["endpoint": JSONValue.string("token"), "status": 400, "body": #"{"error":"invalid_grant"}"#]
+            let pending = "SELECT COUNT(*) FROM credential WHERE pending_since IS NOT NULL"
+            /// An interval goes by, and the checks of some are due.
+            func check(_ users: String) async throws {
+                try await site.backend.execute(
+                    """
+                    UPDATE credential SET answered_at = answered_at - 4000000, pending_since = pending_since - 4000000, due_at = NULL;
+                    UPDATE client SET valid_at = valid_at - 4000000;
+                    UPDATE credential SET due_at = 0 WHERE \(users);
+                    """
+                )
+            }
+            let signIns = try await site.apple.signIn(10)
+            let gone = "user_id = '\(signIns[0].user_id)'"
+            try await site.daemon { _ in
+                try await site.settle(signIns)
+                try await check("true")
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 10)
+                _ = try await site.apple.post("faults", rejecting, as: Ignored.self)
+                _ = try await site.apple.notify("consent-revocations", users: [signIns[0].user_id])
+                try await check("true")
+                try await site.backend.until(pending, is: 10)
+                try await site.apple.delete("faults")
+                try await check("NOT \(gone)")
+                try await site.backend.until(pending, is: 1)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 10)
+            }
+            // Another process, to which Apple has to prove itself anew.
+            try await check("user_id IN ('\(signIns[0].user_id)', '\(signIns[1].user_id)')")
+            #expect(try await site.folder.run("run", "--once").status == 0)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected' AND \(gone)") == 1)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 9)
+        }
+    }
+
     @Test func forgedAndMalformedNotificationsAreQuarantinedWithTheirReason() async throws {
         try await Site.with { site in
             try await site.daemon { _ in

@@ -174,6 +174,8 @@ CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at I
 
 CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
 
+CREATE INDEX credential_pending_due ON credential (app, due_at) WHERE pending_since IS NOT NULL;
+
 CREATE TABLE user_event (
   user_id            TEXT    NOT NULL,
   app                INTEGER NOT NULL REFERENCES app (id),

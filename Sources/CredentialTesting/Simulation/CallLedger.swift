@@ -51,6 +51,8 @@ struct CallLedger {
     private var calls: [Key: AnsweredCall] = [:]
     /// When Apple last answered about a credential and the answer reached the store.
     private var answeredAt: [CredentialID: Timestamp] = [:]
+    /// When that answer had been asked for.
+    private var askedAt: [CredentialID: Timestamp] = [:]
     /// The rejections of each token: when Apple was asked, and whether it told the truth.
     private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool)]] = [:]
     private var canaryAskedAt: [CredentialID: Timestamp] = [:]
@@ -72,9 +74,10 @@ struct CallLedger {
             guard let last = canaryAskedAt[work.id], now < last.advanced(by: Self.canaryInterval) else { return nil }
             return Violation(.oneAnswerPerInterval, "the canary \(work.id.userID) was asked about again \(last.duration(to: now)) later")
         }
-        guard let last = answeredAt[work.id], now < last.advanced(by: interval) else { return nil }
         let recheckedAt = latest(userRecheckedAt[work.id.userID], allRecheckedAt)
-        if let recheckedAt, recheckedAt >= last, now >= last.advanced(by: Self.recheckInterval) { return nil }
+        guard let last = answeredAt[work.id], now < last.advanced(by: interval) else { return nil }
+        let isRechecked = recheckedAt.map { $0 >= askedAt[work.id] ?? $0 } ?? false
+        if isRechecked, now >= last.advanced(by: Self.recheckInterval) { return nil }
         let distance = last.duration(to: now)
         return Violation(.oneAnswerPerInterval, "\(work.id.userID) was asked about again \(distance) after an answer")
     }
@@ -106,7 +109,10 @@ struct CallLedger {
         switch call.outcome {
         case .valid, .rejected:
             // An answer that came after its lease may be asked for again: the process stood still.
-            if !lapsed, work.purpose == .check { answeredAt[work.id] = max(answeredAt[work.id] ?? call.answeredAt, call.answeredAt) }
+            if !lapsed, work.purpose == .check {
+                answeredAt[work.id] = max(answeredAt[work.id] ?? call.answeredAt, call.answeredAt)
+                askedAt[work.id] = max(askedAt[work.id] ?? call.sentAt, call.sentAt)
+            }
             if result == .refreshed { answers += 1 }
         case .ambiguous, .misconfigured, .throttled, .unavailable: break
         }

@@ -5,12 +5,14 @@ internal import CredentialCore
 
 /// A bug put between the process and its store, to see that the simulation finds it: a check that cannot fail proves nothing.
 ///
-/// Bugs deeper inside the program stand as patches in Tests/SimulationTests/Bugs.
+/// Bugs deeper inside the program stand as patches in scripts/plant_bugs.py.
 package enum PlantedBug: String, Sendable, CaseIterable {
     /// Every `invalid_grant` is believed at once, whoever asked.
     case rejectionBelievedAtOnce
     /// Every rejection that waits is believed when its time has come, whoever asked.
     case proofIgnored
+    /// A rejection is believed after the settle time although Apple has not repeated it.
+    case repetitionIgnored
     /// No `invalid_grant` is ever believed.
     case rejectionForgotten
     /// Trouble at Apple is taken for a revocation.
@@ -38,8 +40,14 @@ package enum PlantedBug: String, Sendable, CaseIterable {
 extension PlantedBug {
     /// What is looked for in place of what may be believed.
     func admissions(_ admissions: [AdmissionRule], at now: Timestamp) -> [AdmissionRule] {
-        guard self == .proofIgnored else { return admissions }
-        return [AdmissionRule(answered: .earliest...now.advanced(by: .seconds(-900)))]
+        switch self {
+        case .proofIgnored:
+            return [AdmissionRule(answered: .earliest...now.advanced(by: .seconds(-900)))]
+        case .repetitionIgnored:
+            return admissions.map { AdmissionRule(clientID: $0.clientID, keyID: $0.keyID, answered: $0.answered) }
+        default:
+            return admissions
+        }
     }
 
     /// What is committed in place of a batch.

@@ -6,8 +6,9 @@ internal import CredentialMonitor
 
 /// A known disaster with a beginning and an end, and as many users as wanted.
 ///
-/// Everybody has signed in before. In the disaster and around it some leave, and of every second nobody is told. Two intervals after
-/// its end all of that is known, nobody else has been taken for gone, and nobody was asked about twice in a day.
+/// Everybody has signed in before. In the disaster and around it some leave, and of every second nobody is told. Two of the longest
+/// intervals and the settle time after its end all of that is known, nobody else has been taken for gone, and nobody was asked about
+/// twice in a day.
 package enum Scenario: String, Sendable, CaseIterable {
     /// Apple is down for a day.
     case outage
@@ -109,8 +110,9 @@ extension Simulation {
             try await live(for: scenario.length / 4)
         }
         turn(scenario, isOn: false)
-        // Two intervals with their spread, the settle time, and the minute in which the last answers come.
-        try await live(for: SimulatedProcess.policy.longestInterval * 2 + BreakerRules().settle + .seconds(60))
+        // And the minute in which the last answers come.
+        let policy = SimulatedProcess.policy
+        try await live(for: policy.longestInterval + policy.repetition + BreakerRules().settle + .seconds(60))
         if scenario == .burst, report.tally[.held] != nil {
             world.with { $0.report(Violation(.nothingIsStuck, "the breaker opened on people who left")) }
         }

@@ -49,7 +49,8 @@ extension Simulation {
     mutating func answerOne() async throws {
         guard let flight = flights.randomElement(using: &generator) else { return }
         if chance(80) { return try comeBack(flight.work.id) }
-        if world.with({ $0.apple.weather[flight.app.name] }) == .slow { try advance(by: .seconds(Int.random(in: 1...20, using: &generator))) }
+        let isSlow = world.with { $0.apple.weather[flight.app.name] == .slow }
+        if isSlow { try advance(by: .seconds(Int.random(in: 1...20, using: &generator))) }
         await answer(Int.random(in: flights.indices, using: &generator))
     }
 

@@ -58,7 +58,7 @@ import Testing
     func nobodyIsAskedBeforeTheDailyCheck(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
         #expect(try await store.claimCredentials(at: Self.settled).isEmpty)
-        let check = Self.asked + .seconds(1) + StoreUnderTest.policy.longestInterval
+        let check = Self.asked + .seconds(1) + StoreUnderTest.policy.repetition
         #expect(try await row(store)[4] == .at(check))
         #expect(try await store.claimCredentials(at: check - .milliseconds(1)).isEmpty)
         #expect(try await store.claimCredentials(at: check).map(\.purpose) == [.check])
@@ -91,24 +91,24 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
-    func aRepeatedRejectionHasWaitedSinceTheFirst(_ kind: StoreKind) async throws {
+    func aRepeatedRejectionWaitsAgainAndCountsSinceTheFirst(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
         try await store.signIn("other", token: "other")
-        try await store.reject("other", at: Self.asked + .days(1), finding: .valid)
-        let again = Self.asked + .days(2)
+        try await store.reject("other", at: Self.asked + .hours(12), finding: .valid)
+        let again = Self.asked + .hours(36)
         #expect(try await store.reject("user", at: again) == .refreshed)
         let settled = again + .seconds(1) + .minutes(15)
         #expect(try await row(store)[4] == .at(settled))
         #expect(try await pending(store) == 1)
         #expect(try await store.ports.breakers()["example"]?.judged.rejections == 1, "it counts once")
         #expect(try await store.admit(repeated(at: settled - .milliseconds(1)), at: settled - .milliseconds(1)).isEmpty)
-        #expect(try await store.admit(repeated(at: settled, for: .seconds(2 * 86_400) + .milliseconds(1)), at: settled).isEmpty)
+        #expect(try await store.admit(repeated(at: settled, for: .hours(36) + .milliseconds(1)), at: settled).isEmpty)
         #expect(try await store.admit(repeated(at: settled), at: settled) == [.refreshed])
         #expect(try await row(store)[2] == .at(Self.asked))
     }
 
     /// A day on which Apple accepted nobody may have been one incident. Nor does a 200 say anything that came with the first rejection.
-    @Test(arguments: StoreKind.allCases, [nil, Duration.zero, .days(3)])
+    @Test(arguments: StoreKind.allCases, [nil, StoreUnderTest.policy.timeout, .days(3)])
     func aRepetitionWithoutA200InBetweenBeginsAnew(_ kind: StoreKind, validAfter: Duration?) async throws {
         let store = try await rejected(kind)
         if let validAfter {
@@ -143,6 +143,42 @@ import Testing
         #expect(try await store.reject("user", at: real) == .refreshed)
         #expect(try await store.admit(at: real + .minutes(16)) == [.refreshed])
         #expect(try await row(store)[2] == .at(real))
+    }
+
+    /// Else the wait would end at once each time, and Apple be asked every quarter of an hour.
+    @Test(arguments: StoreKind.allCases)
+    func anEarlierAnswerFromTheFutureDoesNotShortenTheWait(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.run("UPDATE credential SET answered_at = \((Self.asked + .hours(2)).milliseconds), due_at = 0")
+        try await store.reject("user", at: Self.asked)
+        #expect(try await store.claimCredentials(at: Self.settled).isEmpty)
+        #expect(try await row(store)[4] == .at(Self.asked + .seconds(1) + StoreUnderTest.policy.repetition))
+    }
+
+    /// Whoever runs siwatch once a day from a timer never sees a settle time pass.
+    @Test(arguments: StoreKind.allCases)
+    func oneThatIsRepeatedTwiceWaitsNoLonger(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        try await store.signIn("other", token: "other")
+        for day in 1...2 {
+            let now = Self.asked + .hours(36 * day)
+            try await store.reject("other", at: now - .hours(1), finding: .valid)
+            try await store.reject("user", at: now)
+            #expect(try await store.admit(repeated(at: now + .seconds(1)), at: now + .seconds(1)) == (day == 2 ? [.refreshed] : []))
+        }
+        #expect(try await row(store)[2] == .at(Self.asked))
+    }
+
+    /// Of a sign-in that goes on nobody has missed a notification.
+    @Test(arguments: StoreKind.allCases)
+    func theEndOfATokenThatIsOlderThanTheSignInIsNoRevocation(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        try await store.signIn(at: Self.asked - .minutes(1))
+        #expect(try await store.admit(at: Self.settled) == [.refreshed])
+        #expect(try await row(store)[0] == "authorized")
+        #expect(try await store.column("SELECT COUNT(*) FROM admitted_rejection") == [0])
+        #expect(try await store.claimCredentials(at: Self.settled + .days(9)).isEmpty)
     }
 
     @Test(arguments: StoreKind.allCases)
