@@ -47,12 +47,16 @@ struct CallLedger {
         }
     }
 
+    private struct Check {
+        var token: RefreshToken.Key
+        var askedAt: Timestamp
+        var answeredAt: Timestamp
+    }
+
     private let interval: Duration
     private var calls: [Key: AnsweredCall] = [:]
-    /// When Apple last answered about a credential and the answer reached the store.
-    private var answeredAt: [CredentialID: Timestamp] = [:]
-    /// When that answer had been asked for.
-    private var askedAt: [CredentialID: Timestamp] = [:]
+    /// The last check of each credential that Apple answered and whose answer reached the store.
+    private var checks: [CredentialID: Check] = [:]
     /// The rejections of each token: when Apple was asked, and whether it told the truth.
     private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool)]] = [:]
     private var canaryAskedAt: [CredentialID: Timestamp] = [:]
@@ -74,11 +78,12 @@ struct CallLedger {
             guard let last = canaryAskedAt[work.id], now < last.advanced(by: Self.canaryInterval) else { return nil }
             return Violation(.oneAnswerPerInterval, "the canary \(work.id.userID) was asked about again \(last.duration(to: now)) later")
         }
+        guard let last = checks[work.id], now < last.answeredAt.advanced(by: interval) else { return nil }
+        // Of an answer that came after its token had been replaced an operator's recheck knows nothing.
         let recheckedAt = latest(userRecheckedAt[work.id.userID], allRecheckedAt)
-        guard let last = answeredAt[work.id], now < last.advanced(by: interval) else { return nil }
-        let isRechecked = recheckedAt.map { $0 >= askedAt[work.id] ?? $0 } ?? false
-        if isRechecked, now >= last.advanced(by: Self.recheckInterval) { return nil }
-        let distance = last.duration(to: now)
+        let mayBeRechecked = last.token != work.token || now >= last.answeredAt.advanced(by: Self.recheckInterval)
+        if mayBeRechecked, let recheckedAt, recheckedAt >= last.askedAt { return nil }
+        let distance = last.answeredAt.duration(to: now)
         return Violation(.oneAnswerPerInterval, "\(work.id.userID) was asked about again \(distance) after an answer")
     }
 
@@ -109,9 +114,8 @@ struct CallLedger {
         switch call.outcome {
         case .valid, .rejected:
             // An answer that came after its lease may be asked for again: the process stood still.
-            if !lapsed, work.purpose == .check {
-                answeredAt[work.id] = max(answeredAt[work.id] ?? call.answeredAt, call.answeredAt)
-                askedAt[work.id] = max(askedAt[work.id] ?? call.sentAt, call.sentAt)
+            if !lapsed, work.purpose == .check, checks[work.id].map({ $0.answeredAt <= call.answeredAt }) ?? true {
+                checks[work.id] = Check(token: work.token, askedAt: call.sentAt, answeredAt: call.answeredAt)
             }
             if result == .refreshed { answers += 1 }
         case .ambiguous, .misconfigured, .throttled, .unavailable: break
