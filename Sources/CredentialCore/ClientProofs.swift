@@ -56,7 +56,9 @@ package struct ClientProofs: Sendable {
 
     /// The clients that are proven, each with its key and with the time in which its answers were normal on both sides.
     fileprivate func proven(at now: Timestamp, within interval: Duration) -> [(ClientIdentity, normal: ClosedRange<Timestamp>?)] {
-        records.filter { $0.value.isProven(at: now, within: interval) }.map { ($0.key, $0.value.normal) }
+        records.filter { $0.value.isProven(at: now, within: interval) }
+            .sorted { ($0.key.clientID, $0.key.keyID) < ($1.key.clientID, $1.key.keyID) }
+            .map { ($0.key, $0.value.normal) }
     }
 }
 
@@ -130,7 +132,8 @@ package struct AdmissionRule: Sendable, Equatable {
     package var keyID: String?
     /// When Apple gave the answer; of one that it has repeated, both the first and the last.
     package var answered: ClosedRange<Timestamp>
-    /// Only those that Apple has repeated at least so long after the first; nil is all.
+    /// Only those that Apple has repeated at least so long after the first; nil is all. One that is repeated twice as late has waited
+    /// enough, whenever the last answer was.
     package var repeatedAfter: Duration?
 
     package init(

@@ -14,6 +14,8 @@ package enum Scenario: String, Sendable, CaseIterable {
     case outage
     /// For an hour Apple answers `invalid_grant` whoever is asked about.
     case massRejection
+    /// In an app of few Apple answers `invalid_grant` for a day and a half.
+    case longRejection
     /// For an hour Apple answers `invalid_client`.
     case invalidClient
     /// For three hours Apple answers 429.
@@ -30,7 +32,7 @@ package enum Scenario: String, Sendable, CaseIterable {
     var weather: Weather? {
         switch self {
         case .outage: .outage
-        case .massRejection: .massRejection(1)
+        case .massRejection, .longRejection: .massRejection(1)
         case .invalidClient: .invalidClient
         case .throttling: .throttling(retryAfter: nil)
         case .wrongKey: .wrongKey
@@ -46,6 +48,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         case .outage: Self.hour * 24
         case .massRejection, .invalidClient, .keyRotation, .burst: Self.hour
         case .throttling: Self.hour * 3
+        case .longRejection: Self.hour * 36
         case .wrongKey: Self.hour * 72
         }
     }
@@ -53,7 +56,7 @@ package enum Scenario: String, Sendable, CaseIterable {
     /// The users that the disaster is about, of a number that is wanted.
     package func users(of wanted: Int) -> Int {
         switch self {
-        case .wrongKey: min(wanted, 5)
+        case .wrongKey, .longRejection: min(wanted, 5)
         case .outage, .massRejection, .invalidClient, .throttling, .keyRotation, .burst: wanted
         }
     }

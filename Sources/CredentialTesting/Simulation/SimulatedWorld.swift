@@ -105,8 +105,8 @@ struct Crash: Error {}
 /// What a run should meet now and then, because what is never tried is never proved.
 package enum Situation: String, Sendable, CaseIterable, Hashable {
     case crash, crashWithRequestsOut, crashAfterCommit, superseded, eventAwaitsGrant, rejectionAwaitsGrant, unknownSigningKey
-    case duplicateNotification, staleNotification, duplicateGrant, staleGrant, held, admitted, admittedOnRepetition, misconfigured,
-        throttled, unavailable
+    case duplicateNotification, staleNotification, duplicateGrant, staleGrant
+    case held, admitted, admittedOnRepetition, misconfigured, throttled, unavailable
     case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine, operatorPause, askedAgain
 }
 

@@ -152,7 +152,7 @@ extension Simulation {
             state.storeTrouble = []
             state.note("calm")
         }
-        let end = now.advanced(by: SimulatedProcess.policy.longestInterval * 3 + BreakerRules().settle + .seconds(60))
+        let end = now.advanced(by: SimulatedProcess.policy.longestInterval * 3 + BreakerRules().settle + .seconds(120))
         while now < end, !isBroken {
             try await fetchSigningKeys()
             try await workOff()
