@@ -95,4 +95,4 @@ setup:
 
 .PHONY: setup-test
 setup-test:
-	@scripts/setup.sh promtool python
+	@scripts/setup.sh promtool faketime python

@@ -29,6 +29,7 @@ let metrics = Target.Dependency.product(name: "Metrics", package: "swift-metrics
 let metricsTestKit = Target.Dependency.product(name: "MetricsTestKit", package: "swift-metrics")
 let nioConcurrency = Target.Dependency.product(name: "NIOConcurrencyHelpers", package: "swift-nio")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
+let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nioFoundationCompat = Target.Dependency.product(name: "NIOFoundationCompat", package: "swift-nio")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
@@ -87,7 +88,8 @@ let package = Package(
             name: "siwatch",
             dependencies: [
                 "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "PrometheusMetrics", "SQLiteStore",
-                ahc, argumentParser, hummingbird, logging, metrics, nioConcurrency, serviceLifecycle, tomlKit, unixSignals,
+                ahc, argumentParser, hummingbird, hummingbirdCore, logging, metrics, nioConcurrency, nioCore, serviceLifecycle, tomlKit,
+                unixSignals,
             ],
             swiftSettings: strict
         ),
@@ -156,7 +158,7 @@ let package = Package(
         ),
         .testTarget(
             name: "StoreTests",
-            dependencies: ["CredentialCore", "CredentialTesting", "SQLiteStore", grdb, grdbSQLite, nioConcurrency],
+            dependencies: ["CredentialCore", "CredentialTesting", "DaemonHarness", "SQLiteStore", grdb, grdbSQLite, nioConcurrency],
             exclude: ["Schema.sql"],
             swiftSettings: strict
         ),
@@ -180,8 +182,9 @@ let package = Package(
         .testTarget(
             name: "SiwatchTests",
             dependencies: [
-                "CredentialCore", "CredentialMonitor", "CredentialSealing", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
-                ahc, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioHTTP1, serviceLifecycle, tomlKit,
+                "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTesting", "DaemonHarness", "SQLiteStore",
+                "apple-simulator", "siwatch",
+                ahc, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
             ],
             swiftSettings: strict
         ),

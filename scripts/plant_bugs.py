@@ -54,8 +54,8 @@ BUGS = [
     (
         "an event does not wait for the sign-in that is newer",
         "SQLiteStore/SettlementTransaction+Notifications.swift",
-        "return try statements.waitingGrant.first(",
-        "return try false && statements.waitingGrant.first(",
+        "return try waitingGrants.contains(",
+        "return try false && waitingGrants.contains(",
     ),
     (
         "a change is told twice",
@@ -78,13 +78,13 @@ BUGS = [
     (
         "a rejection is believed although the user has signed in again",
         "SQLiteStore/SettlementTransaction+Refreshes.swift",
-        "let hasSignedInAgain = try grantsWait && hasWaitingGrant(",
-        "let hasSignedInAgain = try false && grantsWait && hasWaitingGrant(",
+        "let hasSignedInAgain = try waitingGrants.contains(",
+        "let hasSignedInAgain = try false && waitingGrants.contains(",
     ),
     (
         "a repeated rejection is believed although Apple accepted nobody in between",
         "SQLiteStore/SettlementTransaction+Refreshes.swift",
-        "return validAt.map { $0 > pending.answeredAt.advanced(by: rules.policy.timeout) && $0 <= now } ?? false",
+        "return validAt.map { $0 > pending.requestedAt.advanced(by: timeout) && $0 <= rejection.requestedAt.advanced(by: timeout) } ?? false",
         "return validAt != nil",
     ),
     (
@@ -100,10 +100,58 @@ BUGS = [
         "            if isAdmitted {\n",
     ),
     (
-        "a new sign-in forgets when Apple was last asked",
+        "a token that Apple never accepted ends its user",
+        "CredentialCore/CredentialState.swift",
+        "if let verifiedAt, isTokenRejected, wasTokenGood(at: grantedAt) {",
+        "if let verifiedAt = latest(verifiedAt, rejectedAt), isTokenRejected, wasTokenGood(at: grantedAt) {",
+    ),
+    (
+        "the end of a token is dated by its rejection",
+        "CredentialCore/CredentialState.swift",
+        "since: max(verifiedAt, grantedAt.advanced(by: .milliseconds(1)))",
+        "since: latest(verifiedAt, rejectedAt)",
+    ),
+    (
+        "a new token is first asked about a day later",
+        "CredentialCore/RefreshPolicy.swift",
+        "let spread = isImport(grantedAt: grantedAt, now: now) ? interval : longestFirstWait",
+        "let spread = interval",
+    ),
+    (
+        "a token that is told again is asked about at once",
         "SQLiteStore/SettlementTransaction+Grants.swift",
-        "firstCheck(grantedAt: grant.grantedAt, answeredAt: answeredAt, of: id, now: now)",
-        "firstCheck(grantedAt: grant.grantedAt, answeredAt: nil, of: id, now: now)",
+        "if row.credential.token?.key.fingerprint != before?.credential.token?.key.fingerprint {",
+        "if row.credential.token != nil {",
+    ),
+    (
+        "an answer is dated by our clock, whatever Apple's says",
+        "CredentialCore/TokenEndpoint.swift",
+        "? ours : earliest",
+        "? ours : ours",
+    ),
+    (
+        "a sign-in from the future is thrown away",
+        "SQLiteStore/SettlementTransaction+Grants.swift",
+        "if try hasWaitedLongEnough(work, lookedAt) { return try log(work, .inFuture) }",
+        "if try hasWaitedLongEnough(work, lookedAt) || true { return try log(work, .inFuture) }",
+    ),
+    (
+        "a clock that is off is trusted to forget by",
+        "CredentialCore/ClockTrust.swift",
+        "return right.isFurther(than: Self.largestSkew, from: wall) ? .skewed : nil",
+        "return nil",
+    ),
+    (
+        "the address of a deleted account is kept",
+        "CredentialCore/Credential.swift",
+        "guard isGreater(new.at, than: deletedAt) else { return }",
+        "",
+    ),
+    (
+        "what is counted by app is not taken back",
+        "SQLiteStore/RegisterCache.swift",
+        "neverAccepted: left.neverAccepted - right.neverAccepted",
+        "neverAccepted: left.neverAccepted",
     ),
     (
         "the retention erases rejected tokens at once",

@@ -9,8 +9,9 @@
 #   make      make itself
 #   swift     Swift 6.2 or newer: looked for, never installed
 #   headers   the headers of SQLite and zlib: installed by the system's package manager where they are missing
-#   python    Python 3, for the script that checks the dashboard
+#   python    Python 3, for the script that checks the dashboard and for the examples of docs/schema.md, which the tests run
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
+#   faketime  libfaketime, for the tests that step the clock: the same
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -120,7 +121,7 @@ need_promtool() {
     fi
     say "promtool is missing; unpacking it from Debian's package prometheus into .build/tools, without installing the package."
     work=$(mktemp -d "$scratch/promtool.XXXXXX")
-    if (cd "$work" && fetch_prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xf - ./usr/bin/promtool); then
+    if (cd "$work" && fetch prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xf - ./usr/bin/promtool); then
         mv "$work/usr/bin/promtool" "$tools/promtool"
     else
         say "promtool could not be fetched; the tests that need it will say so."
@@ -128,14 +129,33 @@ need_promtool() {
     rm -rf "$work"
 }
 
-fetch_prometheus() {
-    download_prometheus 2>/dev/null && return
-    can_be_root && as_root apt-get update -qq >&2 && download_prometheus >&2
+need_faketime() {
+    if [ "$(uname -s)" != Linux ] || [ -e "$tools/libfaketime.so.1" ] || ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1; then
+        return 0
+    fi
+    if ! has apt-get || ! has dpkg-deb; then
+        say "libfaketime is missing and only Debian's packages are known to bring it; the tests that need it will say so."
+        return 0
+    fi
+    say "libfaketime is missing; unpacking it from Debian's package libfaketime into .build/tools, without installing the package."
+    work=$(mktemp -d "$scratch/faketime.XXXXXX")
+    if (cd "$work" && fetch libfaketime && dpkg-deb --fsys-tarfile libfaketime_*.deb | tar -xf - ./usr/lib); then
+        mv "$work"/usr/lib/*/faketime/libfaketime.so.1 "$tools/libfaketime.so.1"
+    else
+        say "libfaketime could not be fetched; the tests that need it will say so."
+    fi
+    rm -rf "$work"
+}
+
+# fetch PACKAGE
+fetch() {
+    download "$1" 2>/dev/null && return
+    can_be_root && as_root apt-get update -qq >&2 && download "$1" >&2
 }
 
 # The folder is ours, so apt's own unprivileged user could not write to it.
-download_prometheus() {
-    apt-get -qq -o APT::Sandbox::User="$(id -un)" download prometheus
+download() {
+    apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$1"
 }
 
 for need in "$@"; do
@@ -144,7 +164,8 @@ for need in "$@"; do
         swift) need_swift ;;
         headers) need_headers ;;
         promtool) need_promtool ;;
+        faketime) need_faketime ;;
         python) has python3 || install_package "Python 3 is" python3 python3 python3 ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers, promtool and python." ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, promtool, faketime and python." ;;
     esac
 done

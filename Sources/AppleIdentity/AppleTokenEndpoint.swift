@@ -37,7 +37,7 @@ package struct AppleTokenEndpoint: TokenEndpoint {
                 secrets: [token, clientSecret, Secret(credential.userID)],
                 receivedAt: clock.now
             )
-            return RefreshResponse(response.refreshOutcome, by: identity)
+            return RefreshResponse(response.refreshOutcome, by: identity, date: response.response.date)
         } catch {
             return RefreshResponse(.unavailable(error.rawValue), by: identity)
         }

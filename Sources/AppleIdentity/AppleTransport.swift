@@ -32,10 +32,10 @@ package struct AppleResponse: Sendable, Equatable {
     /// Nil where it was larger than `largestBody`.
     package var body: [UInt8]?
     package var retryAfter: String?
-    /// The `Date` header.
-    package var date: String?
+    /// What Apple's clock said, in whole seconds, cut off.
+    package var date: Timestamp?
 
-    package init(status: Int, body: [UInt8]?, retryAfter: String? = nil, date: String? = nil) {
+    package init(status: Int, body: [UInt8]?, retryAfter: String? = nil, date: Timestamp? = nil) {
         self.status = status
         self.body = body
         self.retryAfter = retryAfter
@@ -54,6 +54,8 @@ package enum TransportFailure: String, Error, Sendable, CaseIterable {
     case dns
     /// Refused, reset, or closed before the answer was complete.
     case reset
+    /// This process, or the whole machine, may open no more files and sockets: nothing was sent.
+    case descriptors
     case other
 }
 

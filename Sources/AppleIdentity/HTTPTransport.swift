@@ -30,7 +30,7 @@ package struct HTTPTransport: AppleTransport {
             AppleObservation(
                 endpoint: request.endpoint,
                 status: Self.word(for: result),
-                date: (try? result.get())?.date.flatMap(HTTPDate.parse)
+                date: (try? result.get())?.date
             )
         )
         return try result.get()
@@ -39,8 +39,8 @@ package struct HTTPTransport: AppleTransport {
     /// A number, or a word: always one of a closed list.
     private static func word(for result: Result<AppleResponse, TransportFailure>) -> String {
         switch result {
-        case .success(let response):
-            (100...599).contains(response.status) ? String(response.status) : TransportFailure.other.rawValue
+        // The guard lets no other pass than those of three digits from 200 to 599.
+        case .success(let response): String(response.status)
         case .failure(let failure): failure.rawValue
         }
     }
@@ -70,7 +70,7 @@ package struct HTTPTransport: AppleTransport {
                     status: Int(response.status.code),
                     body: try await Self.bytes(of: response.body),
                     retryAfter: response.headers.first(name: "retry-after"),
-                    date: response.headers.first(name: "date")
+                    date: response.headers.first(name: "date").flatMap(HTTPDate.parse)
                 )
             )
         } catch {
@@ -115,6 +115,15 @@ extension HTTPClient.Configuration {
         // The permits bound it, and they may change: a request that waited here would wait against its time-out.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 100_000
         configuration.connectionPool.retryConnectionEstablishment = false
+        // Called a debugging hook, but the only way into the pipeline. It runs before the first request, on the event loop, and for
+        // TLS and plain connections alike.
+        configuration.http1_1ConnectionDebugInitializer = { channel in
+            channel.eventLoop.makeCompletedFuture {
+                let pipeline = channel.pipeline.syncOperations
+                let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
+                try pipeline.addHandler(AnswerGuard(), position: .after(decoder))
+            }
+        }
         return configuration
     }
 }

@@ -51,7 +51,7 @@ extension TokenResponse {
         case nil, .null: return .valid
         case .string(let token):
             guard let subject = Self.subject(ofIDToken: token) else { return unavailable("200 with an unreadable id_token") }
-            return subject.isIdentical(to: userID) ? .valid : .ambiguous("id_token of another user")
+            return subject.isIdentical(to: userID) ? .valid : .anotherUser
         default: return unavailable("200 with an unreadable id_token")
         }
     }

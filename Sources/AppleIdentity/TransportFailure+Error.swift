@@ -26,7 +26,7 @@ extension TransportFailure {
             case let error as ChannelError: Self(error)
             case NIOSSLError.uncleanShutdown, HTTPParserError.invalidEOFState: .reset
             case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: .tls
-            case is SocketAddressError, is SocketAddressError.UnknownHost: .dns
+            case is SocketAddressError, is SocketAddressError.UnknownHost: Self.unresolved
             default: .other
             }
     }
@@ -44,7 +44,7 @@ extension TransportFailure {
     /// No address at all is a matter of names; with addresses, the last attempt tells.
     private init(_ error: NIOConnectionError) {
         guard let attempt = error.connectionErrors.last else {
-            self = error.dnsAError != nil || error.dnsAAAAError != nil ? .dns : .other
+            self = error.dnsAError != nil || error.dnsAAAAError != nil ? Self.unresolved : .other
             return
         }
         self.init(attempt.error)
@@ -64,7 +64,16 @@ extension TransportFailure {
             switch errnoCode {
             case ECONNRESET, ECONNREFUSED, ECONNABORTED, EPIPE: .reset
             case ETIMEDOUT: .timeout
+            case EMFILE, ENFILE: .descriptors
             default: .other
             }
+    }
+
+    /// The resolver needs a socket too, and does not say that it got none.
+    private static var unresolved: TransportFailure {
+        let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return errno == EMFILE || errno == ENFILE ? .descriptors : .dns }
+        close(descriptor)
+        return .dns
     }
 }

@@ -54,6 +54,11 @@ package struct ClientProofs: Sendable {
         }
     }
 
+    /// The clients that are proven, whatever the key: what another key proved is forgotten.
+    package func provenClients(at now: Timestamp, within interval: Duration) -> Set<String> {
+        Set(records.filter { $0.value.isProven(at: now, within: interval) }.map(\.key.clientID))
+    }
+
     /// The clients that are proven, each with its key and with the time in which its answers were normal on both sides.
     fileprivate func proven(at now: Timestamp, within interval: Duration) -> [(ClientIdentity, normal: ClosedRange<Timestamp>?)] {
         records.filter { $0.value.isProven(at: now, within: interval) }
@@ -135,17 +140,22 @@ package struct AdmissionRule: Sendable, Equatable {
     /// Only those that Apple has repeated at least so long after the first; nil is all. One that is repeated twice as late has waited
     /// enough, whenever the last answer was.
     package var repeatedAfter: Duration?
+    /// Only those of tokens that Apple had accepted before. What ends with the rejection of another is the asking, so it has to be
+    /// repeated.
+    package var onlyAccepted: Bool
 
     package init(
         clientID: String? = nil,
         keyID: String? = nil,
         answered: ClosedRange<Timestamp>,
-        repeatedAfter: Duration? = nil
+        repeatedAfter: Duration? = nil,
+        onlyAccepted: Bool = false
     ) {
         self.clientID = clientID
         self.keyID = keyID
         self.answered = answered
         self.repeatedAfter = repeatedAfter
+        self.onlyAccepted = onlyAccepted
     }
 }
 
@@ -153,7 +163,7 @@ extension RevocationBreaker {
     /// What is to be believed now, while it is closed: what an operator has confirmed; and of a client and key that are proven, once the
     /// settle time has passed,
     ///
-    /// - what Apple said in the midst of normal answers,
+    /// - what Apple said in the midst of normal answers of a token that it had accepted before,
     /// - what Apple said again an interval later (the store counts that only if it accepted the client in between).
     package func admissions(
         with proofs: ClientProofs,
@@ -164,17 +174,27 @@ extension RevocationBreaker {
         guard !isOpen else { return [] }
         let settled = now.advanced(by: .zero - rules.settle)
         var admissions: [AdmissionRule] = []
-        func admit(_ identity: ClientIdentity?, from start: Timestamp, to end: Timestamp, repeatedAfter: Duration? = nil) {
-            guard start <= end else { return }
+        for (identity, normal) in proofs.proven(at: now, within: interval) {
+            if let normal, normal.lowerBound <= settled {
+                admissions.append(
+                    AdmissionRule(
+                        clientID: identity.clientID,
+                        keyID: identity.keyID,
+                        answered: normal.lowerBound...min(settled, normal.upperBound),
+                        onlyAccepted: true
+                    )
+                )
+            }
             admissions.append(
-                AdmissionRule(clientID: identity?.clientID, keyID: identity?.keyID, answered: start...end, repeatedAfter: repeatedAfter)
+                AdmissionRule(
+                    clientID: identity.clientID,
+                    keyID: identity.keyID,
+                    answered: .earliest...settled,
+                    repeatedAfter: interval
+                )
             )
         }
-        for (identity, normal) in proofs.proven(at: now, within: interval) {
-            if let normal { admit(identity, from: normal.lowerBound, to: min(settled, normal.upperBound)) }
-            admit(identity, from: .earliest, to: settled, repeatedAfter: interval)
-        }
-        if let confirmedAt, confirmedAt <= now { admit(nil, from: .earliest, to: confirmedAt) }
+        if let confirmedAt, confirmedAt <= now { admissions.append(AdmissionRule(answered: .earliest...confirmedAt, onlyAccepted: true)) }
         return admissions
     }
 }

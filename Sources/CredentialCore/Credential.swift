@@ -60,6 +60,12 @@ package struct Credential: Sendable, Equatable {
         isGreater(rejectedAt, than: verifiedAt)
     }
 
+    /// Whether Apple rejects `T` and has never accepted it: it was dead before it came here, was issued to another client, or is no
+    /// token. Its rejection says nothing of any sign-in.
+    package func isTokenNeverAccepted(under user: AppUser) -> Bool {
+        rejectedAt != nil && verifiedAt == nil && isTokenUsable(under: user)
+    }
+
     /// The token to ask Apple about on schedule, if there is one.
     package func tokenToCheck(under user: AppUser) -> RefreshToken? {
         guard isTokenUsable(under: user), !isTokenRejected, let token, token.sealed != nil else { return nil }
@@ -73,7 +79,7 @@ package struct AppUser: Sendable, Equatable {
     package var consentRevokedAt: Timestamp?
     /// `D`: the newest `account-delete` or `account-deleted`.
     package var deletedAt: Timestamp?
-    /// `M`: the newest e-mail address.
+    /// `M`: the newest e-mail address. None that is not newer than the deletion of the account is kept.
     package var mailbox: Mailbox?
     /// `F`: the newest word on relay forwarding.
     package var forwarding: Forwarding?
@@ -83,7 +89,10 @@ package struct AppUser: Sendable, Equatable {
     package mutating func apply(_ event: Event) {
         switch event.kind {
         case .consentRevoked: consentRevokedAt = latest(consentRevokedAt, event.occurredAt)
-        case .accountDeleted: deletedAt = latest(deletedAt, event.occurredAt)
+        case .accountDeleted:
+            deletedAt = latest(deletedAt, event.occurredAt)
+            // What is not shown any more is not kept either.
+            if let mailbox, !isGreater(mailbox.at, than: deletedAt) { self.mailbox = nil }
         case .emailEnabled(let address): note(.enabled, address, at: event.occurredAt)
         case .emailDisabled(let address): note(.disabled, address, at: event.occurredAt)
         case .unknown: break
@@ -103,13 +112,8 @@ package struct AppUser: Sendable, Equatable {
     }
 
     private mutating func note(_ new: Mailbox) {
+        guard isGreater(new.at, than: deletedAt) else { return }
         if mailbox.map({ $0 < new }) ?? true { mailbox = new }
-    }
-
-    /// The address to show: none that is not newer than the deletion of the account.
-    package var shownAddress: EmailAddress? {
-        guard let mailbox, isGreater(mailbox.at, than: deletedAt) else { return nil }
-        return mailbox.address
     }
 
     /// The forwarding to show: none that is not newer than the deletion of the account.

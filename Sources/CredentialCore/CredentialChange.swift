@@ -20,7 +20,7 @@ package struct PublishedCredential: Sendable, Equatable {
 
     package init(_ credential: Credential, under user: AppUser) {
         standing = credential.standing(under: user)
-        address = user.shownAddress
+        address = user.mailbox?.address
         forwarding = user.shownForwarding
     }
 

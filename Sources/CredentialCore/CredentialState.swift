@@ -47,8 +47,9 @@ extension Credential {
         guard let grantedAt else {
             return CredentialStanding(.notFound, .neverGranted, since: nil)
         }
-        if isTokenRejected, isGreater(rejectedAt, than: grantedAt), wasTokenGood(at: grantedAt) {
-            return CredentialStanding(.revoked, .tokenRejected, since: rejectedAt)
+        if let verifiedAt, isTokenRejected, wasTokenGood(at: grantedAt) {
+            // When it ended is not known, only that it was later than this. A session that began since is none of its business.
+            return CredentialStanding(.revoked, .tokenRejected, since: max(verifiedAt, grantedAt.advanced(by: .milliseconds(1))))
         }
         return CredentialStanding(.authorized, .granted, since: grantedAt)
     }

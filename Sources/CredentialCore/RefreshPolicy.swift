@@ -3,7 +3,7 @@
 
 /// When a credential is asked about again.
 package struct RefreshPolicy: Sendable, Equatable {
-    /// At most one answered validation per credential in this time. Apple allows about one a day.
+    /// At most one answered validation per token in this time. Apple allows about one a day.
     package let interval: Duration
     /// The longest a request may take; every lease outlives it.
     package let timeout: Duration
@@ -42,17 +42,27 @@ package struct RefreshPolicy: Sendable, Equatable {
     /// that left after that answer came.
     package var repetition: Duration { longestInterval + timeout }
 
-    /// The first check of a new token: an interval after the grant and after any earlier answer, never before now.
-    /// A grant may be dated ahead by the clock skew; it counts from now then.
+    /// The first check of a new token: within minutes, so that it is known whether Apple ever accepted it while the user is still there.
+    /// What is told long after its grant is an import, and many come together: an interval spreads those.
+    ///
+    /// - Parameter answeredAt: when Apple last answered about this very token, which may be told again with another sign-in.
     package func firstCheck(
         grantedAt: Timestamp,
         answeredAt: Timestamp?,
         of credential: CredentialID,
         now: Timestamp
     ) -> Timestamp {
-        let earliest = max(now, min(grantedAt, now).advanced(by: interval), answeredAt?.advanced(by: interval) ?? now)
-        return earliest.advanced(by: jitter(for: credential))
+        if let answeredAt { return max(now, nextCheck(afterAnswerAt: answeredAt, of: credential)) }
+        let spread = isImport(grantedAt: grantedAt, now: now) ? interval : longestFirstWait
+        return now.advanced(by: spread * (0.1 + 0.9 * credential.slot))
     }
+
+    /// Whether a sign-in is told so late that its backend knew of it for long.
+    package func isImport(grantedAt: Timestamp, now: Timestamp) -> Bool { grantedAt.duration(to: now) >= interval }
+
+    /// The longest that a token of a sign-in that has just happened waits for its first check: ten minutes, or less where checks are
+    /// frequent.
+    package var longestFirstWait: Duration { min(.seconds(600), interval * Self.spread) }
 
     /// The next try after `failures` failures in a row (1 or more), not before `retryAfter` where Apple named a time within reason.
     package func retry(

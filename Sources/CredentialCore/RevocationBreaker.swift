@@ -152,6 +152,9 @@ package struct RevocationBreaker: Sendable, Equatable, Codable {
         return breaker
     }
 
+    /// A state that cannot be read and that no daemon has met yet: open, and nobody knows since when.
+    package static let unread = distrustful(since: Timestamp(milliseconds: 0))
+
     /// It closes and forgets what it has seen, and believes nothing for that.
     package mutating func reset() {
         self = RevocationBreaker()

@@ -18,10 +18,11 @@ package enum NotificationVerdict: Sendable, Equatable {
 
 package enum GrantVerdict: Sendable, Equatable {
     case accepted(Grant, CredentialID)
-    /// Dated further ahead than the clock skew explains: logged, not applied.
-    case inFuture
-    /// No app names this client. It waits for a week, due each minute: a forgotten line must not cost a token.
-    case unknownClient
+    /// Dated further ahead than the clock skew explains, until `due`. It waits, for a week at most: a clock that is behind must not cost
+    /// a token. The week counts from the first `lookedAt`, which a clock showed that can be trusted; it is nil where none could be.
+    case inFuture(due: Timestamp, lookedAt: Timestamp?)
+    /// No app names this client. It waits for a week, counted in the same way: a forgotten line must not cost a token.
+    case unknownClient(lookedAt: Timestamp?)
     case rejected(GrantRejection)
 }
 
@@ -42,20 +43,44 @@ package struct RefreshVerdict: Sendable, Equatable {
     package var finding: RevocationBreaker.Finding?
     /// An `invalid_grant`, which the breaker holds, or lets wait.
     package var rejection: PendingRejection?
+    /// Whether Apple accepted the token and named another user.
+    package var isOfAnotherUser: Bool
 
     package init(
         fact: RefreshAnswer?,
         answeredAt: Timestamp?,
         nextCheck: Timestamp,
         finding: RevocationBreaker.Finding? = nil,
-        rejection: PendingRejection? = nil
+        rejection: PendingRejection? = nil,
+        isOfAnotherUser: Bool = false
     ) {
         self.fact = fact
         self.answeredAt = answeredAt
         self.nextCheck = nextCheck
         self.finding = finding
         self.rejection = rejection
+        self.isOfAnotherUser = isOfAnotherUser
     }
+
+    /// Nil where Apple did not answer.
+    package var answer: TokenAnswer? {
+        guard answeredAt != nil else { return nil }
+        if rejection != nil { return .rejected }
+        switch fact?.verdict {
+        case .valid: return .valid
+        case .rejected: return .rejected
+        case nil: return isOfAnotherUser ? .anotherUser : .unclear
+        }
+    }
+}
+
+/// What Apple last said of a token, believed or not.
+package enum TokenAnswer: String, Sendable, CaseIterable {
+    case valid, rejected
+    /// It is good, and is another user's.
+    case anotherUser = "another_user"
+    /// Neither yes nor no.
+    case unclear
 }
 
 /// What the store did with one settlement, for those who count.
@@ -118,16 +143,20 @@ package struct SettledBatch: Sendable {
     package var evicted: Int
     /// The breakers that judged something, by app, as they are now.
     package var breakers: [String: RevocationBreaker]
+    /// The apps of which a new token came, to ask about.
+    package var replenished: Set<String>
 
     package init(
         results: [Settled] = [],
         transitions: [StateTransition] = [],
         evicted: Int = 0,
-        breakers: [String: RevocationBreaker] = [:]
+        breakers: [String: RevocationBreaker] = [:],
+        replenished: Set<String> = []
     ) {
         self.results = results
         self.transitions = transitions
         self.evicted = evicted
         self.breakers = breakers
+        self.replenished = replenished
     }
 }

@@ -11,10 +11,27 @@ package struct RefreshResponse: Sendable, Equatable {
     package var outcome: RefreshOutcome
     /// Who asked.
     package var identity: ClientIdentity
+    /// Apple's clock in the answer, a whole second cut off; nil where it told none.
+    package var date: Timestamp?
 
-    package init(_ outcome: RefreshOutcome, by identity: ClientIdentity) {
+    package init(_ outcome: RefreshOutcome, by identity: ClientIdentity, date: Timestamp? = nil) {
         self.outcome = outcome
         self.identity = identity
+        self.date = date
+    }
+
+    /// When the request was sent, by Apple's clock.
+    ///
+    /// Answers are compared with sign-ins and events, which Apple dates. Ours counts as long as it agrees with the date of the answer; else
+    /// the earliest that the answer leaves possible, so that no clock that is ahead makes a 200 newer than a sign-in that came after it.
+    ///
+    /// - Parameters:
+    ///   - ours: by our clock.
+    ///   - elapsed: from then until the answer was there.
+    package func requestedAt(_ ours: Timestamp, elapsed: Duration) -> Timestamp {
+        guard let date else { return ours }
+        let earliest = date.advanced(by: .zero - elapsed)
+        return earliest <= ours && ours < date.advanced(by: .seconds(1)) ? ours : earliest
     }
 }
 
@@ -25,6 +42,8 @@ package enum RefreshOutcome: Sendable, Equatable {
     case rejected
     /// An answer that names no culprit: no state follows from it.
     case ambiguous(String)
+    /// A 200 that names another user: two users' tokens were mixed up, and nothing is said about this one.
+    case anotherUser
     /// Our key, team, client or clock is wrong; nothing is said about any user.
     case misconfigured(String)
     case throttled(retryAfter: Duration?)

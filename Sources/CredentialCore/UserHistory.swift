@@ -47,8 +47,12 @@ package struct UserHistory: Sendable, Equatable {
         package var rejectionPendingAt: Timestamp?
         /// Of any answer about a token, believed or not.
         package var answeredAt: Timestamp?
+        /// What it said: a `TokenAnswer`.
+        package var answer: String?
         package var failures: Int
         package var nextCheckAt: Timestamp?
+        /// Whether Apple rejects the token and has never accepted it.
+        package var isNeverAccepted: Bool
         package var isBeingAsked: Bool
     }
 
@@ -102,6 +106,12 @@ package struct UserHistory: Sendable, Equatable {
         package var queue: String
         package var clientID: String
         package var at: Timestamp
+        package var bringsCode: Bool
+        /// Since it was put off; 0 where nobody has looked at it.
+        package var dueAt: Timestamp
+        package var isClaimed: Bool
+        /// Since when it waits for its client or for its time, by a clock that could be trusted.
+        package var waitsSince: Timestamp?
     }
 }
 

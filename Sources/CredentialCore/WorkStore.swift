@@ -28,6 +28,10 @@ package protocol WorkStore: Sendable {
         preferring preferred: Set<String>
     ) async throws -> [DueCredential]
 
+    /// Claims the first check that comes next of each of these clients, up to `limit`, though it is not due yet.
+    func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
+        -> [DueCredential]
+
     /// Claims up to `limit` pending rejections of an app that may be believed now, those first that have waited longest.
     func claimPendingRejections(
         of app: String,
@@ -61,12 +65,23 @@ extension WorkStore {
 
 /// Keeps a store in shape: old evidence goes, erased tokens leave its files.
 package protocol StoreMaintenance: Sendable {
-    func maintain(at now: Timestamp) async throws
+    /// Deletes what has passed its retention. Only at a time that can be trusted.
+    func forget(at now: Timestamp) async throws
+
+    /// Makes what was erased unreadable in the files too.
+    func sweep(at now: Timestamp) async throws
 
     /// Looks at the rejections that were believed an hour ago or earlier.
     ///
     /// - Returns: of how many of them no notification has come, by app. Each is counted once.
     func countMissedNotifications(at now: Timestamp) async throws -> [String: Int]
+}
+
+extension StoreMaintenance {
+    package func maintain(at now: Timestamp) async throws {
+        try await forget(at: now)
+        try await sweep(at: now)
+    }
 }
 
 /// Tells that somebody committed, in whatever process.
@@ -104,10 +119,13 @@ package struct SettlementRules: Sendable {
 
     /// Longer than a code lives (five minutes): a grant that still waits by then is late for other reasons.
     package static let longestWaitForGrant = Duration.seconds(360)
-    /// How often a grant of an unknown client is looked at.
+    /// How often a notification of an unknown client is looked at.
     package static let unknownClientRetry = Duration.seconds(60)
-    /// How long such a grant waits.
-    package static let unknownClientExpiry = Duration.seconds(7 * 86_400)
+    /// How often a grant is looked at that waits for its client, or for its time where that is further off. Seldom, because they may be
+    /// many: only a start makes a client known, and that makes its grants due at once.
+    package static let waitingGrantRetry = Duration.seconds(6 * 3600)
+    /// How long such grants wait.
+    package static let longestGrantWait = Duration.seconds(7 * 86_400)
     /// How long a notification may come after the rejection that it explains.
     package static let longestWaitForNotification = Duration.seconds(3600)
 }
@@ -121,6 +139,8 @@ package enum StoreError: Error, Sendable {
     case refused(String)
     /// The file is not what SQLite wrote.
     case damaged(String)
+    /// The system does not let this process write the file.
+    case readOnly(String)
     /// Reading or writing failed, and whether the commit happened is not known.
     case outcomeUnknown(String)
 }

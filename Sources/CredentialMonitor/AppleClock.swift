@@ -7,20 +7,24 @@ internal import Synchronization
 /// Apple's clock as its answers show it, beside ours: a wrong one makes client secrets invalid and new sign-ins wait.
 package final class AppleClock: Sendable {
     private let clock: WallClock
+    private let clockGuard: ClockGuard?
     private let telemetry: Telemetry
     private let isSkewed = Atomic<Bool>(false)
 
     /// Half of what a client secret is dated back: beyond the whole of it Apple takes ours for tokens from the future.
     static let limit = Duration.seconds(30)
 
-    package init(clock: WallClock, telemetry: Telemetry) {
+    package init(clock: WallClock, clockGuard: ClockGuard? = nil, telemetry: Telemetry) {
         self.clock = clock
+        self.clockGuard = clockGuard
         self.telemetry = telemetry
     }
 
     /// - Parameter date: what an answer that has just come is dated, in whole seconds, cut off.
     package func observe(_ date: Timestamp) {
-        let skew = clock.now.duration(to: date.advanced(by: .milliseconds(500)))
+        let date = date.advanced(by: .milliseconds(500))
+        clockGuard?.hear(apple: date)
+        let skew = clock.now.duration(to: date)
         telemetry.appleClock(skew: skew)
         // Only well within the limit does an episode end, so that a clock at its edge is not news every second.
         let isOff = skew > Self.limit || skew < .zero - Self.limit

@@ -66,6 +66,11 @@ package final class Breakers: Sendable {
         }
     }
 
+    /// Those that have had no 200 with the key at work, within the last interval and since the start.
+    func unproven(_ clients: Set<String>, at now: Timestamp) -> Set<String> {
+        state.withLockedValue { [interval] in clients.subtracting($0.proofs.provenClients(at: now, within: interval)) }
+    }
+
     /// Which pending rejections of an app are to be believed now.
     func admissions(of app: String, at now: Timestamp) -> [AdmissionRule] {
         let (breaker, proofs) = state.withLockedValue { ($0.breakers[app] ?? RevocationBreaker(), $0.proofs) }

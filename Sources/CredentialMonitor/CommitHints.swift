@@ -4,7 +4,9 @@
 package import CredentialCore
 internal import ServiceLifecycle
 
-/// Wakes the loops when anybody commits, in whatever process: a row is handled within milliseconds of its insert.
+/// Wakes the loops over queues when anybody commits, in whatever process: a row is handled within milliseconds of its insert.
+///
+/// The schedules of apps are nobody's but ours, and whoever changes one wakes its loop.
 package struct CommitHints: Service {
     private let watch: any CommitWatch
     private let wakeups: [Wakeups]

@@ -10,6 +10,7 @@ package struct GrantHandler: WorkHandler {
     private let clients: Set<String>
     private let clockSkew: Duration
     private let clock: WallClock
+    private let clockGuard: ClockGuard?
     private let telemetry: Telemetry
 
     package let lane = Lane.grants
@@ -18,13 +19,16 @@ package struct GrantHandler: WorkHandler {
     private static let chunk = 512
     private static let lease = Duration.seconds(60)
 
-    /// - Parameter clients: every client that an app of the configuration names.
+    /// - Parameters:
+    ///   - clients: every client that an app of the configuration names.
+    ///   - clockGuard: what a grant's week of waiting is measured by; without one the clock is always right.
     package init(
         store: any WorkStore,
         sealer: any TokenSealer,
         clients: Set<String>,
         clockSkew: Duration,
         clock: WallClock,
+        clockGuard: ClockGuard? = nil,
         telemetry: Telemetry
     ) {
         self.store = store
@@ -32,6 +36,7 @@ package struct GrantHandler: WorkHandler {
         self.clients = clients
         self.clockSkew = clockSkew
         self.clock = clock
+        self.clockGuard = clockGuard
         self.telemetry = telemetry
     }
 
@@ -41,14 +46,17 @@ package struct GrantHandler: WorkHandler {
     }
 
     package func resolve(_ work: [ClaimedGrant]) async -> [Resolution] {
-        let latest = clock.now.advanced(by: clockSkew)
+        let now = clock.now
+        let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
         var sealed = 0
         var unknown: [String] = []
+        var early = 0
         let resolutions = work.compactMap { grant -> Resolution? in
             do {
-                let verdict = try verdict(on: grant, latest: latest)
+                let verdict = try verdict(on: grant, at: now, trusted: trusted)
                 if case .accepted(let grant, _) = verdict, grant.token != nil { sealed += 1 }
                 if case .unknownClient = verdict, let clientID = grant.content?.credential.clientID { unknown.append(clientID) }
+                if case .inFuture = verdict { early += 1 }
                 return .grant(grant, verdict)
             } catch {
                 // Our own fault, and not the row's: it stays claimed and comes back.
@@ -58,14 +66,16 @@ package struct GrantHandler: WorkHandler {
         }
         telemetry.sealed(sealed)
         if !unknown.isEmpty { telemetry.unknownClients(Set(unknown), grants: unknown.count) }
+        if early > 0 { telemetry.grantsFromFuture(early) }
         return resolutions
     }
 
-    private func verdict(on grant: ClaimedGrant, latest: Timestamp) throws -> GrantVerdict {
+    private func verdict(on grant: ClaimedGrant, at now: Timestamp, trusted: Timestamp?) throws -> GrantVerdict {
         if grant.claim.isPoison { return .rejected(.poison) }
         guard let content = grant.content else { return .rejected(.malformed) }
-        guard clients.contains(content.credential.clientID) else { return .unknownClient }
-        guard grant.grantedAt <= latest else { return .inFuture }
+        guard clients.contains(content.credential.clientID) else { return .unknownClient(lookedAt: trusted) }
+        let due = grant.grantedAt.advanced(by: .zero - clockSkew)
+        guard due <= now else { return .inFuture(due: due, lookedAt: trusted) }
         let token = try content.refreshToken.map { token in
             RefreshToken(
                 key: RefreshToken.Key(grantedAt: grant.grantedAt, fingerprint: sealer.fingerprint(of: token)),

@@ -65,6 +65,11 @@ extension LoggedEvent {
         .warning,
         "Grants name clients that no app in the configuration has; they wait"
     )
+    static let grantsFromFuture = LoggedEvent(
+        "grants_from_future",
+        .warning,
+        "Grants are dated further ahead than clocks may differ; they wait for their time"
+    )
     static let maintenanceFailed = LoggedEvent(
         "maintenance_failed",
         .warning,
@@ -75,6 +80,12 @@ extension LoggedEvent {
         .warning,
         "Another program wrote the database's log back; it should set PRAGMA wal_autocheckpoint = 0"
     )
+    static let logPinned = LoggedEvent(
+        "log_pinned",
+        .warning,
+        "A reader keeps the database's log from being emptied; erased tokens stay readable in it"
+    )
+    static let logEmptied = LoggedEvent("log_emptied", .notice, "The database's log could be emptied; what was erased is gone")
     static let operatorRequestAnswered = LoggedEvent("operator_request_answered", .notice, "An operator's request was answered")
     /// At debug level where somebody signs in: the news is who no longer is.
     static let credentialChanged = LoggedEvent("credential_changed", .info, "A credential changed its state")
@@ -103,6 +114,12 @@ extension LoggedEvent {
         .notice,
         "Apple accepts our configuration again; the app's checks go on"
     )
+    static let checksDoNotFit = LoggedEvent(
+        "checks_do_not_fit",
+        .warning,
+        "A check of all tokens takes longer than refresh.interval at this rate, so checks fall behind"
+    )
+    static let checksFit = LoggedEvent("checks_fit", .notice, "A check of all tokens fits into refresh.interval again")
     static let breakerOpened = LoggedEvent(
         "breaker_opened",
         .error,
@@ -126,13 +143,21 @@ extension LoggedEvent {
         "This machine's clock is off from Apple's; past a minute Apple may turn our client secrets away"
     )
     static let clockRight = LoggedEvent("clock_right", .notice, "This machine's clock agrees with Apple's again")
+    static let clockDoubted = LoggedEvent(
+        "clock_doubted",
+        .warning,
+        "This machine's clock has jumped or is wrong; nothing is forgotten or given up by age until it can be trusted"
+    )
+    static let clockTrusted = LoggedEvent("clock_trusted", .notice, "This machine's clock can be trusted again")
 
     package static let all = [
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
-        unknownClients, maintenanceFailed, foreignCheckpoint, operatorRequestAnswered, credentialChanged, answerAmbiguous,
-        answerUnavailable, throttled, tokenUnreadable, appPaused, appResumed, breakerOpened, breakerClosed,
-        canaryUnknown, signingKeysFailed, signingKeysNotKept, clockSkewed, clockRight,
+        unknownClients, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
+        operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled, tokenUnreadable,
+        appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,
+        signingKeysNotKept,
+        clockSkewed, clockRight, clockDoubted, clockTrusted,
     ]
 }
 

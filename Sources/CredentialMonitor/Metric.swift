@@ -66,7 +66,7 @@ extension Metric {
         "queue_oldest_timestamp_seconds",
         .gauge,
         by: ["queue"],
-        "When the oldest waiting row arrived; 0 where the queue is empty."
+        "When the first waiting notification arrived, sign-in was granted, revocation was requested; 0 where the queue is empty."
     )
     static let grants = Metric("grants_total", .counter, by: ["outcome"], "Sign-ins settled, by outcome.")
     static let refreshes = Metric("refreshes_total", .counter, by: ["app", "outcome"], "Checks of a refresh token, by outcome.")
@@ -76,6 +76,12 @@ extension Metric {
         "Time that one check of a refresh token took at Apple."
     )
     static let refreshesInFlight = Metric("refreshes_in_flight", .gauge, "Checks that wait for Apple's answer.")
+    static let refreshRound = Metric(
+        "refresh_round_ratio",
+        .gauge,
+        by: ["app"],
+        "Time that a check of all tokens takes at max_requests_per_second, in intervals; above 1 they do not fit."
+    )
     static let credentials = Metric("credentials", .gauge, by: ["app", "state"], "Credentials by state.")
     static let credentialsOverdue = Metric(
         "credentials_overdue",
@@ -88,6 +94,12 @@ extension Metric {
         .gauge,
         by: ["app"],
         "Credentials with a token that Apple has not confirmed for three intervals."
+    )
+    static let credentialsNeverAccepted = Metric(
+        "credentials_never_accepted",
+        .gauge,
+        by: ["app"],
+        "Credentials whose token Apple rejects and has never accepted."
     )
     static let credentialsPending = Metric("credentials_pending", .gauge, by: ["app"], "Rejections that wait to be believed.")
     static let stateTransitions = Metric(
@@ -148,6 +160,16 @@ extension Metric {
         .gauge,
         "Apple's clock less ours, from its answers."
     )
+    static let clockHeld = Metric(
+        "clock_held",
+        .gauge,
+        "1 while nothing is forgotten or given up by age, because the wall clock cannot be trusted."
+    )
+    static let logPinnedSince = Metric(
+        "log_pinned_since_timestamp_seconds",
+        .gauge,
+        "Since when a reader keeps erased tokens readable in the database's log; 0 where none does."
+    )
     static let seals = Metric("seals_total", .counter, "Tokens sealed.")
     static let logLinesSuppressed = Metric(
         "log_lines_suppressed_total",
@@ -158,10 +180,11 @@ extension Metric {
 
     package static let all = [
         buildInfo, ready, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
-        notificationsMissed, queueDepth, queueOldest, grants, refreshes, refreshDuration, refreshesInFlight, credentials,
-        credentialsOverdue, credentialsUnverified, credentialsPending, stateTransitions, appleResponses, signingKeys,
+        notificationsMissed, queueDepth, queueOldest, grants, refreshes, refreshDuration, refreshesInFlight, refreshRound, credentials,
+        credentialsOverdue, credentialsUnverified, credentialsNeverAccepted, credentialsPending, stateTransitions, appleResponses,
+        signingKeys,
         signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull, foreignCheckpoints,
-        appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, seals,
+        appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, clockHeld, logPinnedSince, seals,
         logLinesSuppressed,
     ]
 }

@@ -14,11 +14,13 @@ package struct OperatorRequestHandler: Service {
     private let rules: @Sendable () -> RecheckRules
     private let clock: WallClock
     private let wakeups: Wakeups
+    private let refreshes: [Wakeups]
     private let progress: LoopProgress
     private let telemetry: Telemetry
 
     package static let lane = Lane.operatorRequests
 
+    /// - Parameter refreshes: the loops whose schedules a request may change.
     package init(
         desk: any OperatorDesk,
         breakers: Breakers,
@@ -26,6 +28,7 @@ package struct OperatorRequestHandler: Service {
         rules: @escaping @Sendable () -> RecheckRules,
         clock: WallClock,
         wakeups: Wakeups,
+        refreshes: [Wakeups] = [],
         progress: LoopProgress,
         telemetry: Telemetry
     ) {
@@ -35,6 +38,7 @@ package struct OperatorRequestHandler: Service {
         self.rules = rules
         self.clock = clock
         self.wakeups = wakeups
+        self.refreshes = refreshes
         self.progress = progress
         self.telemetry = telemetry
     }
@@ -60,6 +64,7 @@ package struct OperatorRequestHandler: Service {
         case .confirmRejections, .resetBreaker: try await breakers.load(from: reader)
         case .pause, .resume, .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, nil: break
         }
+        for wakeup in refreshes { wakeup.hint() }
         return true
     }
 }

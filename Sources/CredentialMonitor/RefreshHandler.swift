@@ -2,10 +2,12 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+internal import NIOConcurrencyHelpers
 
 /// A due credential → what Apple says of its token. One for each app, so that none waits for another.
 package struct RefreshHandler: WorkHandler {
     private let app: String
+    private let clients: Set<String>
     private let store: any WorkStore
     private let endpoint: any TokenEndpoint
     private let sealer: any TokenSealer
@@ -15,11 +17,16 @@ package struct RefreshHandler: WorkHandler {
     private let budget: RequestBudget
     private let clock: WallClock
     private let telemetry: Telemetry
+    private let trials = NIOLockedValueBox<[String: Timestamp]>([:])
 
     package let lane: Lane
 
+    /// How often a client that Apple has not accepted yet is tried with a token that it was never asked about.
+    private static let trialInterval = Duration.seconds(60)
+
     package init(
         app: String,
+        clients: Set<String>,
         store: any WorkStore,
         endpoint: any TokenEndpoint,
         sealer: any TokenSealer,
@@ -31,6 +38,7 @@ package struct RefreshHandler: WorkHandler {
         telemetry: Telemetry
     ) {
         self.app = app
+        self.clients = clients
         self.store = store
         self.endpoint = endpoint
         self.sealer = sealer
@@ -71,12 +79,27 @@ package struct RefreshHandler: WorkHandler {
                     preferring: breaker.blamedClients
                 )
             }
+            if due.count < permits { due += try await tryUnprovenClients(upTo: permits - due.count, at: now) }
             budget.giveBack(permits - due.count)
             return due
         } catch {
             budget.giveBack(permits)
             throw error
         }
+    }
+
+    /// Somebody's first check comes at once where their client has no 200 yet: whoever has just set it up learns whether the key works.
+    private func tryUnprovenClients(upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+        let untried = breakers.unproven(clients, at: now).filter { client in
+            // A moment that has yet to come is from a clock that has since been set back.
+            trials.withLockedValue { $0[client] }.map { now < $0 || $0.advanced(by: Self.trialInterval) <= now } ?? true
+        }
+        guard !untried.isEmpty else { return [] }
+        let claimed = try await store.claimFirstChecks(of: untried, upTo: limit, at: now, policy: policy)
+        trials.withLockedValue { trials in
+            for work in claimed { trials[work.id.clientID] = now }
+        }
+        return claimed
     }
 
     package func retryDelay() -> Duration? {
@@ -105,13 +128,24 @@ package struct RefreshHandler: WorkHandler {
             guard !response.identity.keyID.isEmpty else { break }
             budget.slowDown(askedAt: requestedAt, at: answeredAt)
             if let retryAfter { budget.pause(for: min(retryAfter, .seconds(3600)), at: answeredAt) }
-        case .rejected, .ambiguous:
+        case .rejected, .ambiguous, .anotherUser:
             // A dead token answers `invalid_grant` whoever asks: it says nothing of our configuration.
             break
         }
         telemetry.refreshAnswered(app, work.id, response.outcome)
+        // A clock that stepped in between says nothing of how long it took; longer than this it never takes.
+        let elapsed = requestedAt.duration(to: answeredAt)
+        let longest = (.zero...policy.timeout).contains(elapsed) ? elapsed : policy.timeout
         return [
-            .refresh(work, RefreshAttempt(app: app, response: response, requestedAt: requestedAt, answeredAt: answeredAt))
+            .refresh(
+                work,
+                RefreshAttempt(
+                    app: app,
+                    response: response,
+                    requestedAt: response.requestedAt(requestedAt, elapsed: longest),
+                    answeredAt: answeredAt
+                )
+            )
         ]
     }
 

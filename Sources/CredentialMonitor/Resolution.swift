@@ -16,7 +16,9 @@ package enum Resolution: Sendable {
 package struct RefreshAttempt: Sendable {
     package var app: String
     package var response: RefreshResponse
+    /// By Apple's clock where it told: a fact is of this moment.
     package var requestedAt: Timestamp
+    /// By ours: the schedule goes by it.
     package var answeredAt: Timestamp
 
     package init(app: String, response: RefreshResponse, requestedAt: Timestamp, answeredAt: Timestamp) {

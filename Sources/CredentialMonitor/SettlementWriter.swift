@@ -14,6 +14,7 @@ package final class SettlementWriter: Service {
     private let rules: SettlementRules
     private let clock: WallClock
     private let telemetry: Telemetry
+    private let onReplenished: @Sendable (Set<String>) -> Void
     /// As of the last commit.
     package let breakers: Breakers
     private let state = NIOLockedValueBox(State())
@@ -45,8 +46,16 @@ package final class SettlementWriter: Service {
 
     package struct Closed: Error {}
 
-    package init(store: any WorkStore, rules: SettlementRules, clock: WallClock, telemetry: Telemetry) {
+    /// - Parameter onReplenished: hears of apps of which new tokens were committed.
+    package init(
+        store: any WorkStore,
+        rules: SettlementRules,
+        clock: WallClock,
+        telemetry: Telemetry,
+        onReplenished: @escaping @Sendable (Set<String>) -> Void = { _ in }
+    ) {
         self.store = store
+        self.onReplenished = onReplenished
         self.rules = rules
         self.clock = clock
         self.telemetry = telemetry
@@ -141,6 +150,7 @@ package final class SettlementWriter: Service {
                 let batch = try await store.settle(judged.map(\.settlement), under: rules, at: clock.now)
                 troubled.store(false, ordering: .relaxed)
                 breakers.note(batch.breakers)
+                if !batch.replenished.isEmpty { onReplenished(batch.replenished) }
                 telemetry.settled(judged, batch, in: ContinuousClock.now - start, at: clock.now)
                 return
             } catch StoreError.refused(let reason) {
@@ -177,14 +187,16 @@ package final class SettlementWriter: Service {
             _ label: RefreshLabel,
             fact: RefreshAnswer? = nil,
             finding: RevocationBreaker.Finding? = nil,
-            rejection: PendingRejection? = nil
+            rejection: PendingRejection? = nil,
+            isOfAnotherUser: Bool = false
         ) -> Judged {
             let verdict = RefreshVerdict(
                 fact: fact,
                 answeredAt: attempt.answeredAt,
                 nextCheck: nextCheck,
                 finding: finding,
-                rejection: rejection
+                rejection: rejection,
+                isOfAnotherUser: isOfAnotherUser
             )
             return Judged(settlement: .refresh(work, verdict), refresh: (attempt.app, label))
         }
@@ -218,6 +230,7 @@ package final class SettlementWriter: Service {
             let label = breakers.isProven(identity, at: attempt.answeredAt) ? RefreshLabel.rejected : .held
             return answered(label, finding: .rejected, rejection: rejection)
         case .ambiguous: return answered(.ambiguous)
+        case .anotherUser: return answered(.ambiguous, isOfAnotherUser: true)
         case .misconfigured: return failed(.misconfigured, finding: .blamed)
         case .throttled(let retryAfter): return failed(.throttled, retryAfter: retryAfter)
         case .unavailable(_, let retryAfter): return failed(.unavailable, retryAfter: retryAfter)

@@ -2,7 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+internal import Logging
 internal import Metrics
+internal import NIOConcurrencyHelpers
 
 /// What is told rather than happens: figures that are read when somebody asks, and what stands from the start.
 extension Telemetry {
@@ -46,11 +48,28 @@ extension Telemetry {
         for app in apps {
             gauge(Metric.appPaused, pauses.note(.operator, app.pausedAt != nil, of: app.app) ? 1 : 0, ["app": app.app])
             gauge(Metric.credentialsPending, Double(app.rejections?.pending ?? 0), ["app": app.app])
+            gauge(Metric.credentialsNeverAccepted, Double(app.neverAccepted), ["app": app.app])
         }
     }
 
     package func observe(overdue: [String: Int]) {
         for (app, count) in overdue { gauge(Metric.credentialsOverdue, Double(count), ["app": app]) }
+    }
+
+    package func observe(_ round: CheckRound, of app: String) {
+        gauge(Metric.refreshRound, round.ratio, ["app": app])
+        switch rounds.withLockedValue({ $0.note(round, of: app) }) {
+        case .fitsNoMore:
+            logger.log(
+                .checksDoNotFit,
+                [
+                    "app": "\(app)", "count": "\(round.tokens)", "duration_ms": "\(round.duration.milliseconds)",
+                    "reason": "max_requests_per_second = \(round.sufficientRate) would do",
+                ]
+            )
+        case .fitsAgain: logger.log(.checksFit, ["app": "\(app)"])
+        case nil: break
+        }
     }
 
     /// Makes the series whose labels are known stand at 0 from the start, so that a rate over them misses nothing.
@@ -74,7 +93,8 @@ extension Telemetry {
                 }
             }
             for metric in [
-                Metric.appPaused, .breakerOpen, .credentialsOverdue, .credentialsUnverified, .credentialsPending, .notificationsMissed,
+                Metric.appPaused, .breakerOpen, .refreshRound, .credentialsOverdue, .credentialsUnverified, .credentialsNeverAccepted,
+                .credentialsPending, .notificationsMissed,
             ] {
                 create(metric, [("app", app)])
             }

@@ -5,6 +5,7 @@ package import CoreMetrics
 package import CredentialCore
 package import Logging
 internal import Metrics
+internal import NIOConcurrencyHelpers
 
 /// Every log line and every metric, one method for each fact. Called after the commit.
 ///
@@ -17,6 +18,7 @@ package struct Telemetry: Sendable {
     private let refreshDuration: Recorder
     let notificationLag: Recorder
     let pauses = Pauses()
+    let rounds = NIOLockedValueBox(CheckRoundWatch())
     /// Names a user in a log line without giving the `sub` away.
     let pseudonym: @Sendable (String) -> String
 
@@ -72,6 +74,10 @@ package struct Telemetry: Sendable {
         logger.log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])
     }
 
+    func grantsFromFuture(_ number: Int) {
+        logger.log(.grantsFromFuture, ["count": "\(number)"])
+    }
+
     func operatorRequestAnswered(_ request: OperatorRequest?, _ answer: OperatorAnswer) {
         var metadata: Logger.Metadata = ["type": "\(request?.name ?? "unknown")", "outcome": "\(answer.name)"]
         if let app = request?.app { metadata["app"] = "\(app)" }
@@ -87,6 +93,18 @@ package struct Telemetry: Sendable {
         guard number > 0 else { return }
         count(Metric.foreignCheckpoints, by: number)
         logger.log(.foreignCheckpoint, ["count": "\(number)"])
+    }
+
+    func logPinned(since: Timestamp?) {
+        gauge(Metric.logPinnedSince, since?.inSeconds ?? 0)
+    }
+
+    func logStaysPinned(for duration: Duration) {
+        logger.log(.logPinned, ["duration_ms": "\(duration.milliseconds)"])
+    }
+
+    func logEmptied() {
+        logger.log(.logEmptied)
     }
 
     // MARK: Apple
@@ -109,6 +127,8 @@ package struct Telemetry: Sendable {
             break
         case .ambiguous(let detail):
             logger.log(.answerAmbiguous, metadata.adding(error: detail))
+        case .anotherUser:
+            logger.log(.answerAmbiguous, metadata.adding(error: "id_token of another user"))
         case .throttled:
             logger.log(.throttled, ["app": "\(app)"])
         case .unavailable(let detail, _):
@@ -177,6 +197,18 @@ package struct Telemetry: Sendable {
 
     func clockRight(_ skew: Duration) {
         logger.log(.clockRight, ["duration_ms": "\(skew.milliseconds)"])
+    }
+
+    func clockHeld(_ isHeld: Bool) {
+        gauge(Metric.clockHeld, isHeld ? 1 : 0)
+    }
+
+    func clockDoubted(_ doubt: ClockTrust.Doubt) {
+        logger.log(.clockDoubted, ["reason": "\(doubt.rawValue)"])
+    }
+
+    func clockTrusted() {
+        logger.log(.clockTrusted)
     }
 
     package func appleAnswered(endpoint: String, status: String) {

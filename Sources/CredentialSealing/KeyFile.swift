@@ -28,11 +28,16 @@ extension KeyRing {
     }
 }
 
-private enum KeyFile {
+package enum KeyFile {
     /// In bytes; some hundreds of keys.
     private static let longest = 65_536
 
-    static func read(_ path: String) throws(KeyFileError) -> String {
+    /// Whether a file of this mode keeps no secret: others may read it, or somebody but its owner may change it.
+    package static func isExposed(mode: UInt32) -> Bool {
+        mode & 0o027 != 0
+    }
+
+    fileprivate static func read(_ path: String) throws(KeyFileError) -> String {
         // Not blocking, lest a named pipe in its place hold us for ever.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
@@ -43,7 +48,7 @@ private enum KeyFile {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .unreadable(path: path, reason: lastError()) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .unreadable(path: path, reason: "not a regular file") }
-        guard status.st_mode & 0o027 == 0 else { throw .exposed(path: path, mode: status.st_mode & 0o777) }
+        guard !isExposed(mode: status.st_mode) else { throw .exposed(path: path, mode: status.st_mode & 0o777) }
         guard status.st_size <= longest else { throw .unreadable(path: path, reason: "too long to be a key file") }
 
         guard let bytes = try? file.read(upToCount: longest) ?? Data() else { throw .unreadable(path: path, reason: lastError()) }
@@ -51,7 +56,7 @@ private enum KeyFile {
         return text
     }
 
-    static func create(_ text: String, at path: String) throws(KeyFileError) {
+    fileprivate static func create(_ text: String, at path: String) throws(KeyFileError) {
         var draft = Array("\(path).XXXXXX".utf8CString)
         let descriptor = mkstemp(&draft)  // O_CREAT | O_EXCL, mode 0600
         guard descriptor >= 0 else { throw .unwritable(path: path, reason: lastError()) }
@@ -102,7 +107,7 @@ extension KeyFileError: CustomStringConvertible {
         case .unreadable(let path, let reason):
             "\(path): cannot be read: \(reason)"
         case .exposed(let path, let mode):
-            "\(path): its mode 0\(String(mode, radix: 8)) lets others read it or change it; chmod 600 closes it"
+            "\(path): its mode 0\(String(mode, radix: 8)) lets others read it or change it; sudo chmod 600 \(path) closes it"
         case .malformed(let path, let error):
             "\(path): \(error)"
         case .exists(let path):

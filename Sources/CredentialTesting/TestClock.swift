@@ -10,6 +10,7 @@ package import CredentialCore
 package final class TestClock: Sendable {
     fileprivate struct State: Sendable {
         var now: Timestamp
+        var uptime = Duration.zero
         var sleepers: [Int: Sleeper] = [:]
         var nextSleeper = 0
     }
@@ -32,6 +33,9 @@ package final class TestClock: Sendable {
     }
 
     package var now: Timestamp { state.value.now }
+
+    /// How much time has passed, whatever the wall clock shows.
+    package var uptime: Duration { state.value.uptime }
 
     /// Lets time pass, in whole milliseconds, and wakes all who have slept long enough.
     package func advance(by duration: Duration) {
@@ -83,6 +87,7 @@ extension TestClock.State {
         let later = now.advanced(by: duration)
         let passed = now.duration(to: later)
         now = later
+        uptime += passed
         sleepers = sleepers.compactMapValues { sleeper in
             let rest = sleeper.rest - passed
             return rest > .zero ? TestClock.Sleeper(deadline: sleeper.deadline, rest: rest) : nil

@@ -52,8 +52,10 @@ struct BreakerTable {
         if let known = entries[app] {
             entry = known
         } else {
-            let stored = try Self.load(app.id, at: now, in: db)
-            entry = Entry(stored: stored, breaker: stored)
+            let text = try Self.text(of: app.id, in: db)
+            let stored = text.map(Self.breaker) ?? RevocationBreaker()
+            // What takes the place of a state that cannot be read is written down, with its time.
+            entry = Entry(stored: stored ?? RevocationBreaker(), breaker: stored ?? .distrustful(since: now))
         }
         let wasOpen = entry.breaker.isOpen
         let result = body(&entry.breaker)
@@ -77,14 +79,18 @@ struct BreakerTable {
 
     // MARK: The table
 
+    /// A state that this program cannot read, of another release or by hand, may have been an open breaker.
     static func load(_ app: Int64, at now: Timestamp, in db: Database) throws -> RevocationBreaker {
-        try String.fetchOne(db.cachedStatement(sql: "SELECT state FROM breaker WHERE app = ?"), arguments: [app])
-            .map { breaker($0, at: now) } ?? RevocationBreaker()
+        try text(of: app, in: db).map { breaker($0) ?? .distrustful(since: now) } ?? RevocationBreaker()
     }
 
-    /// A state that this program cannot read, of another release or by hand, may have been an open breaker.
-    static func breaker(_ state: String, at now: Timestamp) -> RevocationBreaker {
-        JSONText.decode(state) ?? .distrustful(since: now)
+    private static func text(of app: Int64, in db: Database) throws -> String? {
+        try String.fetchOne(db.cachedStatement(sql: "SELECT state FROM breaker WHERE app = ?"), arguments: [app])
+    }
+
+    /// Nil where it cannot be read.
+    static func breaker(_ state: String) -> RevocationBreaker? {
+        JSONText.decode(state)
     }
 
     static func save(_ breaker: RevocationBreaker, of app: Int64, in db: Database) throws {

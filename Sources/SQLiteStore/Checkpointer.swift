@@ -30,6 +30,9 @@ final class Checkpointer: Sendable {
     /// When it was last tried to empty the log, in milliseconds since 1970.
     private let truncatedAt = Atomic<Int64>(0)
 
+    /// Since when the log could not be emptied although it holds what was erased; 0 where it could.
+    private let pinnedSinceMilliseconds = Atomic<Int64>(0)
+
     private final class LogPages: Sendable {
         let count = Atomic<Int>(0)
     }
@@ -91,12 +94,28 @@ final class Checkpointer: Sendable {
     /// Empties the log if it holds what was erased, and once a day.
     func truncateAfterErasure(at now: Timestamp) async throws {
         let isStale = abs(now.milliseconds - truncatedAt.load(ordering: .relaxed)) > Duration.seconds(86_400).milliseconds
-        guard holdsErasedToken.exchange(false, ordering: .relaxed) || isStale else { return }
+        let holdsErased = holdsErasedToken.exchange(false, ordering: .relaxed)
+        guard holdsErased || isStale else { return }
         truncatedAt.store(now.milliseconds, ordering: .relaxed)
         var isEmpty = false
-        defer { if !isEmpty { mustTruncate() } }
+        defer {
+            if isEmpty {
+                pinnedSinceMilliseconds.store(0, ordering: .relaxed)
+            } else if holdsErased {
+                mustTruncate()
+                if pinnedSince.map({ $0 > now }) ?? true { pinnedSinceMilliseconds.store(now.milliseconds, ordering: .relaxed) }
+            } else {
+                truncatedAt.store(0, ordering: .relaxed)
+            }
+        }
         // A reader in the way means later: to wait for it would keep every writer waiting.
         isEmpty = try await pool.writeWithoutTransaction { [self] db in try truncateLog(db, waiting: .zero) }
+    }
+
+    /// Since when a reader has kept the log from being emptied although it holds what was erased; nil where none does.
+    var pinnedSince: Timestamp? {
+        let milliseconds = pinnedSinceMilliseconds.load(ordering: .relaxed)
+        return milliseconds == 0 ? nil : Timestamp(milliseconds: milliseconds)
     }
 
     /// Empties the log, so that nothing erased stays readable in it. Takes the write lock itself.

@@ -34,9 +34,9 @@ struct ClientDirectory: Sendable {
     /// Those that the configuration names; the others have been taken out of it.
     private(set) var configured: Set<Int64> = []
 
-    /// The apps with a client in the configuration; all, where none has been taken in.
-    var watchedApps: [App] {
-        configured.isEmpty ? Array(apps.values) : Array(Set(configured.compactMap { clientsByID[$0]?.app }))
+    /// The clients of an app that the configuration names, by number.
+    func watchedClients(of app: Int64) -> [Int64] {
+        clientsByID.values.filter { $0.app.id == app && isWatched($0) }.map(\.id).sorted()
     }
 
     /// Whether the configuration names it; all are, where none has been taken in.
@@ -85,9 +85,15 @@ struct ClientDirectory: Sendable {
                     cached: "INSERT INTO client (client_id, app) SELECT ?, id FROM app WHERE name = ? ON CONFLICT DO NOTHING",
                     [clientID, app.name]
                 )
-                try db.execute(cached: "DELETE FROM unknown_client WHERE client_id = ?", [clientID])
             }
         }
+        // Grants that waited for one of them wait no longer.
+        try db.execute(
+            cached: """
+                UPDATE grant_queue SET due_at = 0
+                 WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL AND client_id IN (SELECT client_id FROM client)
+                """
+        )
         let others = self.configured.filter { id in !configured.contains { $0.name == clientsByID[id]?.app.name } }
         self = try ClientDirectory(db)
         self.configured = others.union(configured.flatMap(\.clientIDs).compactMap { clients[$0]?.id })

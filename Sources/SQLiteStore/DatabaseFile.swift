@@ -43,30 +43,47 @@ package struct DatabaseFile: Sendable {
     ///
     /// - Parameter isInUse: whether a daemon may be writing it right now, so that only SQLite's own reading is safe.
     package func inspect(isInUse: Bool = false) throws(Unusable) -> Contents {
-        guard FileManager.default.fileExists(atPath: path) else { return .none }
+        guard FileManager.default.fileExists(atPath: path), !isEmptyFile else { return .none }
         guard let handle = FileHandle(forReadingAtPath: path) else {
             throw .unreadable("\(path) cannot be opened for reading")
         }
         let header: Data
         do {
-            header = try handle.read(upToCount: 100) ?? Data()
+            header = try handle.read(upToCount: 108) ?? Data()
             try handle.close()
         } catch {
             throw .unreadable("\(path) cannot be read: \(error.localizedDescription)")
         }
         if header.isEmpty { return .none }
-        guard header.count == 100, header.starts(with: Data("SQLite format 3\0".utf8)) else {
+        guard header.count >= 100, header.starts(with: Data("SQLite format 3\0".utf8)) else {
             throw .foreign("\(path) is not an SQLite database")
         }
         let applicationID = Int32(bitPattern: header.bigEndian32(at: 68))
         // Our mark is in the header before there is a log, so the header tells whose the file is whatever its log holds.
         guard applicationID == Schema.applicationID else {
-            throw .foreign("\(path) is an SQLite database of another program")
+            throw .foreign(
+                isBare(header)
+                    ? "\(path) is an SQLite database without tables, as programs leave one that open it before siwatch migrate and set "
+                        + "journal_mode: stop them, remove it, and run siwatch migrate" : "\(path) is an SQLite database of another program"
+            )
         }
         try refuseNewer(Int32(bitPattern: header.bigEndian32(at: 60)))
         let version = try schemaVersion(isInUse: isInUse)
         try refuseNewer(version)
         return version == 0 ? .none : .siwatch(version: version)
+    }
+
+    /// Whether a file of no bytes stands there, and nothing but that: SQLite leaves one where somebody opens a name that is not there and
+    /// writes nothing. It is nobody's database yet, whoever may read it.
+    package var isEmptyFile: Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_size == 0
+    }
+
+    /// Whether the schema has no entry, on the first page, where it begins, and no log can hold one.
+    private func isBare(_ header: Data) -> Bool {
+        let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
+        return header.count == 108 && [UInt8](header[100...104]) == [13, 0, 0, 0, 0] && (log ?? 0) == 0
     }
 
     private func refuseNewer(_ version: Int32) throws(Unusable) {
@@ -121,6 +138,7 @@ package struct DatabaseFile: Sendable {
     /// Creates the file and puts our mark on it, in one write and before there is a log: whenever the process is killed, the next one
     /// knows whose the file is.
     func createIfMissing() throws {
+        try adoptEmptyFile()
         // SQLite itself would leave the group out; the log beside the file inherits its mode.
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o660)
         if descriptor >= 0 {
@@ -135,6 +153,16 @@ package struct DatabaseFile: Sendable {
             try db.execute(sql: "PRAGMA journal_mode = MEMORY; PRAGMA application_id = \(Schema.applicationID)")
         }
         try queue.close()
+    }
+
+    /// Gives an empty file the right mode. Another user's gives way to a new one, because only its owner may change it.
+    private func adoptEmptyFile() throws {
+        guard isEmptyFile else { return }
+        var status = stat()
+        let isOurs = lstat(path, &status) == 0 && status.st_uid == geteuid()
+        guard isOurs ? chmod(path, 0o660) == 0 : unlink(path) == 0 else {
+            throw StoreOpenError("\(path) is an empty file and cannot be taken over: \(String(cString: strerror(errno)))")
+        }
     }
 }
 

@@ -84,7 +84,7 @@ struct OperatorTransaction {
                 requestsPerSecond: rules.requestsPerSecond,
                 isPaused: app.pausedAt != nil
             )
-            return (answer, AppRecheck.Position(app: app.id, start: now))
+            return (answer, try AppRecheck(db: db, rules: rules).begin(app.id, credentials: credentials ?? 0, at: now))
         case .retryQuarantined(let ids, let receivedAt):
             return (try empty(ids) { try retry($0, receivedAt: receivedAt) }, nil)
         case .dropQuarantined(let ids):
@@ -106,7 +106,14 @@ struct OperatorTransaction {
 
     private func confirmRejections(of app: Int64) throws -> OperatorAnswer {
         var breaker = try BreakerTable.load(app, at: now, in: db)
-        let pending = try Int.fetchOne(db.cachedStatement(sql: "SELECT pending FROM app WHERE id = ?"), arguments: [app]) ?? 0
+        // Of a token that Apple never accepted no state follows, and only what is repeated ends the asking.
+        let pending =
+            try Int.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT COUNT(*) FROM credential WHERE app = ? AND pending_since IS NOT NULL AND verified_at IS NOT NULL"
+                ),
+                arguments: [app]
+            ) ?? 0
         guard breaker.isOpen || pending > 0 || breaker.hasRecentEpisode(at: now) else { return .nothingToConfirm }
         let wasOpen = breaker.isOpen
         breaker.confirm(at: now)
@@ -120,7 +127,7 @@ struct OperatorTransaction {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT c.client, c.sealed_token IS NOT NULL, c.answered_at, c.claimed_by IS NOT NULL, app.name, app.paused_at
+                    SELECT c.client, c.sealed_token IS NOT NULL, c.answered_at, c.claimed_by IS NOT NULL, app.name, app.paused_at, app.id
                       FROM credential c JOIN app ON app.id = c.app
                      WHERE c.user_id = ?
                     """
@@ -143,12 +150,11 @@ struct OperatorTransaction {
             recheck.due += 1
             if row.hasValue(at: 5) { recheck.pausedApps.append(row[4]) }
             if isBeingAsked { continue }
+            // Somebody waits for this one: it goes before a backlog of checks that are late.
+            let head = try db.headOfSchedule(ofApp: row[6])?.advanced(by: .milliseconds(-1))
             try db.execute(
-                cached: """
-                    UPDATE credential SET due_at = MIN(COALESCE(due_at, ?1), ?1)
-                     WHERE user_id = ?2 AND client = ?3
-                    """,
-                [now.milliseconds, userID, client]
+                cached: "UPDATE credential SET due_at = ?, first_check = 0 WHERE user_id = ? AND client = ?",
+                [min(now, head ?? now).milliseconds, userID, client]
             )
             try db.clearPending(userID, client)
         }

@@ -129,21 +129,20 @@ extension QuarantineRing {
         return true
     }
 
-    /// Deletes up to `limit` of the oldest rows that are older than `cutoff`.
-    static func prune(upTo limit: Int, olderThan cutoff: Timestamp, in db: Database) throws -> Int {
+    /// Deletes those of some rows that are older than `cutoff`.
+    static func prune(_ ids: ClosedRange<Int64>, olderThan cutoff: Timestamp, in db: Database) throws {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     DELETE FROM notification_quarantine
-                     WHERE id IN (SELECT id FROM notification_quarantine ORDER BY id LIMIT \(limit)) AND rejected_at < ?
+                     WHERE id BETWEEN ? AND ? AND rejected_at < ?
                     RETURNING \(Schema.unsigned), length(CAST(payload AS BLOB))
                     """
             ),
-            arguments: [cutoff.milliseconds]
+            arguments: [ids.lowerBound, ids.upperBound, cutoff.milliseconds]
         )
         let unsigned = rows.filter { $0[0] }
         try db.add(-unsigned.count, to: rowsCounter)
         try db.add(-unsigned.reduce(0) { $0 + ($1[1] as Int) }, to: bytesCounter)
-        return rows.count
     }
 }

@@ -22,6 +22,30 @@ struct RegisterCache {
         }
     }
 
+    /// At how many clients something holds that is counted by app.
+    struct Tally: Equatable {
+        var unverified = 0
+        var pending = 0
+        var neverAccepted = 0
+        var foreign = 0
+
+        static func - (left: Tally, right: Tally) -> Tally {
+            Tally(
+                unverified: left.unverified - right.unverified,
+                pending: left.pending - right.pending,
+                neverAccepted: left.neverAccepted - right.neverAccepted,
+                foreign: left.foreign - right.foreign
+            )
+        }
+
+        static func += (left: inout Tally, right: Tally) {
+            left.unverified += right.unverified
+            left.pending += right.pending
+            left.neverAccepted += right.neverAccepted
+            left.foreign += right.foreign
+        }
+    }
+
     /// One user of one app, with their credential at each client.
     struct User {
         fileprivate let key: Key
@@ -44,11 +68,14 @@ struct RegisterCache {
             }
         }
 
-        /// At how many clients.
-        var unverified: Int { holdings.count(where: \.row.isUnverified) }
-
-        /// At how many clients a rejection waits to be believed.
-        var pending: Int { holdings.count { $0.row.pending != nil } }
+        var tally: Tally {
+            Tally(
+                unverified: holdings.count(where: \.row.isUnverified),
+                pending: holdings.count { $0.row.pending != nil },
+                neverAccepted: holdings.count(where: \.row.isNeverAccepted),
+                foreign: holdings.count { $0.row.answer == .anotherUser }
+            )
+        }
 
         /// What of the table's view another fact has changed, since the one before: nothing that cannot be used is kept.
         mutating func publish() -> [(client: Int64, old: PublishedCredential?, new: PublishedCredential)] {
@@ -57,9 +84,12 @@ struct RegisterCache {
                 holdings[place].row.credential.eraseUnusableToken(under: registers)
                 if holdings[place].row.credential.token?.sealed == nil {
                     holdings[place].row.dueAt = nil
+                    holdings[place].row.firstCheck = nil
                     holdings[place].row.isUnverified = false
                     holdings[place].row.pending = nil
+                    if holdings[place].row.answer == .anotherUser { holdings[place].row.answer = nil }
                 }
+                holdings[place].row.isNeverAccepted = holdings[place].row.credential.isTokenNeverAccepted(under: registers)
                 let (client, old) = (holdings[place].client, holdings[place].published)
                 let new = PublishedCredential(holdings[place].row.credential, under: registers)
                 guard new != old else { continue }
@@ -123,13 +153,14 @@ struct RegisterCache {
 
     /// Writes what has changed, in the order of the table, so that neighbouring rows share their pages.
     ///
-    /// - Returns: whether a sealed token was erased.
+    /// - Returns: whether a sealed token or an address was erased.
     func save() throws -> Bool {
         var erased = false
         for place in users.indices.sorted(by: { users[$0].key.userID < users[$1].key.userID }) {
             let user = users[place]
             if user.registers != user.stored ?? AppUser() {
                 try user.registers.save(user: user.key.userID, app: user.key.app, by: statements.saveUser)
+                if user.registers.mailbox == nil, user.stored?.mailbox != nil { erased = true }
             }
             for holding in user.holdings where holding.row != holding.stored || holding.isStandingStale(of: user) {
                 guard let client = directory.clientsByID[holding.client] else { continue }

@@ -7,20 +7,34 @@ internal import GRDB
 /// One row of `credential`: the registers, and the schedule beside them.
 struct CredentialRow: Equatable {
     var credential = Credential()
-    /// When Apple last answered about any token of this credential.
+    /// When Apple last answered about the token.
     var answeredAt: Timestamp?
+    /// What it said then.
+    var answer: TokenAnswer?
     /// A rejection that waits to be believed.
     var pending: PendingRejection?
     var dueAt: Timestamp?
     var failures = 0
+    /// While the first check of the token has come to nothing yet.
+    var firstCheck: FirstCheck?
     /// Whether Apple had not confirmed the token for long when it was last asked.
     var isUnverified = false
+    /// Whether Apple rejects the token and has never accepted it. The registers say so; kept for those who list them.
+    var isNeverAccepted = false
     var attempts = 0
     var claimedBy: String?
 
+    /// What the first check of a token follows.
+    enum FirstCheck: Int64 {
+        /// A sign-in that had just happened, or an operator who waits for the answer: it goes before a backlog.
+        case signIn = 0
+        case imported = 1
+    }
+
     static let columns = """
         granted_at, token_granted_at, token_fingerprint, sealed_token, revoked_at, verified_at, rejected_at, answered_at, \
-        due_at, failures, attempts, claimed_by, unverified, pending_since, pending_asked_at, pending_key
+        due_at, failures, attempts, claimed_by, unverified, pending_since, pending_asked_at, pending_key, never_accepted, \
+        first_check, answer
         """
 
     init() {}
@@ -44,11 +58,14 @@ struct CredentialRow: Equatable {
         claimedBy = row.text(at: start + 11)
         isUnverified = row.integer(at: start + 12) != 0
         pending = PendingRejection(row, from: start + 13)
+        isNeverAccepted = row.integer(at: start + 16) != 0
+        firstCheck = row.isNull(at: start + 17) ? nil : FirstCheck(rawValue: row.integer(at: start + 17))
+        answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
     }
 
     static let save = """
         INSERT INTO credential (user_id, client, app, state, reason, changed_at, \(columns))
-        VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (user_id, client) DO UPDATE
            SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
                granted_at = excluded.granted_at, token_granted_at = excluded.token_granted_at,
@@ -57,7 +74,9 @@ struct CredentialRow: Equatable {
                answered_at = excluded.answered_at, due_at = excluded.due_at, failures = excluded.failures,
                attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified,
                pending_since = excluded.pending_since, pending_asked_at = excluded.pending_asked_at,
-               pending_key = excluded.pending_key
+               pending_key = excluded.pending_key, never_accepted = excluded.never_accepted,
+               first_check = excluded.first_check,
+               answer = excluded.answer
         """
 
     /// - Parameter statement: `save`.
@@ -89,7 +108,10 @@ struct CredentialRow: Equatable {
             isUnverified,
             pending?.answeredAt,
             pending?.requestedAt,
-            pending?.keyID
+            pending?.keyID,
+            isNeverAccepted,
+            firstCheck?.rawValue,
+            answer?.rawValue
         )
     }
 }

@@ -64,6 +64,7 @@ extension StoreError {
         case .SQLITE_BUSY, .SQLITE_LOCKED: self = .busy
         case .SQLITE_FULL: self = .full
         case .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_TOOBIG, .SQLITE_RANGE: self = .refused(text)
+        case .SQLITE_READONLY, .SQLITE_PERM: self = .readOnly(text)
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .damaged(text)
         default: self = .outcomeUnknown(text)
         }

@@ -59,9 +59,6 @@ extension SQLiteStore {
         }
     }
 
-    /// Longer than a queue row is ever put off (11 minutes, for a key that nobody publishes); a due time beyond it came from a clock that has since been set back.
-    private static let longestQueueDelay = Duration.seconds(900)
-
     private func claim<Work: Sendable>(
         from queue: Queue,
         where lane: String,
@@ -71,7 +68,7 @@ extension SQLiteStore {
         take: @escaping @Sendable (Database, [Int64]) throws -> [Work]
     ) async throws -> [Work] {
         let table = queue.rawValue
-        let furthest = now.advanced(by: Self.longestQueueDelay).milliseconds
+        let furthest = now.advanced(by: queue.longestDelay).milliseconds
         let isDue = try await read { db in
             try Bool.fetchOne(
                 db.cachedStatement(
@@ -99,6 +96,17 @@ extension SQLiteStore {
     private static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
         if let first = rows.first, first.attempts >= Claim.suspectAttempts { return suspects ? [first.id] : [] }
         return rows.prefix { $0.attempts < Claim.suspectAttempts }.map(\.id)
+    }
+}
+
+extension Queue {
+    /// Longer than a row is ever put off, for a key that nobody publishes (11 minutes) or a client that nobody configures. A due time
+    /// beyond it came from a clock that has since been set back.
+    fileprivate var longestDelay: Duration {
+        switch self {
+        case .notification, .revocation: .seconds(900)
+        case .grant: SettlementRules.waitingGrantRetry + .seconds(900)
+        }
     }
 }
 

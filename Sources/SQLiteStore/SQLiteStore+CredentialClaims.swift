@@ -16,44 +16,47 @@ extension SQLiteStore {
     ) async throws -> [DueCredential] {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
-        let furthest = now.advanced(by: policy.longestDelay).milliseconds
-        guard try await hasDueCredential(appID, at: now, furthest: furthest) else { return [] }
+        let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
+        // Chosen before the write lock is taken: however long that takes, no backend waits for it.
+        let found = try await read { db -> (due: [ClaimableCredential], mustRepair: Bool)? in
+            guard try !Self.isPaused(appID, in: db) else { return nil }
+            let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
+            var due = try schedule.due(of: first, upTo: limit, in: db)
+            if due.isEmpty {
+                due = try schedule.firstChecks(upTo: limit, in: db)
+                due += try schedule.due(of: schedule.clients, upTo: limit - due.count, in: db)
+            }
+            return (due, try schedule.mustBeRepaired(in: db))
+        }
+        guard let found, found.mustRepair || !found.due.isEmpty else { return [] }
         return try await write { [owner] db in
             guard try !Self.isPaused(appID, in: db) else { return [] }
-            // Only a clock that has been set back, or a shorter interval, leaves a due time out there.
-            try db.execute(
-                cached: """
-                    UPDATE credential SET due_at = ?2
-                     WHERE (user_id, client) IN (SELECT user_id, client FROM credential WHERE app = ?1 AND due_at > ?2 LIMIT 1000)
-                    """,
-                [appID, furthest]
-            )
-            try Self.postponeUnconfigured(appID, directory, until: now.advanced(by: policy.interval), at: now, in: db)
-            try Self.postponePending(appID, by: policy.repetition, at: now, in: db)
-            let clients = preferred.compactMap { directory.clients[$0]?.id }
-            var due: [ClaimableCredential] = []
-            if !clients.isEmpty {
-                due = try ClaimableCredential.all(
+            if found.mustRepair { try schedule.repair(in: db) }
+            return try Self.claim(found.due, directory, owner: owner, at: now, policy: policy, in: db)
+        }
+    }
+
+    package func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
+        -> [DueCredential]
+    {
+        let directory = self.directory.withLockedValue { $0 }
+        let next = try await read { db in
+            try clients.sorted().compactMap { directory.clients[$0] }.flatMap { client -> [ClaimableCredential] in
+                guard try !Self.isPaused(client.app.id, in: db) else { return [] }
+                return try ClaimableCredential.all(
                     """
-                    SELECT user_id, client, attempts FROM credential
-                     WHERE app = ? AND due_at <= ? AND client IN (\(clients.sorted().map(String.init).joined(separator: ", ")))
-                     ORDER BY due_at LIMIT ?
+                    SELECT user_id, client, attempts, due_at FROM credential INDEXED BY credential_first
+                     WHERE client = ? AND first_check IS NOT NULL AND due_at IS NOT NULL AND claimed_by IS NULL
+                     ORDER BY first_check, due_at LIMIT 1
                     """,
-                    appID,
-                    now,
-                    limit,
+                    client.id,
                     in: db
                 )
-            }
-            if due.isEmpty {
-                due = try ClaimableCredential.all(
-                    "SELECT user_id, client, attempts FROM credential WHERE app = ? AND due_at <= ? ORDER BY due_at LIMIT ?",
-                    appID,
-                    now,
-                    limit,
-                    in: db
-                )
-            }
+            }.prefix(limit)
+        }
+        guard !next.isEmpty else { return [] }
+        return try await write { [owner] db in
+            let due = try next.filter { try !Self.isPaused(directory.clientsByID[$0.client]?.app.id ?? 0, in: db) }
             return try Self.claim(due, directory, owner: owner, at: now, policy: policy, in: db)
         }
     }
@@ -67,48 +70,56 @@ extension SQLiteStore {
     ) async throws -> [DueCredential] {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !admissions.isEmpty, let appID = directory.apps[app]?.id else { return [] }
-        /// Those of an app that a rule admits, unless somebody asks about them or their user has signed in again.
-        @Sendable func admitted(_ rule: AdmissionRule, upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
-            try ClaimableCredential.all(
-                """
-                SELECT user_id, client, attempts FROM credential AS c INDEXED BY credential_pending
-                 WHERE app = ?1 AND pending_since BETWEEN ?2 AND ?3 - ?4 AND (?5 IS NULL OR client = ?5) AND (?6 IS NULL OR pending_key = ?6)
-                   AND (?4 = 0 OR answered_at >= pending_since + ?4 AND (answered_at <= ?3 OR answered_at >= pending_since + 2 * ?4))
-                   AND (claimed_by IS NULL OR due_at <= ?7)
-                   AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                                    WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client)
-                 ORDER BY pending_since LIMIT ?8
-                """,
-                appID,
-                rule.answered.lowerBound,
-                rule.answered.upperBound,
-                (rule.repeatedAfter ?? .zero).milliseconds,
-                rule.clientID.flatMap { directory.clients[$0]?.id },
-                rule.keyID,
-                now,
-                limit,
-                in: db
-            )
-        }
         let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == appID } ?? true }
-        let isAny = try await read { db in
+        let admitted = try await read { db -> [ClaimableCredential] in
             guard try Int.fetchOne(db.cachedStatement(sql: "SELECT pending FROM app WHERE id = ?"), arguments: [appID]) ?? 0 > 0,
                 try !Self.isPaused(appID, in: db)
-            else { return false }
-            return try rules.contains { try !admitted($0, upTo: 1, in: db).isEmpty }
+            else { return [] }
+            return try rules.reduce(into: []) { admitted, rule in
+                admitted += try Self.pending(of: appID, admittedBy: rule, directory, upTo: limit - admitted.count, at: now, in: db)
+            }
         }
-        guard isAny else { return [] }
+        guard !admitted.isEmpty else { return [] }
         return try await write { [owner] db in
             guard try !Self.isPaused(appID, in: db), try !BreakerTable.load(appID, at: now, in: db).isOpen else { return [] }
-            var claimed: [DueCredential] = []
-            for rule in rules where claimed.count < limit {
-                let rows = try admitted(rule, upTo: limit - claimed.count, in: db)
-                claimed += try Self.claim(rows, directory, owner: owner, at: now, policy: policy, in: db) { rejection in
-                    rejection.map { .admission($0) }
-                }
+            return try Self.claim(admitted, directory, owner: owner, at: now, policy: policy, onlyPending: true, in: db) { rejection in
+                rejection.map { .admission($0) }
             }
-            return claimed
         }
+    }
+
+    /// Those of an app that a rule admits, unless somebody asks about them or their user has signed in again.
+    private static func pending(
+        of app: Int64,
+        admittedBy rule: AdmissionRule,
+        _ directory: ClientDirectory,
+        upTo limit: Int,
+        at now: Timestamp,
+        in db: Database
+    ) throws -> [ClaimableCredential] {
+        try ClaimableCredential.all(
+            """
+            SELECT user_id, client, attempts, due_at FROM credential AS c INDEXED BY credential_pending
+             WHERE app = ?1 AND pending_since BETWEEN ?2 AND ?3 - ?4 AND (?5 IS NULL OR client = ?5) AND (?6 IS NULL OR pending_key = ?6)
+               AND (?4 = 0 OR answered_at >= pending_since + ?4 AND (answered_at <= ?3 OR answered_at >= pending_since + 2 * ?4))
+               AND (claimed_by IS NULL OR due_at <= ?7)
+               AND (?8 = 0 OR verified_at IS NOT NULL)
+               AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                                WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client
+                                  AND \(WaitingGrants.canBeTaken("g", at: "?7")))
+             ORDER BY pending_since LIMIT ?9
+            """,
+            app,
+            rule.answered.lowerBound,
+            rule.answered.upperBound,
+            (rule.repeatedAfter ?? .zero).milliseconds,
+            rule.clientID.flatMap { directory.clients[$0]?.id },
+            rule.keyID,
+            now,
+            rule.onlyAccepted ? 1 : 0,
+            limit,
+            in: db
+        )
     }
 
     package func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
@@ -162,13 +173,15 @@ extension SQLiteStore {
         owner: String,
         at now: Timestamp,
         policy: RefreshPolicy,
+        onlyPending: Bool = false,
         in db: Database,
         for purpose: (PendingRejection?) -> DueCredential.Purpose? = { _ in .check }
     ) throws -> [DueCredential] {
+        // Whatever has happened to a row since it was chosen has moved its due time.
         let take = try PreparedStatement(
             """
             UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
-             WHERE user_id = ? AND client = ?
+             WHERE user_id = ? AND client = ? AND due_at = ? \(onlyPending ? "AND pending_since IS NOT NULL" : "")
             RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts,
                       pending_since, pending_asked_at, pending_key
             """,
@@ -177,7 +190,7 @@ extension SQLiteStore {
         return try credentials.compactMap { credential in
             guard let client = directory.clientsByID[credential.client] else { return nil }
             let leaseEnd = now.advanced(by: policy.lease(attempts: credential.attempts))
-            return try take.first(leaseEnd, owner, credential.userID, credential.client) { row -> DueCredential? in
+            return try take.first(leaseEnd, owner, credential.userID, credential.client, credential.dueAt) { row -> DueCredential? in
                 guard let purpose = purpose(PendingRejection(row, from: 5)) else { return nil }
                 return DueCredential(
                     id: CredentialID(clientID: client.clientID, userID: credential.userID),
@@ -191,85 +204,11 @@ extension SQLiteStore {
         }
     }
 
-    /// A rejection that could not be believed when its time had come waits on, until the daily check. By then all others have been asked
-    /// about, so that Apple has accepted one of them in between.
-    private static func postponePending(_ app: Int64, by interval: Duration, at now: Timestamp, in db: Database) throws {
-        repeat {
-            try db.execute(
-                cached: """
-                    UPDATE credential SET due_at = answered_at + ?2, claimed_by = NULL
-                     WHERE (user_id, client) IN (SELECT user_id, client FROM credential INDEXED BY credential_pending_due
-                                                  WHERE app = ?1 AND pending_since IS NOT NULL AND due_at <= ?3
-                                                    AND answered_at + ?2 > ?3 AND answered_at <= ?3
-                                                  LIMIT 1000)
-                    """,
-                [app, interval.milliseconds, now.milliseconds]
-            )
-        } while db.changesCount == 1000
-    }
-
-    /// Puts off what is due of clients that were taken out of the configuration: Apple would blame us for them. They may come back.
-    private static func postponeUnconfigured(
-        _ app: Int64,
-        _ directory: ClientDirectory,
-        until later: Timestamp,
-        at now: Timestamp,
-        in db: Database
-    ) throws {
-        let removed = directory.clientsByID.values.filter { $0.app.id == app && !directory.configured.contains($0.id) }
-        guard !removed.isEmpty else { return }
-        repeat {
-            // The head of the schedule alone: however long the backlog is, a claim is quick.
-            try db.execute(
-                cached: """
-                    UPDATE credential SET due_at = ?1
-                     WHERE (user_id, client) IN (SELECT user_id, client
-                                                   FROM (SELECT user_id, client FROM credential
-                                                          WHERE app = ?2 AND due_at <= ?3 ORDER BY due_at LIMIT 1000)
-                                                  WHERE client IN (\(removed.map { String($0.id) }.sorted().joined(separator: ", "))))
-                    """,
-                [later.milliseconds, app, now.milliseconds]
-            )
-        } while db.changesCount == 1000
-    }
-
-    /// A look before the leap: an idle round takes no write lock.
-    private func hasDueCredential(_ app: Int64, at now: Timestamp, furthest: Int64) async throws -> Bool {
-        try await read { db in
-            if try Self.isPaused(app, in: db) { return false }
-            return try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT EXISTS (SELECT 1 FROM credential WHERE app = ?1 AND due_at <= ?2)
-                            OR EXISTS (SELECT 1 FROM credential WHERE app = ?1 AND due_at > ?3)
-                        """
-                ),
-                arguments: [app, now.milliseconds, furthest]
-            ) ?? false
-        }
-    }
-
     /// An operator's pause holds across restarts: nobody is asked about, and what is due stays due.
     private static func isPaused(_ app: Int64, in db: Database) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT paused_at IS NOT NULL FROM app WHERE id = ?"),
             arguments: [app]
         ) ?? false
-    }
-}
-
-/// A row of `credential` that may be claimed.
-private struct ClaimableCredential {
-    var userID: String
-    var client: Int64
-    var attempts: Int
-
-    /// - Parameter sql: selects `user_id, client, attempts`.
-    static func all<each Value: BindableValue>(_ sql: String, _ values: repeat each Value, in db: Database) throws -> [Self] {
-        var found: [Self] = []
-        try PreparedStatement(sql, in: db).forEachRow(repeat each values) { row in
-            found.append(Self(userID: row.text(at: 0) ?? "", client: row.integer(at: 1), attempts: Int(row.integer(at: 2))))
-        }
-        return found
     }
 }

@@ -26,8 +26,8 @@ extension SQLiteStore: HistoryReader {
                 SELECT app.name AS app, client.client_id AS clientID, c.state AS state, c.reason AS reason, c.changed_at AS changedAt,
                        c.granted_at AS grantedAt, c.token_granted_at AS tokenGrantedAt, c.sealed_token IS NOT NULL AS holdsToken,
                        c.revoked_at AS revokedAt, c.verified_at AS verifiedAt, c.rejected_at AS rejectedAt,
-                       c.pending_asked_at AS rejectionPendingAt, c.answered_at AS answeredAt,
-                       c.failures AS failures, c.due_at AS nextCheckAt, c.claimed_by IS NOT NULL AS isBeingAsked
+                       c.pending_asked_at AS rejectionPendingAt, c.answered_at AS answeredAt, c.answer AS answer,
+                       c.failures AS failures, c.due_at AS nextCheckAt, c.never_accepted AS isNeverAccepted, c.claimed_by IS NOT NULL AS isBeingAsked
                   FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
                  WHERE c.user_id = ? ORDER BY app.name, client.client_id
                 """,
@@ -65,11 +65,19 @@ extension SQLiteStore: HistoryReader {
                 of: userID
             )
             history.waiting = try db.rows(
-                "SELECT 'grant' AS queue, client_id AS clientID, granted_at AS at FROM grant_queue WHERE user_id = ? ORDER BY id",
+                """
+                SELECT 'grant' AS queue, client_id AS clientID, granted_at AS at, authorization_code IS NOT NULL AS bringsCode,
+                       due_at AS dueAt, claimed_by IS NOT NULL AS isClaimed, waits_since AS waitsSince
+                  FROM grant_queue WHERE user_id = ? ORDER BY id
+                """,
                 of: userID
             )
             history.waiting += try db.rows(
-                "SELECT 'revocation' AS queue, client_id AS clientID, requested_at AS at FROM revocation_queue WHERE user_id = ? ORDER BY id",
+                """
+                SELECT 'revocation' AS queue, client_id AS clientID, requested_at AS at, FALSE AS bringsCode,
+                       due_at AS dueAt, claimed_by IS NOT NULL AS isClaimed, NULL AS waitsSince
+                  FROM revocation_queue WHERE user_id = ? ORDER BY id
+                """,
                 of: userID
             )
             return history

@@ -28,14 +28,14 @@ extension SQLiteStore {
         let directory = self.directory.withLockedValue { $0 }
         let dry = try await read { db in
             let blamed = try Row.fetchAll(db.cachedStatement(sql: "SELECT app, state FROM breaker")).flatMap { row in
-                BreakerTable.breaker(row[1], at: now).blamedClients.compactMap { directory.clients[$0] }
+                (BreakerTable.breaker(row[1])?.blamedClients ?? []).compactMap { directory.clients[$0] }
             }
             return try blamed.filter { client in
                 try Int.fetchOne(
                     db.cachedStatement(
-                        sql: "SELECT 1 FROM credential WHERE app = ? AND due_at IS NOT NULL AND client = ? LIMIT 1"
+                        sql: "SELECT 1 FROM credential WHERE client = ? AND due_at IS NOT NULL LIMIT 1"
                     ),
-                    arguments: [client.app.id, client.id]
+                    arguments: [client.id]
                 ) == nil
             }
         }

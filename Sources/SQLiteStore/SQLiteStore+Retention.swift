@@ -4,6 +4,7 @@
 package import CredentialCore
 internal import Foundation
 internal import GRDB
+internal import NIOConcurrencyHelpers
 
 /// How long evidence is kept.
 package struct Retention: Sendable, Equatable {
@@ -22,31 +23,75 @@ extension SQLiteStore: StoreMaintenance {
     /// Rows per transaction: short enough that no settlement waits for the broom.
     private static let portion = 500
 
-    package func maintain(at now: Timestamp) async throws {
+    package func forget(at now: Timestamp) async throws {
         try await prune("notification_log", "settled_at", olderThan: now.advanced(by: .zero - retention.notificationLog))
         try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
         try await prune("revocation_log", "settled_at", olderThan: now.advanced(by: .zero - retention.revocationLog))
-        try await prune("credential_change", "recorded_at", olderThan: now.advanced(by: .zero - retention.changes))
+        // The newest stays, so that a follower sees that others have gone.
+        try await prune(
+            "credential_change",
+            "recorded_at",
+            olderThan: now.advanced(by: .zero - retention.changes),
+            where: "id < (SELECT MAX(id) FROM credential_change)"
+        )
         try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
-        try await forgetUnknownClients()
         try await forgetAnsweredRequests(before: now.advanced(by: .seconds(-3600)))
+    }
+
+    package func sweep(at now: Timestamp) async throws {
         try await checkpointer?.truncateAfterErasure(at: now)
     }
 
-    /// Rows are appended in the order of time, so the oldest stand first: no index on time is needed.
-    private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp) async throws {
-        try await repeatWhileFull { db in
+    /// Since when a reader has kept what was erased readable in the log; nil where nothing is.
+    package var logPinnedSince: Timestamp? { checkpointer?.pinnedSince }
+
+    private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp, where condition: String = "TRUE") async throws {
+        try await walk(table, column, olderThan: cutoff) { db, ids in
             try db.execute(
-                cached: "DELETE FROM \(table) WHERE id IN (SELECT id FROM \(table) ORDER BY id LIMIT \(Self.portion)) AND \(column) < ?",
-                [cutoff.milliseconds]
+                cached: "DELETE FROM \(table) WHERE id BETWEEN ? AND ? AND \(column) < ? AND \(condition)",
+                [ids.lowerBound, ids.upperBound, cutoff.milliseconds]
             )
-            return db.changesCount
         }
     }
 
     private func pruneQuarantine(olderThan cutoff: Timestamp) async throws {
-        try await repeatWhileFull { db in try QuarantineRing.prune(upTo: Self.portion, olderThan: cutoff, in: db) }
+        try await walk("notification_quarantine", "rejected_at", olderThan: cutoff) { db, ids in
+            try QuarantineRing.prune(ids, olderThan: cutoff, in: db)
+        }
+    }
+
+    /// Goes through a table in portions and deletes where one holds something old.
+    ///
+    /// Rows are appended in the order of time, so the oldest stand first, and no index on time is needed. But some may have been written
+    /// under a wrong clock. So the walk goes on for some portions after the last that held anything old, and the next one continues it.
+    private func walk(
+        _ table: String,
+        _ column: String,
+        olderThan cutoff: Timestamp,
+        delete: @escaping @Sendable (Database, ClosedRange<Int64>) throws -> Void
+    ) async throws {
+        var progress = pruning.withLockedValue { $0[table] } ?? PruneProgress()
+        progress.begin(cutoff)
+        while progress.goesOn {
+            let last = progress.last
+            let portion = try await read { db in
+                try Row.fetchOne(
+                    db.cachedStatement(
+                        sql: """
+                            SELECT MIN(id), MAX(id), MIN(\(column)),
+                                   MAX(id) FILTER (WHERE \(column) >= ?2), MIN(\(column)) FILTER (WHERE \(column) >= ?2)
+                              FROM (SELECT id, \(column) FROM \(table) WHERE id > ?1 ORDER BY id LIMIT \(Self.portion))
+                            """
+                    ),
+                    arguments: [last, cutoff.milliseconds]
+                ).flatMap { PruneProgress.Portion($0) }
+            }
+            guard let portion else { break }
+            if portion.oldest < cutoff { try await write { db in try delete(db, portion.ids) } }
+            progress.passed(portion, cutoff: cutoff)
+        }
+        pruning.withLockedValue { [progress] in $0[table] = progress }
     }
 
     private func eraseRejectedTokens(olderThan cutoff: Timestamp) async throws {
@@ -115,15 +160,6 @@ extension SQLiteStore: StoreMaintenance {
             if !isNotified { missed[name, default: 0] += 1 }
         }
         return (rows.count, missed)
-    }
-
-    /// A client of which no grant waits any more has its week anew when the next one comes.
-    private func forgetUnknownClients() async throws {
-        try await write { db in
-            try db.execute(
-                cached: "DELETE FROM unknown_client WHERE client_id NOT IN (SELECT client_id FROM grant_queue WHERE due_at > 0)"
-            )
-        }
     }
 
     private func forgetAnsweredRequests(before cutoff: Timestamp) async throws {

@@ -19,10 +19,12 @@ extension SQLiteStore: CredentialReader {
                     )
                 )
                 let (appended, removed): (Int, Int) = (counts?[0] ?? 0, counts?[1] ?? 0)
-                let oldest = try Int64.fetchOne(
-                    db.cachedStatement(sql: "SELECT \(queue.arrivalColumn) FROM \(queue.rawValue) ORDER BY id LIMIT 1")
+                let oldest = try Row.fetchOne(
+                    db.cachedStatement(sql: "SELECT id, \(queue.arrivalColumn) FROM \(queue.rawValue) ORDER BY id LIMIT 1")
                 )
-                return QueueStatus(queue: queue.label, depth: max(appended - removed, 0), oldest: oldest, settled: removed)
+                // Rows deleted by hand were not counted, so what can be known at once bounds the difference: nothing waits before the oldest.
+                let depth = oldest.map { max(1, min(appended - removed, appended - ($0[0] as Int) + 1)) } ?? 0
+                return QueueStatus(queue: queue.label, depth: depth, oldest: oldest.map { $0[1] }, settled: removed)
             }
         }
     }
@@ -65,14 +67,95 @@ extension SQLiteStore: CredentialReader {
     package func apps() async throws -> [AppStatus] {
         try await read { db in
             try Row.fetchAll(
-                db.cachedStatement(sql: "SELECT name, paused_at, pending, admitted, missed FROM app ORDER BY name")
+                db.cachedStatement(
+                    sql: "SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens FROM app ORDER BY name"
+                )
             ).map {
                 AppStatus(
                     app: $0[0],
                     pausedAt: $0.time(at: 1),
-                    rejections: AppStatus.Rejections(pending: $0[2], admitted: $0[3], withoutNotification: $0[4])
+                    rejections: AppStatus.Rejections(pending: $0[2], admitted: $0[3], withoutNotification: $0[4]),
+                    neverAccepted: $0[5],
+                    foreignTokens: $0[6]
                 )
             }
+        }
+    }
+
+    package func neverAcceptedTokens(of app: String) async throws -> [NeverAcceptedToken] {
+        try await read { db in
+            try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT client.client_id, c.user_id, c.granted_at, c.token_granted_at, c.rejected_at
+                          FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
+                         WHERE app.name = ? AND c.never_accepted
+                         ORDER BY c.user_id, client.client_id
+                        """
+                ),
+                arguments: [app]
+            ).map { row in
+                let tokenGrantedAt = Timestamp(milliseconds: row[3])
+                return NeverAcceptedToken(
+                    clientID: row[0],
+                    userID: row[1],
+                    grantedAt: row.time(at: 2) ?? tokenGrantedAt,
+                    tokenGrantedAt: tokenGrantedAt,
+                    rejectedAt: Timestamp(milliseconds: row[4])
+                )
+            }
+        }
+    }
+
+    package func foreignTokens(of app: String) async throws -> [ForeignToken] {
+        try await read { db in
+            try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT client.client_id, c.user_id, c.token_granted_at, c.answered_at
+                          FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
+                         WHERE app.name = ? AND c.answer = 'another_user'
+                         ORDER BY c.user_id, client.client_id
+                        """
+                ),
+                arguments: [app]
+            ).map { row in
+                let tokenGrantedAt = Timestamp(milliseconds: row[2])
+                return ForeignToken(
+                    clientID: row[0],
+                    userID: row[1],
+                    tokenGrantedAt: tokenGrantedAt,
+                    answeredAt: row.time(at: 3) ?? tokenGrantedAt
+                )
+            }
+        }
+    }
+
+    package func waitingGrants(datedAfter time: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts {
+        try await read { db in
+            // Who was looked at and put off has a due time and no claim; who has just come has none.
+            let putOff = try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT client_id, is_ahead, COUNT(*)
+                          FROM (SELECT client_id, granted_at > ? AS is_ahead FROM grant_queue
+                                 WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
+                                 ORDER BY due_at DESC LIMIT ?)
+                         GROUP BY client_id, is_ahead
+                        """
+                ),
+                arguments: [time.milliseconds, limit]
+            )
+            let withCode = try Int.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT COUNT(*) FROM (SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND due_at >= 0 LIMIT ?)"
+                ),
+                arguments: [limit]
+            )
+            return WaitingGrantCounts(
+                putOff: putOff.map { WaitingGrantCounts.PutOff(clientID: $0[0], isAhead: $0[1], count: $0[2]) },
+                withCode: withCode ?? 0
+            )
         }
     }
 
@@ -92,7 +175,7 @@ extension SQLiteStore: CredentialReader {
     package func breakers() async throws -> [String: RevocationBreaker] {
         try await read { db in
             let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app"))
-            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], BreakerTable.breaker($0[1], at: Timestamp(milliseconds: 0))) })
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], BreakerTable.breaker($0[1]) ?? .unread) })
         }
     }
 
@@ -109,18 +192,54 @@ extension SQLiteStore: CredentialReader {
     }
 
     package func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int] {
-        let apps = directory.withLockedValue(\.watchedApps)
+        let directory = self.directory.withLockedValue { $0 }
         return try await read { db in
             var overdue: [String: Int] = [:]
-            for app in apps {
-                overdue[app.name] = try Int.fetchOne(
+            for client in directory.clients.values where directory.isWatched(client) {
+                let known = overdue[client.app.name, default: 0]
+                let found = try Int.fetchOne(
                     db.cachedStatement(
-                        sql: "SELECT COUNT(*) FROM (SELECT 1 FROM credential WHERE app = ? AND due_at < ? LIMIT ?)"
+                        sql: "SELECT COUNT(*) FROM (SELECT 1 FROM credential WHERE client = ? AND due_at < ? LIMIT ?)"
                     ),
-                    arguments: [app.id, time.milliseconds, limit]
+                    arguments: [client.id, time.milliseconds, limit - known]
                 )
+                overdue[client.app.name] = known + (found ?? 0)
             }
             return overdue
+        }
+    }
+}
+
+/// What is counted row by row, for those who ask seldom.
+extension SQLiteStore {
+    /// How many tokens of an app Apple is asked about. It takes a second for ten million.
+    package func scheduledCredentials(of app: String) async throws -> Int {
+        try await read { db in
+            try Int.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT COUNT(*) FROM credential
+                         WHERE client IN (SELECT client.id FROM client JOIN app ON app.id = client.app WHERE app.name = ?)
+                           AND due_at IS NOT NULL
+                        """
+                ),
+                arguments: [app]
+            ) ?? 0
+        }
+    }
+
+    /// Whether there is a token of a client that Apple is asked about.
+    package func hasScheduledCredentials(clientID: String) async throws -> Bool {
+        try await read { db in
+            try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT EXISTS (SELECT 1 FROM credential
+                                        WHERE client = (SELECT id FROM client WHERE client_id = ?) AND due_at IS NOT NULL)
+                        """
+                ),
+                arguments: [clientID]
+            ) ?? false
         }
     }
 }

@@ -19,6 +19,8 @@ package final class SQLiteStore: Sendable {
     let commitWatcher: CommitWatcher?
     let retention: Retention
     let directory = NIOLockedValueBox(ClientDirectory())
+    /// By table.
+    let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 

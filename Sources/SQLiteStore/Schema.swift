@@ -22,54 +22,84 @@ enum Schema {
     private static let now = "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))"
     private static let legal = "BETWEEN 1546300800000 AND 4102444800000"
 
-    /// Written by backends.
+    /// Written by backends, who read the names of the constraints when one does not hold.
     private static let queues = """
         CREATE TABLE notification_queue (
-          id          INTEGER PRIMARY KEY AUTOINCREMENT,
-          payload     TEXT    NOT NULL CHECK (length(CAST(payload AS BLOB)) BETWEEN 1 AND 65536),
+          id          INTEGER PRIMARY KEY AUTOINCREMENT
+                              CONSTRAINT "id is not to be given" CHECK (id > 0),
+          payload     TEXT    NOT NULL
+                              CONSTRAINT "payload is 1 to 65536 bytes" CHECK (length(CAST(payload AS BLOB)) BETWEEN 1 AND 65536),
           received_at INTEGER NOT NULL DEFAULT \(now)
-                              CHECK (received_at \(legal)),
+                              CONSTRAINT "received_at is milliseconds since 1970" CHECK (received_at \(legal)),
           due_at      INTEGER NOT NULL DEFAULT 0,
           attempts    INTEGER NOT NULL DEFAULT 0,
           claimed_by  TEXT
         ) STRICT;
         CREATE INDEX notification_queue_due ON notification_queue (due_at);
+        \(refusingIDs(of: "notification_queue"))
 
+        -- waits_since: since when a grant waits for its client to be configured, or for its time.
         CREATE TABLE grant_queue (
-          id                 INTEGER PRIMARY KEY AUTOINCREMENT,
-          client_id          TEXT    NOT NULL CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
-          user_id            TEXT    CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
-          refresh_token      TEXT    CHECK (refresh_token <> '' AND instr(refresh_token, char(0)) = 0),
-          authorization_code TEXT    CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
+          id                 INTEGER PRIMARY KEY AUTOINCREMENT
+                                     CONSTRAINT "id is not to be given" CHECK (id > 0),
+          client_id          TEXT    NOT NULL
+                                     CONSTRAINT "client_id is not empty and has no NUL"
+                                     CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
+          user_id            TEXT    CONSTRAINT "user_id is not empty and has no NUL"
+                                     CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
+          refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL"
+                                     CHECK (refresh_token <> '' AND instr(refresh_token, char(0)) = 0),
+          authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
+                                     CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
           redirect_uri       TEXT,
           email              TEXT,
-          email_is_private   INTEGER CHECK (email_is_private IN (0, 1)),
+          email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
           granted_at         INTEGER NOT NULL DEFAULT \(now)
-                                     CHECK (granted_at \(legal)),
+                                     CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at \(legal)),
           due_at             INTEGER NOT NULL DEFAULT 0,
           attempts           INTEGER NOT NULL DEFAULT 0,
           claimed_by         TEXT,
-          CHECK (refresh_token IS NULL OR authorization_code IS NULL),
-          CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
+          waits_since        INTEGER,
+          CONSTRAINT "a refresh_token or an authorization_code, not both"
+            CHECK (refresh_token IS NULL OR authorization_code IS NULL),
+          CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
         ) STRICT;
         -- Codes are another lane: they must not stand in the way of this one.
         CREATE INDEX grant_queue_due ON grant_queue (due_at) WHERE authorization_code IS NULL;
+        CREATE INDEX grant_queue_code_due ON grant_queue (due_at) WHERE authorization_code IS NOT NULL;
         -- An event looks here for a newer sign-in of its user.
         CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
+        \(refusingIDs(of: "grant_queue"))
 
         CREATE TABLE revocation_queue (
-          id           INTEGER PRIMARY KEY AUTOINCREMENT,
-          client_id    TEXT    NOT NULL CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
-          user_id      TEXT    NOT NULL CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
+          id           INTEGER PRIMARY KEY AUTOINCREMENT
+                               CONSTRAINT "id is not to be given" CHECK (id > 0),
+          client_id    TEXT    NOT NULL
+                               CONSTRAINT "client_id is not empty and has no NUL"
+                               CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
+          user_id      TEXT    NOT NULL
+                               CONSTRAINT "user_id is not empty and has no NUL"
+                               CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
           requested_at INTEGER NOT NULL DEFAULT \(now)
-                               CHECK (requested_at \(legal)),
+                               CONSTRAINT "requested_at is milliseconds since 1970" CHECK (requested_at \(legal)),
           due_at       INTEGER NOT NULL DEFAULT 0,
           attempts     INTEGER NOT NULL DEFAULT 0,
           claimed_by   TEXT
         ) STRICT;
         CREATE INDEX revocation_queue_due ON revocation_queue (due_at);
+        \(refusingIDs(of: "revocation_queue"))
 
         """
+
+    /// Ids tell how many rows came, and the greatest one that SQLite knows would be the last.
+    ///
+    /// Where no id is given, SQLite documents `NEW.id` as undefined; it is -1, and NULL would pass too.
+    private static func refusingIDs(of table: String) -> String {
+        """
+        CREATE TRIGGER \(table)_id BEFORE INSERT ON \(table) WHEN NEW.id > 0
+          BEGIN SELECT RAISE(ABORT, 'id is not to be given'); END;
+        """
+    }
 
     /// Every row that leaves a queue stands in its log.
     private static let logs = """
@@ -162,6 +192,8 @@ enum Schema {
           -- Since when an operator has its checks paused.
           paused_at  INTEGER,
           unverified INTEGER NOT NULL DEFAULT 0,
+          never_accepted INTEGER NOT NULL DEFAULT 0,
+          foreign_tokens INTEGER NOT NULL DEFAULT 0,
           -- Rejections that wait to be believed; those believed for an hour; and those of which no notification came.
           pending    INTEGER NOT NULL DEFAULT 0,
           admitted   INTEGER NOT NULL DEFAULT 0,
@@ -192,13 +224,19 @@ enum Schema {
           verified_at       INTEGER,
           rejected_at       INTEGER,
           answered_at       INTEGER,
+          -- What Apple said of the token then, believed or not.
+          answer            TEXT CHECK (answer IN ('valid', 'rejected', 'another_user', 'unclear')),
           -- A rejection that waits to be believed: since when, when Apple had been asked, and with which key.
           pending_since     INTEGER CHECK (pending_since IS NULL OR sealed_token IS NOT NULL AND answered_at IS NOT NULL),
           pending_asked_at  INTEGER,
           pending_key       TEXT,
           due_at            INTEGER CHECK (due_at IS NULL OR sealed_token IS NOT NULL),
           failures          INTEGER NOT NULL DEFAULT 0,
+          -- Until the first check has come to anything: 0 of a sign-in that had just happened, 1 of an import. 0 of a recheck, too.
+          first_check       INTEGER CHECK (first_check IN (0, 1)),
           unverified        INTEGER NOT NULL DEFAULT 0 CHECK (unverified IN (0, 1)),
+          -- Apple rejects the token and has never accepted it.
+          never_accepted    INTEGER NOT NULL DEFAULT 0 CHECK (never_accepted IN (0, 1)),
           attempts          INTEGER NOT NULL DEFAULT 0,
           claimed_by        TEXT,
           CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
@@ -206,8 +244,13 @@ enum Schema {
           CHECK ((pending_since IS NULL) = (pending_asked_at IS NULL) AND (pending_since IS NULL) = (pending_key IS NULL)),
           PRIMARY KEY (user_id, client)
         ) STRICT, WITHOUT ROWID;
-        -- The schedule: what is due costs O(log n) to find, and a paused app never stands in the way of another.
-        CREATE INDEX credential_due ON credential (app, due_at) WHERE due_at IS NOT NULL;
+        -- The schedule: what is due costs O(log n) to find, and no client stands in the way of another.
+        CREATE INDEX credential_due ON credential (client, due_at) WHERE due_at IS NOT NULL;
+        -- First checks: those of new sign-ins go before a backlog, and a client that Apple has not accepted yet is tried with the next.
+        CREATE INDEX credential_first ON credential (client, first_check, due_at) WHERE first_check IS NOT NULL;
+        -- For those who list them.
+        CREATE INDEX credential_never_accepted ON credential (app, user_id) WHERE never_accepted;
+        CREATE INDEX credential_foreign ON credential (app, user_id) WHERE answer = 'another_user';
         -- Rejected tokens that are still kept, for a while, to undo a mistake.
         CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at IS NOT NULL AND sealed_token IS NOT NULL;
         -- Rejections that wait to be believed, and those of them that are due.
@@ -242,12 +285,6 @@ enum Schema {
         CREATE TABLE secret (
           name   TEXT NOT NULL PRIMARY KEY,
           sealed BLOB NOT NULL
-        ) STRICT, WITHOUT ROWID;
-
-        -- Clients that a grant named and no app does, and since when.
-        CREATE TABLE unknown_client (
-          client_id     TEXT    NOT NULL PRIMARY KEY,
-          first_seen_at INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
 
         -- Kept by the settling transaction, so that nobody has to count rows.
@@ -307,6 +344,12 @@ enum Schema {
 
     /// Read by backends.
     private static let views = """
+        CREATE VIEW app_client AS
+          SELECT app.name         AS app,
+                 client.client_id AS client_id
+            FROM client
+            JOIN app ON app.id = client.app;
+
         CREATE VIEW credential_state AS
           SELECT app.name         AS app,
                  client.client_id AS client_id,
@@ -338,10 +381,10 @@ enum Schema {
                                 AND (\(rank("o"))) < (\(rank("c"))));
         """
 
-    /// Nothing older than the deletion of the account is shown.
+    /// Nothing older than the deletion of the account is shown; of addresses nothing older is kept.
     private static let shownEmail = """
-        CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email END                 AS email,
-                 CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email_is_private END      AS email_is_private,
+        u.email                                                                          AS email,
+                 u.email_is_private                                                                 AS email_is_private,
                  CASE WHEN u.forwarding_at > COALESCE(u.deleted_at, -1) THEN u.forwarding END       AS email_forwarding
         """
 

@@ -43,12 +43,11 @@ extension SettlementTransaction {
         case .consentRevoked, .accountDeleted: break
         case .emailEnabled, .emailDisabled, .unknown: return false
         }
-        guard grantsWait else { return false }
         // A moment that has yet to come is from a clock that has since been set back.
         guard let start = [receivedAt, rules.startedAt].filter({ $0 <= now }).max(),
             now < start.advanced(by: SettlementRules.longestWaitForGrant)
         else { return false }
-        return try statements.waitingGrant.first(notification.userID, notification.event.occurredAt, app.id) { _ in true } ?? false
+        return try waitingGrants.contains(notification.userID, of: app, since: notification.event.occurredAt, at: now)
     }
 
     private mutating func apply(

@@ -13,7 +13,7 @@ extension SettlementTransaction {
         var fact = verdict.fact
         if verdict.answeredAt != nil { checks.answered += 1 } else { checks.failed += 1 }
         // Grants go first here too: who has signed in again is not told of the end of an older token.
-        if fact?.verdict == .rejected, grantsWait, try hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt) { fact = nil }
+        if fact?.verdict == .rejected, try waitingGrants.contains(work.id, newerThan: work.token.grantedAt, at: now) { fact = nil }
         guard let found = try find(work, in: key, client) else { return .superseded }
         // Whoever asks about a token that was rejected before learns nothing from hearing it again.
         let isNews = !(found.credential.isTokenRejected && verdict.finding == .rejected)
@@ -26,11 +26,12 @@ extension SettlementTransaction {
                 isCheck: work.purpose == .check && !isRepeated
             )
             admission = try breakers.judge(finding, of: subject, in: client.app)
-            if finding == .valid, let answeredAt = verdict.answeredAt { accepted[client.id] = answeredAt }
+            if finding == .valid, let fact { accepted[client.id] = latest(accepted[client.id], fact.requestedAt) }
         }
         return try withUser(key, .refresh, at: fact?.requestedAt ?? now) { [fact, rules, now] user in
             guard var row = user[client.id] else { return .superseded }
             if let fact { row.credential.apply(fact) }
+            if let answer = verdict.answer { row.answer = answer }
             // Whatever else Apple says is a later word than the rejection that waits.
             let isOtherAnswer = verdict.answeredAt != nil && verdict.rejection == nil
             if work.purpose == .canary {
@@ -46,6 +47,7 @@ extension SettlementTransaction {
             // An answer from the future is of a clock that has since been set back.
             row.answeredAt = latest(row.answeredAt.flatMap { $0 <= now ? $0 : nil }, verdict.answeredAt)
             row.failures = verdict.answeredAt == nil ? row.failures + 1 : 0
+            row.firstCheck = nil
             // A rejected token is asked about only if an operator wants it, and until there is an answer.
             let isOver = verdict.answeredAt != nil && row.credential.tokenToCheck(under: user.registers) == nil
             row.dueAt = isOver ? nil : verdict.nextCheck
@@ -72,7 +74,7 @@ extension SettlementTransaction {
         guard let client = directory.clients[work.id.clientID] else { return .superseded }
         let key = RegisterCache.Key(app: client.app, userID: work.id.userID)
         guard let row = try find(work, in: key, client) else { return .superseded }
-        let hasSignedInAgain = try grantsWait && hasWaitingGrant(of: work.id, newerThan: work.token.grantedAt)
+        let hasSignedInAgain = try waitingGrants.contains(work.id, newerThan: work.token.grantedAt, at: now)
         let isOpen = try breakers.isOrWasOpen(client.app)
         let isAdmitted = row.pending == rejection && !hasSignedInAgain && !isOpen
         let fact = RefreshAnswer(.rejected, token: work.token, requestedAt: rejection.requestedAt)
@@ -114,22 +116,17 @@ extension SettlementTransaction {
     /// Whether Apple says again what waits, and has accepted the client after the first time. A time without any 200 may have been one
     /// incident, or a mistake of ours, and its second rejection says no more than its first.
     ///
-    /// One that waits from the future is of a clock that has since been set back, and is replaced.
+    /// One that waits from the future is of a clock that has since been set back, and is replaced. By Apple's clock an interval has to
+    /// lie between the two: ours may have leapt over it.
     private func repeats(_ rejection: PendingRejection, what pending: PendingRejection?, _ client: ClientDirectory.Client) throws -> Bool {
-        guard let pending, pending.keyID == rejection.keyID, pending.answeredAt <= rejection.answeredAt else { return false }
+        guard let pending, pending.keyID == rejection.keyID, pending.answeredAt <= rejection.answeredAt,
+            pending.requestedAt.advanced(by: rules.policy.interval) <= rejection.requestedAt
+        else { return false }
         let stored = try Int64.fetchOne(db.cachedStatement(sql: "SELECT valid_at FROM client WHERE id = ?"), arguments: [client.id])
         let validAt = latest(accepted[client.id], stored.map(Timestamp.init(milliseconds:)))
-        // A request that was under way then may have been answered before whatever went wrong.
-        return validAt.map { $0 > pending.answeredAt.advanced(by: rules.policy.timeout) && $0 <= now } ?? false
-    }
-
-    private func hasWaitingGrant(of credential: CredentialID, newerThan time: Timestamp) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM grant_queue WHERE user_id = ? AND granted_at > ? AND client_id = ?)"
-            ),
-            arguments: [credential.userID, time.milliseconds, credential.clientID]
-        ) ?? false
+        // Both by Apple's clock. A request that was under way then may have been answered before whatever went wrong.
+        let timeout = rules.policy.timeout
+        return validAt.map { $0 > pending.requestedAt.advanced(by: timeout) && $0 <= rejection.requestedAt.advanced(by: timeout) } ?? false
     }
 
     /// Remembers it until a notification had time to come.

@@ -18,16 +18,17 @@ struct SettlementTransaction {
     private var transitions: [StateTransition] = []
     private var removed: [Queue: Int] = [:]
     private var counts: [CountKey: Int] = [:]
-    private var unverified: [Int64: Int] = [:]
-    private var pending: [Int64: Int] = [:]
+    /// By app.
+    private var tallies: [Int64: RegisterCache.Tally] = [:]
+    /// The apps of which a new token came.
+    var replenished: Set<String> = []
     var breakers: BreakerTable
-    /// The clients of which Apple accepted a token, and when.
+    /// The clients of which Apple accepted a token, and when it was asked, by its clock.
     var accepted: [Int64: Timestamp] = [:]
     /// Checks that Apple answered, and those that it did not.
     var checks = (answered: 0, failed: 0)
     var erasedToken = false
-    /// Whether any grant waits in its queue. Nobody adds one while this transaction lasts.
-    let grantsWait: Bool
+    let waitingGrants: WaitingGrants
 
     private struct CountKey: Hashable {
         var app: Int64
@@ -40,7 +41,7 @@ struct SettlementTransaction {
         self.rules = rules
         self.now = now
         statements = try Statements(db)
-        grantsWait = try Bool.fetchOne(db.cachedStatement(sql: "SELECT MAX(id) IS NOT NULL FROM grant_queue")) ?? false
+        waitingGrants = try WaitingGrants(in: db)
         cache = try RegisterCache(directory: directory, in: db)
         quarantine = QuarantineRing(db: db)
         breakers = BreakerTable(db: db, rules: rules, now: now)
@@ -64,7 +65,14 @@ struct SettlementTransaction {
         // Last, so that the rows of this batch are among those cleared.
         try breakers.save()
         return (
-            SettledBatch(results: results, transitions: transitions, evicted: evicted, breakers: breakers.judged), erasedToken
+            SettledBatch(
+                results: results,
+                transitions: transitions,
+                evicted: evicted,
+                breakers: breakers.judged,
+                replenished: replenished
+            ),
+            erasedToken
         )
     }
 
@@ -78,19 +86,13 @@ struct SettlementTransaction {
         tokenID: String? = nil,
         _ body: (inout RegisterCache.User) throws -> Result
     ) throws -> Result {
-        var unverifiedChange = 0
-        var pendingChange = 0
-        let (result, changes) = try cache.withUser(key) { user in
-            unverifiedChange = -user.unverified
-            pendingChange = -user.pending
+        let (result, changes, tally) = try cache.withUser(key) { user in
+            let before = user.tally
             let result = try body(&user)
             let changes = user.publish()
-            unverifiedChange += user.unverified
-            pendingChange += user.pending
-            return (result, changes)
+            return (result, changes, user.tally - before)
         }
-        if unverifiedChange != 0 { unverified[key.app.id, default: 0] += unverifiedChange }
-        if pendingChange != 0 { pending[key.app.id, default: 0] += pendingChange }
+        if tally != RegisterCache.Tally() { tallies[key.app.id, default: RegisterCache.Tally()] += tally }
         if rules.isCanary(key.userID, of: key.app.name) { try forgetLostCanaries(key) }
         for (clientID, old, new) in changes {
             count(key.app.id, from: old?.standing.state, to: new.standing.state)
@@ -169,11 +171,16 @@ struct SettlementTransaction {
                 [key.app, key.state.rawValue, change]
             )
         }
-        for (app, change) in unverified where change != 0 {
-            try db.execute(cached: "UPDATE app SET unverified = unverified + ? WHERE id = ?", [change, app])
-        }
-        for (app, change) in pending where change != 0 {
-            try db.execute(cached: "UPDATE app SET pending = pending + ? WHERE id = ?", [change, app])
+        for (app, change) in tallies {
+            try db.execute(
+                cached: """
+                    UPDATE app
+                       SET unverified = unverified + ?, pending = pending + ?, never_accepted = never_accepted + ?,
+                           foreign_tokens = foreign_tokens + ?
+                     WHERE id = ?
+                    """,
+                [change.unverified, change.pending, change.neverAccepted, change.foreign, app]
+            )
         }
         for (client, time) in accepted {
             try db.execute(
@@ -221,7 +228,6 @@ extension SettlementTransaction {
         let isHeld, remove: [Queue: PreparedStatement]
         let announceState, announceEmail: PreparedStatement
         let logNotification, logDuplicate: PreparedStatement
-        let waitingGrant: PreparedStatement
 
         init(_ db: Database) throws {
             func each(_ sql: (Queue) -> String) throws -> [Queue: PreparedStatement] {
@@ -257,13 +263,6 @@ extension SettlementTransaction {
                 """
                 INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'duplicate')
-                """,
-                in: db
-            )
-            waitingGrant = try PreparedStatement(
-                """
-                SELECT 1 FROM grant_queue g JOIN client c ON c.client_id = g.client_id
-                 WHERE g.user_id = ? AND g.granted_at >= ? AND c.app = ? LIMIT 1
                 """,
                 in: db
             )

@@ -50,7 +50,7 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
     @OptionGroup(title: "How notifications look")
     var style: StyleOptions
 
-    @Flag(help: "Print the [apple] and [[app]] tables of a siwatch.toml once the simulator is listening.")
+    @Flag(help: "Print a whole siwatch.toml for this simulator once it is listening, with the address as a comment.")
     var printConfig = false
 
     @Option(help: "trace, debug, info, notice, warning, error or critical; to standard error.", transform: level)
@@ -73,7 +73,8 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
         logger.logLevel = logLevel
         let prints = printConfig
         let simulator = try AppleSimulator(configuration(for: group), logger: logger) { baseURL in
-            say("apple-simulator listening on \(baseURL)")
+            // A file that this is sent to is TOML from its first line on.
+            say("\(prints ? "# " : "")apple-simulator listening on \(baseURL)")
             if prints { say(SiwatchConfiguration.text(baseURL: baseURL, group: group, keyID: key.id, keyFile: keyFile)) }
         }
         var services = ServiceGroupConfiguration(

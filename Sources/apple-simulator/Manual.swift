@@ -7,6 +7,8 @@ enum Manual {
         It answers as Apple does, checks client secrets, and lets people sign in,
         revoke, delete and switch their mail, by control routes on the same port.
         Once it listens it prints: apple-simulator listening on http://127.0.0.1:PORT
+        With --print-config that line is a comment before a whole siwatch.toml:
+          apple-simulator --print-config > siwatch.toml
 
         APPLE'S ENDPOINTS
           POST /auth/token   GET /auth/keys   POST /auth/revoke

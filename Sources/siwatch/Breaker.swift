@@ -91,6 +91,7 @@ struct Breaker: AsyncParsableCommand {
 struct BreakerReport: Encodable {
     var app: String
     var isOpen: Bool
+    /// Nil while it is closed, and where its state cannot be read.
     var openedAt: Timestamp?
     var causes: [RevocationBreaker.Cause]
     var blamedClients: [String]
@@ -108,7 +109,7 @@ struct BreakerReport: Encodable {
     private init(_ breaker: RevocationBreaker, of app: AppStatus) {
         self.app = app.app
         isOpen = breaker.isOpen
-        openedAt = breaker.openedAt
+        openedAt = breaker == .unread ? nil : breaker.openedAt
         causes = breaker.causes
         blamedClients = breaker.blamedClients.sorted()
         rejectedCanaries = breaker.rejectedCanaries.sorted { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }
@@ -134,6 +135,7 @@ struct BreakerReport: Encodable {
 
     var text: String {
         guard let openedAt else {
+            if isOpen { return "\(app.printable): open, because its state cannot be read: no rejection is believed" }
             let waiting = pending > 0 ? ", \(pending) rejections wait to be believed" : ""
             return "\(app.printable): closed, \(rejections) of the last \(answers) answers are rejections\(waiting)"
         }

@@ -40,7 +40,7 @@ extension Configuration.App.Key {
     fileprivate func readPEM() throws(KeyProblem) -> Secret {
         let text: String
         do {
-            text = try TextFile.read(file, limit: Self.longestFile)
+            text = try TextFile.read(file, limit: Self.longestFile, isSecret: true)
         } catch {
             throw .file(error)
         }

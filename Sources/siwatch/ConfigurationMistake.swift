@@ -4,8 +4,8 @@
 /// One thing that is wrong with a configuration, and where.
 ///
 /// It never quotes a value: somebody may have pasted a key where its file should be named.
-struct ConfigurationMistake: Error, Equatable {
-    enum Place: Sendable, Equatable {
+struct ConfigurationMistake: Error, Equatable, Codable {
+    enum Place: Sendable, Equatable, Codable {
         /// The file as a whole.
         case file
         /// A point in its text; both count from 1.
@@ -39,6 +39,8 @@ struct InvalidConfiguration: Error, Equatable {
     var source: String
     /// Never empty.
     var mistakes: [ConfigurationMistake]
+    /// Nothing is known to be wrong with it, but it could not be read now: exit code 69.
+    var isPassing = false
 }
 
 extension InvalidConfiguration: CustomStringConvertible {

@@ -4,16 +4,18 @@
 import CredentialCore
 import Foundation
 import Logging
-import TOMLKit
 
 /// From TOML to a configuration, or to all of its mistakes at once.
 extension Configuration {
     /// Reads a file.
     ///
+    /// It blocks the thread while the parser is at work.
+    ///
     /// - Parameter credentials: The folder of systemd's credentials, where a key file may be found by its bare name.
     init(
         contentsOf path: String,
-        credentials: String? = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"]
+        credentials: String? = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"],
+        parser: TOMLParser = TOMLParser()
     ) throws(InvalidConfiguration) {
         let text: String
         do {
@@ -21,18 +23,18 @@ extension Configuration {
         } catch {
             throw InvalidConfiguration(source: path, mistakes: [ConfigurationMistake(place: .file, problem: error.description)])
         }
-        try self.init(parsing: text, from: path, credentials: credentials)
+        let table: ConfigurationTable
+        do {
+            table = try parser.parse(text)
+        } catch {
+            throw InvalidConfiguration(source: path, mistakes: [error.mistake], isPassing: error.isPassing)
+        }
+        try self.init(table, from: path, credentials: credentials)
     }
 
-    /// Reads a text as if it stood in the file at `path`.
-    init(parsing text: String, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
-        var root: TableReader
-        do {
-            root = TableReader(try TOMLTable.parsing(text))
-        } catch {
-            throw InvalidConfiguration(source: path, mistakes: [error])
-        }
-
+    /// Reads a parsed document as if it stood in the file at `path`.
+    init(_ table: ConfigurationTable, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
+        var root = TableReader(table)
         self.init()
         read(&root)
         let mistakes = root.finish()
@@ -42,8 +44,8 @@ extension Configuration {
         resolve(FileNames(relativeTo: path, credentials: credentials))
     }
 
-    /// In bytes: thousands of apps.
-    private static let longestFile = 1 << 20
+    /// In bytes: about a thousand apps.
+    private static let longestFile = 1 << 18
     /// The answers are written down with every commit.
     private static let longestWindow = 10_000
 

@@ -21,8 +21,11 @@ extension Daemon {
             logger: logger
         )
         try await ServiceGroup(configuration: group).run()
-        try await store.maintain(at: clock.now)
-        _ = try await store.countMissedNotifications(at: clock.now)
+        if let now = clockGuard.trusted {
+            try await store.forget(at: now)
+            _ = try await store.countMissedNotifications(at: now)
+        }
+        try await store.sweep(at: clock.now)
     }
 
     private func settleAll() async throws {

@@ -27,17 +27,30 @@ extension Daemon {
     }
 
     var maintenance: Recurring {
-        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, writer, clock, telemetry] in
+        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, writer, clock, clockGuard, logPin, telemetry] in
             telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
-            try await store.maintain(at: clock.now)
+            if let now = clockGuard.trusted { try await store.forget(at: now) }
+            try await store.sweep(at: clock.now)
+            logPin.observe(since: store.logPinnedSince, at: clock.now)
             if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }
-            telemetry.notificationsMissed(try await store.countMissedNotifications(at: clock.now))
+            if let now = clockGuard.trusted { telemetry.notificationsMissed(try await store.countMissedNotifications(at: now)) }
         }
     }
 
     var overdueCount: Recurring {
-        Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry] in
+        let rounds = CheckRounds(store)
+        return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry, refresh, apps] in
             telemetry.observe(overdue: try await store.overdueCredentials(before: clock.now.advanced(by: .seconds(-60)), upTo: 100_000))
+            for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
+        }
+    }
+
+    /// As a reload has left it.
+    private var refresh: @Sendable () -> Configuration.Refresh {
+        { [configuration, apps] in
+            var refresh = configuration.refresh
+            if let limits = apps.first?.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }
+            return refresh
         }
     }
 
@@ -73,14 +86,10 @@ extension Daemon {
             desk: store,
             breakers: writer.breakers,
             reader: store,
-            // A reload may change the rate.
-            rules: { [configuration, apps] in
-                var refresh = configuration.refresh
-                if let limits = apps.first?.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }
-                return RecheckRules(refresh)
-            },
+            rules: { [refresh] in RecheckRules(refresh()) },
             clock: clock,
             wakeups: wakeups,
+            refreshes: apps.map(\.wakeups),
             progress: progress,
             telemetry: telemetry
         )

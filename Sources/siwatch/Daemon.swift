@@ -29,6 +29,8 @@ struct Daemon {
     let grants: GrantHandler
     let apps: [WatchedApp]
     let clock = WallClock.system
+    let clockGuard: ClockGuard
+    let logPin: LogPin
 
     /// What a reload changes of an app, and what it runs on.
     struct WatchedApp {
@@ -38,6 +40,7 @@ struct Daemon {
         var secrets: ClientSecrets
         var budget: RequestBudget
         var refreshes: RefreshHandler
+        var wakeups: Wakeups
     }
 
     init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, log output: LogOutput) async throws {
@@ -64,7 +67,11 @@ struct Daemon {
             eventLoopGroupProvider: .singleton,
             configuration: .apple
         )
-        let appleClock = AppleClock(clock: clock, telemetry: telemetry)
+        let start = ContinuousClock.now
+        let clockGuard = ClockGuard(clock: clock, uptime: { ContinuousClock.now - start }, telemetry: telemetry)
+        self.clockGuard = clockGuard
+        logPin = LogPin(telemetry: telemetry)
+        let appleClock = AppleClock(clock: clock, clockGuard: clockGuard, telemetry: telemetry)
         let transport = HTTPTransport(
             client: client,
             version: Version.current,
@@ -91,12 +98,17 @@ struct Daemon {
             breaker: BreakerRules(configuration.breaker, policy),
             canaries: configuration.canaries
         )
+        let wakeups = Dictionary(
+            uniqueKeysWithValues: configuration.apps.map { ($0.name, Wakeups(every: configuration.queues.pollInterval)) }
+        )
         writer = SettlementWriter(
             store: store,
             rules: rules,
             clock: clock,
             telemetry: telemetry
-        )
+        ) { apps in
+            for app in apps { wakeups[app]?.hint() }
+        }
         try await store.keepInBreakers(configuration.clientsOfApps, under: rules, at: clock.now)
         let breakers = writer.breakers
         try await breakers.load(from: store)
@@ -120,6 +132,7 @@ struct Daemon {
             clients: clients,
             clockSkew: configuration.queues.clockSkew,
             clock: clock,
+            clockGuard: clockGuard,
             telemetry: telemetry
         )
         apps = configuration.apps.map { app in
@@ -127,6 +140,7 @@ struct Daemon {
             let budget = RequestBudget(RequestLimits(configuration.refresh))
             let refreshes = RefreshHandler(
                 app: app.name,
+                clients: Set(app.clientIDs),
                 store: store,
                 endpoint: AppleTokenEndpoint(
                     url: configuration.apple.tokenEndpoint.absoluteString,
@@ -148,7 +162,8 @@ struct Daemon {
                 clientIDs: Set(app.clientIDs),
                 secrets: secrets,
                 budget: budget,
-                refreshes: refreshes
+                refreshes: refreshes,
+                wakeups: wakeups[app.name]!
             )
         }
     }
@@ -160,12 +175,14 @@ struct Daemon {
         let notifier = SystemdNotifier()
         let readiness = Readiness(progress: progress, notifier: notifier, logger: logger)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
-        var wakeups: [Wakeups] = []
+        let (grantWakeups, notificationWakeups, requestWakeups) = (
+            Wakeups(every: configuration.queues.pollInterval),
+            Wakeups(every: configuration.queues.pollInterval),
+            Wakeups(every: configuration.queues.pollInterval)
+        )
 
-        func loop<Handler: WorkHandler>(_ handler: Handler) -> ClaimLoop<Handler> {
-            let wakeup = Wakeups(every: configuration.queues.pollInterval)
-            wakeups.append(wakeup)
-            return ClaimLoop(handler, writer: writer, wakeups: wakeup, progress: progress, telemetry: telemetry)
+        func loop<Handler: WorkHandler>(_ handler: Handler, on wakeups: Wakeups) -> ClaimLoop<Handler> {
+            ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry)
         }
 
         // Stopped in reverse: first readiness ends, then the loops, then the writer, while metrics are served throughout.
@@ -182,11 +199,10 @@ struct Daemon {
         }
         services += [keyRefresh, maintenance, overdueCount]
         services.append(writer)
-        services += [loop(grants), loop(notifications)] as [any Service]
-        services += apps.map { loop($0.refreshes) }
-        let requestWakeup = Wakeups(every: configuration.queues.pollInterval)
-        services.append(requests(requestWakeup, progress))
-        services.append(CommitHints(store, wakeups: wakeups + [requestWakeup]))
+        services += [loop(grants, on: grantWakeups), loop(notifications, on: notificationWakeups)] as [any Service]
+        services += apps.map { loop($0.refreshes, on: $0.wakeups) }
+        services.append(requests(requestWakeups, progress))
+        services.append(CommitHints(store, wakeups: [grantWakeups, notificationWakeups, requestWakeups]))
         services.append(reload(on: hangups, notifier, readiness))
         services.append(readiness)
 

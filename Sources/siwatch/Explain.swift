@@ -36,7 +36,13 @@ struct Explain: AsyncParsableCommand {
             throw CommandFailure.failed("nothing is known of the user \(user.printable)" + (client.map { " at \($0.printable)" } ?? ""))
         }
         if !jws { for index in history.notifications.indices { history.notifications[index].payload = nil } }
-        let explanation = Explanation(of: user, history, pseudonym: pseudonym(configuration))
+        let explanation = Explanation(
+            of: user,
+            history,
+            pseudonym: pseudonym(configuration),
+            under: configuration,
+            at: WallClock.system.now
+        )
         try output.print(explanation, explanation.text)
     }
 

@@ -11,11 +11,13 @@ struct Explanation: Encodable {
     /// One sentence for each app.
     var conclusions: [String]
     private var history: UserHistory
+    private var waiting: [WaitingRow]
 
-    init(of userID: String, _ history: UserHistory, pseudonym: String?) {
+    init(of userID: String, _ history: UserHistory, pseudonym: String?, under configuration: Configuration, at now: Timestamp) {
         self.userID = userID
         self.history = history
         user = pseudonym
+        waiting = history.waiting.map { WaitingRow($0, under: configuration, at: now) }
         conclusions = history.conclusions
     }
 
@@ -34,7 +36,7 @@ struct Explanation: Encodable {
         try container.encode(history.notifications, forKey: .notifications)
         try container.encode(history.revocations, forKey: .revocations)
         try container.encode(history.changes, forKey: .changes)
-        try container.encode(history.waiting, forKey: .waiting)
+        try container.encode(waiting, forKey: .waiting)
     }
 
     var text: String {
@@ -46,14 +48,15 @@ struct Explanation: Encodable {
             lines.append("e-mail \(email.printable)\(privacy)\(forwarding) (\(user.app.printable))")
         }
         lines.append("")
-        lines += history.entries.map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
+        lines += history.entries(waiting).map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
         lines.append("")
         lines += history.credentials.map(\.text)
         for user in history.users {
             guard let pausedAt = user.pausedAt else { continue }
             lines.append("the checks of \(user.app.printable) are paused since \(pausedAt.text)")
         }
-        lines += [""] + conclusions
+        if !history.credentials.isEmpty { lines.append("") }
+        lines += conclusions
         return lines.joined(separator: "\n")
     }
 }
@@ -69,7 +72,7 @@ private struct Entry {
 }
 
 extension UserHistory {
-    fileprivate var entries: [Entry] {
+    fileprivate func entries(_ waiting: [WaitingRow]) -> [Entry] {
         let all =
             grants.map(\.entry) + waiting.map(\.entry) + notifications.map(\.entry) + revocations.map(\.entry) + changes.map(\.entry)
             + credentials.flatMap(\.answers)
@@ -80,7 +83,7 @@ extension UserHistory {
     fileprivate var conclusions: [String] {
         if users.isEmpty {
             return waiting.isEmpty
-                ? ["Nothing of this came to a credential."] : ["Nothing is known of the state: the sign-in still waits in its queue."]
+                ? ["Nothing of this came to a credential."] : ["Nothing is known of the state: what was told still waits in its queue."]
         }
         return users.map { user in
             // With one client asked for, its own row; else what the user is in the app.
@@ -100,8 +103,13 @@ extension UserHistory {
         switch StateReason(rawValue: reason) {
         case .granted:
             let verified = user.verifiedAt.map { ", and Apple last confirmed the token at \($0.text)" } ?? ""
-            return "the user signed in then and nothing has ended that\(verified)"
-        case .tokenRejected: return "Apple answered invalid_grant when asked about the token"
+            let isNeverAccepted = credentials.contains { $0.app == user.app && $0.isNeverAccepted }
+            let rejected = isNeverAccepted ? ", and a token that Apple has never accepted says nothing of it" : ""
+            return "the user signed in then and nothing has ended that\(verified)\(rejected)"
+        case .tokenRejected:
+            let rejectedAt = credentials.filter { $0.app == user.app }.compactMap(\.rejectedAt).max()
+            return "Apple accepted the token until then, and answered invalid_grant when asked again"
+                + (rejectedAt.map { " at \($0.text)" } ?? "")
         case .consentRevoked: return notified(["consent-revoked"], "the user had withdrawn consent")
         case .accountDeleted: return notified(["account-delete", "account-deleted"], "the user had deleted the Apple account")
         case .revokedByApp: return "the app had it revoked at Apple"
@@ -123,9 +131,9 @@ extension UserHistory.LoggedGrant {
     }
 }
 
-extension UserHistory.Waiting {
+extension WaitingRow {
     fileprivate var entry: Entry {
-        Entry(at: at, rank: 0, kind: queue == "grant" ? "sign-in" : "revocation", text: "\(clientID.printable): waits in its queue")
+        Entry(at: row.at, rank: 0, kind: row.queue == "grant" ? "sign-in" : "revocation", text: "\(row.clientID.printable): \(text)")
     }
 }
 
@@ -177,6 +185,22 @@ extension UserHistory.HeldCredential {
         }
     }
 
+    /// What follows from Apple's last answer.
+    private var meaning: String? {
+        switch answer.flatMap(TokenAnswer.init) {
+        case .valid: return nil
+        case .rejected:
+            if isNeverAccepted { return "Apple rejects the token and has never accepted it, so that it is not asked about again" }
+            if let rejectionPendingAt { return "Apple rejected the token at \(rejectionPendingAt.text), which is not believed yet" }
+            return isGreater(rejectedAt, than: verifiedAt)
+                ? nil : "Apple rejected the token then, which was not believed: see the breaker and the client in siwatch status"
+        case .anotherUser:
+            return "Apple accepts the token as another user's, so that it says nothing of this one: siwatch was told it for the wrong user"
+        case .unclear: return "that answer said neither yes nor no of the token; the log has it as answer_ambiguous"
+        case nil: return nil
+        }
+    }
+
     fileprivate var text: String {
         var parts = ["\(clientID.printable) is \(state.printable) (\(reason.printable))"]
         if let tokenGrantedAt {
@@ -187,7 +211,7 @@ extension UserHistory.HeldCredential {
             parts.append("there is no token")
         }
         if let answeredAt { parts.append("Apple last answered at \(answeredAt.text)") }
-        if let rejectionPendingAt { parts.append("Apple rejected the token at \(rejectionPendingAt.text), which is not believed yet") }
+        if let meaning { parts.append(meaning) }
         if failures > 0 { parts.append("\(failures) checks since then brought no answer") }
         if isBeingAsked {
             parts.append("Apple is being asked")

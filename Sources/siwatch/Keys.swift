@@ -22,7 +22,7 @@ struct Keys {
                     do {
                         clientSecretKeys[app, default: []].append(try ClientSecretKey(id: key.id, pem: key.pem))
                     } catch {
-                        mistakes.append("app \(app): \(error)")
+                        mistakes.append("app \(app.printable): \(error)")
                     }
                 }
             }

@@ -16,17 +16,15 @@ struct OpenedDatabase {
 
     /// Takes the lock, then looks at the file before anything is written to it.
     init(_ configuration: Configuration, _ keys: Keys) throws(CommandFailure) {
-        let path = configuration.database.path
-        guard FileManager.default.fileExists(atPath: URL(filePath: path).deletingLastPathComponent().path) else {
-            throw .unusable(["database.path: the folder of \(path) does not exist"])
-        }
+        let file = DatabaseFile(path: configuration.database.path)
+        let obstacles = file.obstacles
+        guard obstacles.isEmpty else { throw .unusable(obstacles) }
         do {
-            lock = try DatabaseLock.patiently(database: path)
+            lock = try DatabaseLock.patiently(database: file.path)
         } catch {
             throw CommandFailure(database: error)
         }
         do {
-            let file = DatabaseFile(path: path)
             if keys.ring == nil, try file.inspect() != .none, try SQLiteStore.hasSealedRows(in: file) {
                 throw CommandFailure.missingKey(of: configuration)
             }
@@ -70,6 +68,20 @@ extension Configuration {
     var clientsOfApps: [AppClients] { apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) } }
 }
 
+extension CommonOptions {
+    /// Opens the configured database beside a daemon that may be at work, to look at it.
+    func withStore<Value>(_ body: (SQLiteStore) async throws -> Value) async throws -> Value {
+        let configuration = try readConfiguration()
+        do {
+            let store = try SQLiteStore.openForReading(DatabaseFile.existing(in: configuration))
+            defer { try? store.close() }
+            return try await body(store)
+        } catch {
+            throw CommandFailure(database: error)
+        }
+    }
+}
+
 extension CommandFailure {
     static func missingKey(of configuration: Configuration) -> CommandFailure {
         .unusable([
@@ -96,6 +108,8 @@ extension CommandFailure {
         case StoreError.busy: self = .unavailable("the database is locked by another program")
         case StoreError.full: self = .unavailable("the disk has no space for the database")
         case StoreError.outcomeUnknown(let reason): self = .unavailable("the database cannot be read or written: \(reason)")
+        case StoreError.readOnly(let reason):
+            self = .unusable(["database.path: the database cannot be written: \(reason); siwatch check, as the service's user, says why"])
         case StoreError.damaged(let reason): self = .unusable(["database.path: the database is damaged: \(reason)"])
         case let error as DatabaseFile.Unusable: self = .unusable(["database.path: \(error)"])
         default: self = .unusable(["\(error)"])

@@ -3,6 +3,7 @@
 
 import Foundation
 import Hummingbird
+import HummingbirdCore
 import Logging
 import NIOCore
 import PrometheusMetrics
@@ -20,6 +21,7 @@ struct OperationsServer: Service {
     }
 
     var address: ListenAddress
+    var limits = ConnectionLimits()
     var logger: Logger
     var metrics: @Sendable (ExpositionFormat) async -> String
     /// Good while every loop makes progress.
@@ -33,16 +35,22 @@ struct OperationsServer: Service {
     func run() async throws {
         let application = Application(
             responder: CallbackResponder<BasicRequestContext> { request, _ in await respond(to: request) },
-            // A scraper sends a few short headers. It may keep its connection between two scrapes, commonly a minute apart.
-            server: .http1(
-                configuration: .init(
-                    idleTimeout: .minutes(2),
-                    httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100)
+            server: HTTPServerBuilder { responder in
+                LimitedHTTP1Channel(
+                    limits,
+                    // A scraper sends a few short headers.
+                    configuration: .init(
+                        httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100)
+                    ),
+                    responder: responder
                 )
-            ),
+            },
             configuration: ApplicationConfiguration(
                 address: .hostname(address.host, port: address.port),
-                availableConnectionsDelegate: .maximum(64, logger: logger)
+                // In a flood a scraper waits for its turn; the kernel would drop it for a second.
+                backlog: 1024,
+                // Those that have to go are open until their event loop comes to them: no more are taken in than it closes.
+                availableConnectionsDelegate: .maximum(limits.count * 2, logger: logger)
             ),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
             logger: logger

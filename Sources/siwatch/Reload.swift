@@ -23,21 +23,35 @@ struct Reload: Service {
     func run() async throws {
         for await _ in signals.cancelOnGracefulShutdown() {
             try? await notifier.notify(.reloading, within: .seconds(1))
-            reload()
+            await reload()
             // As ready as before, whatever came of it; not before the start is over.
             if isReady() { try? await notifier.notify(.ready, within: .seconds(10)) }
         }
     }
 
-    private func reload() {
+    private func reload() async {
         do {
-            let configuration = try Configuration(contentsOf: source)
-            takeOver(configuration, try Keys(configuration))
+            let (configuration, keys) = try await read()
+            takeOver(configuration, keys)
             telemetry.configurationLoaded(at: clock.now)
         } catch {
             telemetry.reloadFailed()
             let mistakes = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages
             logger.log(.reloadFailed, ["error": "\((mistakes ?? ["\(error)"]).joined(separator: "; "))"])
+        }
+    }
+
+    /// On a thread of its own: it waits for files and for the parser, and everything else goes on meanwhile.
+    private func read() async throws -> (Configuration, Keys) {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread {
+                continuation.resume(
+                    with: Result {
+                        let configuration = try Configuration(contentsOf: source)
+                        return (configuration, try Keys(configuration))
+                    }
+                )
+            }
         }
     }
 

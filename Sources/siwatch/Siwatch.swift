@@ -12,8 +12,10 @@ struct Siwatch: AsyncParsableCommand {
         abstract: "Keeps the state of Sign in with Apple credentials in a database that backends query.",
         version: Version.current,
         subcommands: [
-            Run.self, Check.self, Migrate.self, Status.self, Explain.self, Recheck.self, Pause.self, Resume.self, Breaker.self,
+            Run.self, Check.self, Migrate.self, Status.self, Explain.self, Unverified.self, Recheck.self, Pause.self, Resume.self,
+            Breaker.self,
             Quarantine.self, Enqueue.self, Backup.self, App.self, ShowVersion.self, Manual.self,
+            ParseTOML.self,
         ]
     )
 
@@ -66,7 +68,8 @@ struct CommonOptions: ParsableArguments {
         do {
             return try Configuration(contentsOf: configurationPath)
         } catch {
-            throw .unusable(error.mistakes.map { "\(error.source): \($0)" })
+            let messages = error.mistakes.map { "\(error.source): \($0)" }
+            throw error.isPassing ? .unavailable(messages.joined(separator: "; ")) : .unusable(messages)
         }
     }
 }

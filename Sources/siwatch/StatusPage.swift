@@ -68,6 +68,16 @@ struct StatusPage {
             return "\(app.app.printable): \(rejections.withoutNotification) of \(rejections.admitted) revocations (\(percent) %) "
                 + "came without a notification; is the endpoint registered at Apple?"
         }
+        lines += report.apps.filter { $0.neverAccepted > 0 }.map { app in
+            "\(app.app.printable): Apple rejects \(app.neverAccepted) tokens that it has never accepted; "
+                + "siwatch unverified --app \(app.app.printable) lists them"
+        }
+        lines += report.apps.filter { $0.foreignTokens > 0 }.map { app in
+            "\(app.app.printable): Apple accepts \(app.foreignTokens) tokens as those of other users; "
+                + "siwatch unverified --app \(app.app.printable) lists them"
+        }
+        lines += report.waitingGrants.sentences
+        lines += report.rounds.filter { !$0.round.fits }.map { "\($0)" }
         lines += report.unknownCanaries.map { "\($0)" }
         return lines.isEmpty ? [] : [""] + lines
     }

@@ -24,13 +24,13 @@ struct StatusWatch {
         // Whatever ends it, the terminal is as it was.
         defer { screen?.leave() }
         var rates = StatusRates()
-        var quarantined: (counts: [String: Int], age: Int)?
+        var last: (report: StatusReport, age: Int)?
         do {
             while true {
                 // The quarantine is read whole, so not every second.
-                let known = quarantined.flatMap { $0.age < 10 ? $0.counts : nil }
-                let report = try await StatusReport(of: configuration, quarantined: known)
-                quarantined = (report.quarantined, known == nil ? 0 : (quarantined?.age ?? 0) + 1)
+                let known = last.flatMap { $0.age < 10 ? $0.report : nil }
+                let report = try await StatusReport(of: configuration, knowing: known)
+                last = (report, known == nil ? 0 : (last?.age ?? 0) + 1)
                 rates.note(report)
                 let lines = StatusPage(report, at: WallClock.system.now, rates: rates).lines
                 if let screen { screen.show(lines) } else { try printOutput(lines.joined(separator: "\n") + "\n") }

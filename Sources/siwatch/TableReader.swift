@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import TOMLKit
-
 /// One TOML table while it is being read.
 ///
 /// Asking for a key makes it a known one. A wrong value is noted and its default stays, so that one pass finds every mistake.
-/// TOMLKit's own decoder stops at the first, reports a wrong type as a missing key, and names unknown keys only when nothing else is wrong.
+/// A decoder would stop at the first, report a wrong type as a missing key, and pass over keys that it does not know.
 struct TableReader {
-    private let table: TOMLTable
+    private let table: ConfigurationTable
     /// Where it stands, as in `app[0].key[1]`; empty for the file itself.
     private let path: String
     /// How it is written, as in `app.key`.
@@ -16,11 +14,11 @@ struct TableReader {
     private var known: Set<String> = []
     private var mistakes: [ConfigurationMistake] = []
 
-    init(_ file: TOMLTable) {
+    init(_ file: ConfigurationTable) {
         self.init(file, at: "", name: "")
     }
 
-    private init(_ table: TOMLTable, at path: String, name: String) {
+    private init(_ table: ConfigurationTable, at path: String, name: String) {
         self.table = table
         self.path = path
         self.name = name
@@ -35,7 +33,7 @@ struct TableReader {
     /// Reads a key that must be there.
     mutating func require<Value>(_ key: String, _ rule: ValueRule<Value>, into target: inout Value) {
         read(key, rule, into: &target)
-        if !table.contains(key: key) { note(.at(place(of: key), "is missing")) }
+        if table[key] == nil { note(.at(place(of: key), "is missing")) }
     }
 
     /// Reads a table that may be absent: `[key]`.
@@ -50,7 +48,7 @@ struct TableReader {
         guard let value = value(of: key) else {
             return note(.at(place, "is missing: at least one [[\(name)]] is needed"))
         }
-        guard let elements = value.array else {
+        guard let elements = value.list else {
             return note(.at(place, "must be a list of tables, each under a header [[\(name)]]"))
         }
         if elements.isEmpty { note(.at(place, "is empty: at least one [[\(name)]] is needed")) }
@@ -65,22 +63,21 @@ struct TableReader {
 
     /// All mistakes, the keys that nobody asked for among them.
     consuming func finish() -> [ConfigurationMistake] {
-        // By `keys`, as TOMLKit's iterator traps on a key that its C strings cut short.
         mistakes + table.keys.filter { !known.contains($0) }.map { .at(place(of: $0), "is not a key that siwatch knows") }
     }
 
-    private mutating func value(of key: String) -> (any TOMLValueConvertible)? {
+    private mutating func value(of key: String) -> ConfigurationValue? {
         known.insert(key)
         return table[key]
     }
 
     private mutating func read(
-        _ value: any TOMLValueConvertible,
+        _ value: ConfigurationValue,
         at path: String,
         name: String,
         _ body: (inout TableReader) -> Void
     ) {
-        guard let table = value.table else { return note(.at(path, "must be a table, not \(value.type.withArticle)")) }
+        guard let table = value.table else { return note(.at(path, "must be a table, not \(value.kind)")) }
         var reader = TableReader(table, at: path, name: name)
         body(&reader)
         mistakes += reader.finish()
@@ -92,7 +89,7 @@ struct TableReader {
 
     private func place(of key: String) -> String {
         let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") }
-        // Quoted, control characters stay off the terminal. Not by `debugDescription`: TOMLKit gives strings another one.
+        // Quoted, control characters stay off the terminal.
         return (path.isEmpty ? "" : path + ".") + (isBare ? key : String(reflecting: key))
     }
 }

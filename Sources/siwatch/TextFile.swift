@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialSealing
 import Foundation
 
 /// A text that a person has put on disk, read whole.
 enum TextFile {
     /// - Parameter limit: In bytes.
-    static func read(_ path: String, limit: Int) throws(TextFileError) -> String {
+    /// - Parameter isSecret: Refuse it if others may read it or change it.
+    static func read(_ path: String, limit: Int, isSecret: Bool = false) throws(TextFileError) -> String {
         // Not blocking, lest a named pipe hold us for ever.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw .unreadable(String(cString: strerror(errno))) }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        var status = stat()
+        if isSecret, fstat(descriptor, &status) == 0, KeyFile.isExposed(mode: status.st_mode) {
+            throw .exposed(mode: status.modeText, mend: status.commands(for: path, mode: 0o600))
+        }
         guard let bytes = try? file.read(upToCount: limit + 1) ?? Data() else {
             throw .unreadable(String(cString: strerror(errno)))
         }
@@ -25,6 +31,8 @@ enum TextFileError: Error, Equatable {
     case unreadable(String)
     case tooLong(limit: Int)
     case notUTF8
+    /// With the command that mends it.
+    case exposed(mode: String, mend: String)
 }
 
 extension TextFileError: CustomStringConvertible {
@@ -33,6 +41,7 @@ extension TextFileError: CustomStringConvertible {
         case .unreadable(let reason): "cannot be read: \(reason)"
         case .tooLong(let limit): "is longer than \(limit) bytes"
         case .notUTF8: "is not UTF-8"
+        case .exposed(let mode, let mend): "has the mode \(mode), which lets others read it or change it; \(mend) closes it"
         }
     }
 }

@@ -2,19 +2,18 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Foundation
-import TOMLKit
 
 /// How a value is read: the TOML type it must have, and what makes it possible.
 struct ValueRule<Value> {
     /// Returns nil after noting why.
-    let read: (_ value: any TOMLValueConvertible, _ path: String, _ mistakes: inout [ConfigurationMistake]) -> Value?
+    let read: (_ value: ConfigurationValue, _ path: String, _ mistakes: inout [ConfigurationMistake]) -> Value?
 
     /// Reads a string.
     /// - Parameter parse: Returns nil where the problem is as named.
     static func string(_ problem: String, _ parse: @escaping (String) -> Value?) -> ValueRule {
         ValueRule { value, path, mistakes in
             guard let string = value.string else {
-                mistakes.append(.at(path, "must be a string, not \(value.type.withArticle)"))
+                mistakes.append(.at(path, "must be a string, not \(value.kind)"))
                 return nil
             }
             guard let parsed = parse(string) else {
@@ -40,8 +39,8 @@ extension ValueRule<Int> {
 
     static func count(upTo limit: Int) -> ValueRule {
         ValueRule { value, path, mistakes in
-            guard let number = value.int else {
-                mistakes.append(.at(path, "must be a whole number, not \(value.type.withArticle)"))
+            guard let number = value.integer else {
+                mistakes.append(.at(path, "must be a whole number, not \(value.kind)"))
                 return nil
             }
             guard (1...limit).contains(number) else {
@@ -101,8 +100,8 @@ extension ValueRule<[String]> {
     /// A list, which is not empty unless it may be. Where an element is wrong, an empty string holds its place.
     static func texts(_ rule: ValueRule<String>, mayBeEmpty: Bool = false) -> ValueRule {
         ValueRule { value, path, mistakes in
-            guard let elements = value.array else {
-                mistakes.append(.at(path, "must be a list of strings, not \(value.type.withArticle)"))
+            guard let elements = value.list else {
+                mistakes.append(.at(path, "must be a list of strings, not \(value.kind)"))
                 return nil
             }
             if elements.isEmpty, !mayBeEmpty { mistakes.append(.at(path, "must not be empty")) }
@@ -136,17 +135,6 @@ extension ValueRule<URL> {
                 url.scheme == "https" || url.scheme == "http" && Host.isLoopback(host)
             else { return nil }
             return url
-        }
-    }
-}
-
-extension TOMLType {
-    var withArticle: String {
-        switch self {
-        case .array: "a list"
-        case .int: "an integer"
-        case .bool: "a boolean"
-        case .table, .string, .double, .date, .time, .dateTime: "a \(self)"
         }
     }
 }

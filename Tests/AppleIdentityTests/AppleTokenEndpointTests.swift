@@ -23,6 +23,15 @@ import Testing
         AppleTokenEndpoint(url: "https://appleid.apple.com/auth/token", secrets: secrets, transport: transport, clock: clock.clock)
     }
 
+    /// Answers are dated by it, however wrong the host's clock is.
+    @Test func tellsWhatApplesClockSays() async {
+        let date = Timestamp(seconds: 1_750_000_000)
+        let transport = ScriptedTransport { _ in
+            .success(AppleResponse(status: 200, body: Array(#"{"access_token":"a"}"#.utf8), date: date))
+        }
+        #expect(await endpoint(transport).refresh(Secret("r"), of: credential).date == date)
+    }
+
     @Test func asksAsAppleDocuments() async throws {
         let transport = ScriptedTransport(status: 200, #"{"access_token":"a"}"#)
         let response = await endpoint(transport).refresh(Secret("r+/= &é\0"), of: credential)

@@ -3,6 +3,7 @@
 
 import AsyncHTTPClient
 import CredentialCore
+import Foundation
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOSSL
@@ -29,19 +30,27 @@ import Testing
         _ manner: LoopbackServer.Manner,
         scheme: String = "http",
         form: FormBody? = nil,
-        timeout: Duration = patient
+        timeout: Duration = patient,
+        tls: NIOSSLContext? = nil
     ) async throws -> Exchange {
-        try await LoopbackServer.run(manner) { server in
+        try await LoopbackServer.run(manner, tls: tls) { server in
+            var configuration = HTTPClient.Configuration.apple
+            if tls != nil { configuration.tlsConfiguration?.certificateVerification = .none }
             let (result, observed) = try await send(
                 AppleRequest(.token, url: "\(scheme)://127.0.0.1:\(server.port)/auth/token", form: form),
+                by: configuration,
                 timeout: timeout
             )
             return Exchange(result: result, observed: observed, requests: server.requests)
         }
     }
 
-    private func send(_ request: AppleRequest, timeout: Duration) async throws -> (Result<AppleResponse, TransportFailure>, [String]) {
-        let client = HTTPClient(configuration: .apple)
+    private func send(
+        _ request: AppleRequest,
+        by configuration: HTTPClient.Configuration = .apple,
+        timeout: Duration
+    ) async throws -> (Result<AppleResponse, TransportFailure>, [String]) {
+        let client = HTTPClient(configuration: configuration)
         let observations = Observations()
         let transport = HTTPTransport(client: client, version: "1.2.3", timeout: timeout) { exchange in
             observations.all.withLockedValue { $0.append("\(exchange.endpoint.rawValue) \(exchange.status)") }
@@ -111,6 +120,44 @@ import Testing
         #expect(try await exchange(.says("220 mail ready\r\n\r\n")).result == .failure(.other))
     }
 
+    /// Each of the first three ends the process where async-http-client gets to see it.
+    @Test(
+        arguments: [
+            "HTTP/1.1 000 OK\r\n\r\n", "HTTP/1.1 020 OK\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 099 OK\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 001 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 000 OK\r\n\r\n",
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+            "HTTP/1.1 101 Switching Protocols\r\n\r\n", "HTTP/1.1 600 OK\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 999 OK\r\nContent-Length: 0\r\n\r\n", String(repeating: "HTTP/1.1 103 Early Hints\r\n\r\n", count: 11),
+        ],
+        ["http", "https"]
+    )
+    func refusesAHeadThatIsNoAnswer(_ bytes: String, _ scheme: String) async throws {
+        let tls = scheme == "https" ? try LoopbackCertificate.serverContext() : nil
+        let exchange = try await exchange(.saysAndHolds(bytes), scheme: scheme, form: ["a": Secret("1")], tls: tls)
+        #expect(exchange.result == .failure(.other))
+        #expect(exchange.observed == ["token other"])
+    }
+
+    @Test func passesOverInformationalHeads() async throws {
+        let hints = String(repeating: "HTTP/1.1 103 Early Hints\r\nlink: </>\r\n\r\n", count: 10)
+        let exchange = try await exchange(.saysAndHolds(hints + "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"))
+        #expect(exchange.result == .success(AppleResponse(status: 200, body: Array("{}".utf8))))
+    }
+
+    @Test(
+        arguments: [
+            "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n", "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n", "HTTP/1.1 200 OK\r\n: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\na: " + String(repeating: "x", count: 100_000),
+        ]
+    )
+    func refusesAnAnswerWithoutEndOrMeasure(_ bytes: String) async throws {
+        #expect(try await exchange(.saysAndHolds(bytes)).result == .failure(.other))
+    }
+
     @Test func tellsTLSFromTheRest() async throws {
         let exchange = try await exchange(.saysAndHolds("HTTP/1.1 400 Bad Request\r\n\r\n"), scheme: "https")
         #expect(exchange.result == .failure(.tls))
@@ -147,6 +194,7 @@ import Testing
             (HTTPClientError.deadlineExceeded, .timeout),
             (HTTPClientError.remoteConnectionClosed, .reset), (HTTPClientError.invalidURL, .other), (ChannelError.eof, .reset),
             (IOError(errnoCode: 104, reason: "read"), .reset), (IOError(errnoCode: 110, reason: "connect"), .timeout),
+            (IOError(errnoCode: EMFILE, reason: "socket"), .descriptors), (IOError(errnoCode: ENFILE, reason: "socket"), .descriptors),
             (NIOSSLError.handshakeFailed(.sslError([])), .tls), (NIOSSLError.uncleanShutdown, .reset),
             (NIOSSLExtraError.failedToValidateHostname, .tls),
             (SocketAddressError.unsupported, .dns), (CancellationError(), .other),

@@ -5,6 +5,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 
 /// A server that does one thing to every request, down to the bytes.
 final class LoopbackServer: Sendable {
@@ -23,8 +24,12 @@ final class LoopbackServer: Sendable {
     private let received: Received
 
     /// Runs the body with a server that is gone afterwards.
-    static func run<Result>(_ manner: Manner, _ body: (LoopbackServer) async throws -> Result) async throws -> Result {
-        let server = try await LoopbackServer(manner)
+    static func run<Result>(
+        _ manner: Manner,
+        tls: NIOSSLContext? = nil,
+        _ body: (LoopbackServer) async throws -> Result
+    ) async throws -> Result {
+        let server = try await LoopbackServer(manner, tls)
         do {
             let result = try await body(server)
             try await server.channel.close()
@@ -35,12 +40,13 @@ final class LoopbackServer: Sendable {
         }
     }
 
-    private init(_ manner: Manner) async throws {
+    private init(_ manner: Manner, _ tls: NIOSSLContext?) async throws {
         let received = Received()
         self.received = received
         channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
                     try channel.pipeline.syncOperations.addHandler(Handler(manner, received))
                 }
             }

@@ -56,7 +56,7 @@ import Testing
 
     @Test func survivesMutation() {
         var generator = SeededGenerator(seed: 5)
-        for _ in 0..<1000 {
+        for _ in 0..<10_000 {
             _ = try? SigningKeySet(mutated(AppleFixture.keySet(Self.apple.jwk()), using: &generator))
         }
     }

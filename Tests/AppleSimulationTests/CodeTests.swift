@@ -55,6 +55,19 @@ struct CodeTests {
         }
     }
 
+    @Test("A refresh token or an access token is no code")
+    func otherKinds() async throws {
+        try await withBackend { backend, simulator in
+            let answer = try await backend.redeem(simulator.createUser(SignInOptions(credential: .code)).code)
+            let user = try simulator.createUser()
+            for token in [answer["refresh_token"], answer["access_token"], user.refreshToken] {
+                let refused = try await backend.redeem(token)
+                #expect(refused.status == 400)
+                #expect(refused.text == #"{"error":"invalid_grant","error_description":"The code has expired or has been revoked."}"#)
+            }
+        }
+    }
+
     @Test("A code of another client names the client that asked")
     func clientMismatch() async throws {
         try await withBackend { backend, simulator in

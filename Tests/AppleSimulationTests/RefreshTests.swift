@@ -91,6 +91,23 @@ struct RefreshTests {
         }
     }
 
+    @Test("A code or an access token is no refresh token, and is not spent by the mistake")
+    func otherKinds() async throws {
+        try await withBackend { backend, simulator in
+            let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            let early = try await backend.refresh(user.code)
+            #expect(early.status == 400)
+            #expect(early.text == body)
+            let answer = try await backend.redeem(user.code)
+            #expect(answer.status == 200)
+            #expect(try await backend.refresh(user.code).text == body)
+            #expect(try await backend.refresh(answer["access_token"]).text == body)
+            #expect(try simulator.truth(of: user.userID).credentials.map(\.refreshes.requests) == [0])
+            #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
+        }
+    }
+
     @Test("The grant is judged before the client: a bad secret shows only with a good token")
     func order() async throws {
         try await withBackend { backend, simulator in

@@ -32,6 +32,15 @@ struct RevokeTests {
         }
     }
 
+    @Test("A code ends nothing")
+    func code() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            #expect(try await backend.revoke(user.code).status == 200)
+            #expect(try await backend.redeem(user.code).status == 200)
+        }
+    }
+
     @Test("200 proves nothing: a foreign client, a bad secret and rubbish get it too")
     func lies() async throws {
         try await withBackend { backend, simulator in

@@ -184,7 +184,7 @@ import Testing
     @Test func anOperatorsWordNeedsNo200() {
         var trial = Trial()
         trial.breaker.confirm(at: trial.now)
-        let confirmed = AdmissionRule(answered: .earliest...trial.now)
+        let confirmed = AdmissionRule(answered: .earliest...trial.now, onlyAccepted: true)
         #expect(trial.admissions == [confirmed])
         trial.now = trial.now.advanced(by: .seconds(9))
         #expect(trial.admissions == [confirmed], "and is about what came before it")

@@ -32,14 +32,13 @@ struct Oracle {
                 (.revoked, .consentRevoked, r)
             } else if g == never {
                 (.notFound, .neverGranted, never)
-            } else if x > v, x > g, v >= g || t.map({ $0.grantedAt.milliseconds >= g }) ?? false {
-                (.revoked, .tokenRejected, x)
+            } else if v != never, x > v, v >= g || t.map({ $0.grantedAt.milliseconds >= g }) ?? false {
+                (.revoked, .tokenRejected, max(v, g + 1))
             } else {
                 (.authorized, .granted, g)
             }
 
         let isUsable = t.map { $0.grantedAt.milliseconds >= max(d, r) && $0.grantedAt.milliseconds > b } ?? false
-        let mail = mail
         let relay = relay
         return Row(
             state: state,
@@ -48,10 +47,10 @@ struct Oracle {
             token: t,
             sealed: isUsable ? t.map(RefreshToken.sealedBytes) : nil,
             isAskedAbout: isUsable && x <= v,
+            isNeverAccepted: isUsable && x != never && v == never,
             verifiedAt: known(v),
             rejectedAt: known(x),
-            mail: mail,
-            shownAddress: mail.flatMap { $0.at > d ? $0.address : nil },
+            mail: mail(newerThan: d),
             relay: relay,
             shownRelay: relay.flatMap { $0.at > d ? $0.isEnabled ? .enabled : .disabled : nil }
         )
@@ -67,15 +66,15 @@ struct Oracle {
     }
 
     /// `M`: of the addresses at any client the one with the greatest time, an event's before a grant's, the greatest bytes, then private
-    /// before not private before not known.
-    private var mail: Row.Mail? {
+    /// before not private before not known. None that is as old as the deletion of the account is kept.
+    private func mail(newerThan deletion: Int64) -> Row.Mail? {
         let fromGrants = Client.allCases.flatMap(grants).compactMap { grant in
             grant.address.map { Row.Mail(at: grant.grantedAt.milliseconds, isFromEvent: false, address: Row.Address($0)) }
         }
         let fromEvents = events.compactMap { event in
             event.kind.address.map { Row.Mail(at: event.occurredAt.milliseconds, isFromEvent: true, address: Row.Address($0)) }
         }
-        return (fromGrants + fromEvents).max { left, right in
+        return (fromGrants + fromEvents).filter { $0.at > deletion }.max { left, right in
             func order(_ mail: Row.Mail) -> [Int64] {
                 let privacy: Int64 = mail.address.isPrivate.map { $0 ? 2 : 1 } ?? 0
                 return self.order(mail.at * 2 + (mail.isFromEvent ? 1 : 0), mail.address.bytes) + [privacy]

@@ -50,19 +50,42 @@ import Testing
     // MARK: The first check
 
     @Test(arguments: policies)
-    func theFirstCheckIsNeverBeforeNowNorWithinAnIntervalOfTheGrantOrOfAnEarlierAnswer(_ policy: RefreshPolicy) throws {
+    func theFirstCheckIsNeverBeforeNowNorWithinAnIntervalOfAnAnswerAboutTheSameToken(_ policy: RefreshPolicy) throws {
         let past = [Duration.zero, .milliseconds(1), .seconds(3600), .seconds(100_000 * 86_400)].map { now.advanced(by: $0 * -1) }
         for credential in Self.credentials.prefix(20) {
             for grantedAt in past {
                 for answeredAt in past + [nil] {
                     let first = policy.firstCheck(grantedAt: grantedAt, answeredAt: answeredAt, of: credential, now: now)
                     try #require(first >= now)
-                    try #require(first >= grantedAt.advanced(by: policy.interval))
                     if let answeredAt { try #require(first >= answeredAt.advanced(by: policy.interval)) }
                     try #require(first <= now.advanced(by: policy.longestDelay))
                 }
             }
         }
+    }
+
+    /// While the user is still there; and not all of a rush hour at once.
+    @Test func whoHasJustSignedInIsAskedAboutWithinMinutes() throws {
+        let waits = Self.credentials.map {
+            now.duration(to: RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(-5)), answeredAt: nil, of: $0, now: now))
+        }
+        #expect(waits.allSatisfy { $0 >= .seconds(60) && $0 <= .seconds(600) })
+        #expect(Set(waits).count > 150)
+        // Where checks are frequent, sooner.
+        let hourly = RefreshPolicy(interval: .seconds(3600))
+        for credential in Self.credentials {
+            let first = hourly.firstCheck(grantedAt: now, answeredAt: nil, of: credential, now: now)
+            try #require(first <= now.advanced(by: .seconds(180)))
+        }
+    }
+
+    @Test func anImportIsSpreadOverAnInterval() {
+        let waits = Self.credentials.map {
+            now.duration(to: RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(-86_400)), answeredAt: nil, of: $0, now: now))
+        }
+        #expect(waits.allSatisfy { $0 <= .seconds(86_400) })
+        #expect(waits.count { $0 > .seconds(43_200) } > Self.credentials.count / 4)
+        #expect(waits.count { $0 < .seconds(43_200) } > Self.credentials.count / 4)
     }
 
     @Test func aGrantDatedAheadCountsFromNow() throws {

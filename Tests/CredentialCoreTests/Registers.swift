@@ -37,12 +37,12 @@ struct Registers {
             token: credential.token?.key,
             sealed: credential.token?.sealed?.bytes,
             isAskedAbout: credential.tokenToCheck(under: user) != nil,
+            isNeverAccepted: credential.isTokenNeverAccepted(under: user),
             verifiedAt: credential.verifiedAt?.milliseconds,
             rejectedAt: credential.rejectedAt?.milliseconds,
             mail: user.mailbox.map {
                 Row.Mail(at: $0.at.milliseconds, isFromEvent: $0.rank == .event, address: Row.Address($0.address))
             },
-            shownAddress: user.shownAddress.map(Row.Address.init),
             relay: user.forwarding.map { Row.Relay(at: $0.at.milliseconds, isEnabled: $0.status == .enabled) },
             shownRelay: user.shownForwarding
         )

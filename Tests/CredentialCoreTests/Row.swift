@@ -29,12 +29,12 @@ struct Row: Equatable {
     var token: RefreshToken.Key?
     var sealed: [UInt8]?
     var isAskedAbout: Bool
+    var isNeverAccepted: Bool
     /// `V` and `X`.
     var verifiedAt: Int64?
     var rejectedAt: Int64?
-    /// `M`, and what is shown of it.
+    /// `M`.
     var mail: Mail?
-    var shownAddress: Address?
     /// `F`, and what is shown of it.
     var relay: Relay?
     var shownRelay: Forwarding.Status?

@@ -29,23 +29,29 @@ import Testing
         Case([.g: 5, .r: 5], .authorized, .granted, since: 5),
         Case([.g: 5, .r: 6], .revoked, .consentRevoked, since: 6),
 
-        // X > V and X > G. Equality favours the grant, and favours the 200.
+        // A token that Apple never accepted ends nothing.
         Case([.g: 5, .t: 5, .x: 4], .authorized, .granted, since: 5),
-        Case([.g: 5, .t: 5, .x: 5], .authorized, .granted, since: 5),
-        Case([.g: 5, .t: 5, .x: 6], .revoked, .tokenRejected, since: 6),
-        Case([.g: 5, .v: 7, .x: 6], .authorized, .granted, since: 5),
-        Case([.g: 5, .v: 6, .x: 6], .authorized, .granted, since: 5),
-        Case([.g: 5, .v: 6, .x: 7], .revoked, .tokenRejected, since: 7),
-        Case([.g: 5, .v: 3, .x: 4], .authorized, .granted, since: 5),
-        Case([.g: 5, .v: 4, .x: 5], .authorized, .granted, since: 5),
-        Case([.g: 5, .v: 9], .authorized, .granted, since: 5),
+        Case([.g: 5, .t: 5, .x: 6], .authorized, .granted, since: 5),
+        Case([.g: 5, .t: 6, .x: 9], .authorized, .granted, since: 5),
+
+        // X > V: equality favours the 200. It ended after V, and after the sign-in whose token it is.
+        Case([.g: 5, .t: 5, .v: 7, .x: 6], .authorized, .granted, since: 5),
+        Case([.g: 5, .t: 5, .v: 6, .x: 6], .authorized, .granted, since: 5),
+        Case([.g: 5, .t: 5, .v: 7, .x: 9], .revoked, .tokenRejected, since: 7),
+        Case([.g: 5, .t: 5, .v: 6, .x: 7], .revoked, .tokenRejected, since: 6),
+        Case([.g: 5, .t: 5, .v: 5, .x: 7], .revoked, .tokenRejected, since: 6),
+        Case([.g: 5, .t: 5, .v: 9], .authorized, .granted, since: 5),
+
+        // The grant's time is Apple's, an answer's may be ours: a clock that is behind hides nothing.
+        Case([.g: 5, .t: 5, .v: 3, .x: 4], .revoked, .tokenRejected, since: 6),
+        Case([.g: 5, .t: 6, .v: 4, .x: 5], .revoked, .tokenRejected, since: 6),
 
         // The end of a token that is older than the sign-in counts if Apple accepted it since.
         Case([.g: 5, .t: 4, .x: 6], .authorized, .granted, since: 5),
-        Case([.g: 5, .t: 6, .x: 7], .revoked, .tokenRejected, since: 7),
         Case([.g: 5, .t: 3, .v: 4, .x: 6], .authorized, .granted, since: 5),
+        Case([.g: 5, .v: 4, .x: 6], .authorized, .granted, since: 5),
         Case([.g: 5, .t: 3, .v: 5, .x: 6], .revoked, .tokenRejected, since: 6),
-        Case([.g: 5, .t: 3, .v: 6, .x: 7], .revoked, .tokenRejected, since: 7),
+        Case([.g: 5, .t: 3, .v: 7, .x: 9], .revoked, .tokenRejected, since: 7),
 
         // The first rule that holds, not the newest register.
         Case([.g: 5, .d: 6, .b: 9, .r: 9, .x: 9], .notFound, .accountDeleted, since: 6),

@@ -31,7 +31,9 @@ import Testing
         #expect(rows.count { $0.token != nil && $0.sealed == nil } >= 100)
         #expect(rows.count { $0.sealed != nil && !$0.isAskedAbout } >= 100)
         #expect(rows.count { $0.verifiedAt != nil && $0.verifiedAt == $0.rejectedAt } >= 20)
-        #expect(rows.count { $0.mail != nil && $0.shownAddress == nil } >= 100)
+        #expect(rows.count(where: \.isNeverAccepted) >= 100)
+        #expect(rows.count { $0.isNeverAccepted && $0.state == .authorized } >= 20)
+        #expect(rows.count { $0.mail == nil && $0.relay != nil } >= 100)
         #expect(rows.count { $0.relay != nil && $0.shownRelay == nil } >= 100)
     }
 

@@ -5,6 +5,7 @@ import CredentialCore
 import CredentialMonitor
 import CredentialTesting
 import GRDB
+import Logging
 import MetricsTestKit
 import Testing
 
@@ -86,6 +87,80 @@ struct ClockTests {
             #expect(skew() == 90.5)
             apple.observe(monitor.clock.now.advanced(by: .seconds(-90)))
             #expect(skew() == -89.5)
+        }
+    }
+
+    /// An episode is told once at its beginning and once at its end, and a start is none.
+    @Test func aClockThatCannotBeTrustedIsTold() throws {
+        let (clock, metrics, log) = (TestClock(), TestMetrics(), LogRecorder())
+        let telemetry = Telemetry(logger: Logger(label: "test") { _ in log }, factory: metrics, pseudonym: { $0 })
+        let clockGuard = ClockGuard(clock: clock.wallClock, uptime: { clock.uptime }, telemetry: telemetry)
+        let apple = AppleClock(clock: clock.wallClock, clockGuard: clockGuard, telemetry: telemetry)
+        func isHeld() throws -> Double? { try metrics.expectMeter("siwatch_clock_held").lastValue }
+
+        #expect(clockGuard.trusted == nil)
+        #expect(try isHeld() == 1)
+        apple.observe(clock.now)
+        #expect(clockGuard.trusted == clock.now)
+        #expect(try isHeld() == 0)
+        #expect(log.events == [])
+
+        clock.set(to: clock.now.advanced(by: .seconds(8 * 86_400)))
+        for _ in 1...3 {
+            #expect(clockGuard.trusted == nil)
+            clock.advance(by: .seconds(60))
+        }
+        #expect(log.events == ["clock_doubted"])
+        clock.set(to: clock.now.advanced(by: .seconds(-8 * 86_400)))
+        #expect(clockGuard.trusted == clock.now)
+        #expect(log.events == ["clock_doubted", "clock_trusted"])
+    }
+
+    /// A process that was started while its clock was ahead gives nothing up before Apple has agreed with it.
+    @Test func aWeekOfWaitingIsATrustedOne() async throws {
+        try await Monitor.with { monitor in
+            let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
+            let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
+            let handler = monitor.grantHandler(clockGuard: clockGuard)
+            func waiting() async throws -> Int { try await monitor.count("SELECT COUNT(*) FROM grant_queue") }
+            apple.observe(monitor.clock.now)
+            try await monitor.grant("ann", client: "com.example.forgotten")
+            try await monitor.grant("bob", at: monitor.clock.now.advanced(by: .seconds(30 * 86_400)))
+            try await monitor.settle(handler)
+
+            let right = monitor.clock.now
+            monitor.clock.set(to: right.advanced(by: .seconds(8 * 86_400)))
+            try await monitor.settle(handler)
+            #expect(try await waiting() == 2)
+            monitor.clock.set(to: right)
+            try await monitor.settle(handler)
+            #expect(try await waiting() == 2)
+
+            monitor.clock.advance(by: .seconds(8 * 86_400))
+            apple.observe(monitor.clock.now)
+            try await monitor.settle(handler)
+            #expect(try await waiting() == 0)
+            #expect(
+                try await monitor.count(
+                    """
+                    SELECT COUNT(*) FROM grant_log
+                     WHERE (user_id, outcome, ifnull(reason, '')) IN (VALUES ('ann', 'rejected', 'unknown_client_expired'), ('bob', 'in_future', ''))
+                    """
+                ) == 2
+            )
+        }
+    }
+
+    /// An hour behind at a sign-in, then right again: nothing is lost, and the row is taken at once.
+    @Test func aGrantFromTheFutureIsTakenOnceTheClockIsRight() async throws {
+        try await Monitor.with { monitor in
+            let right = monitor.clock.now
+            monitor.clock.set(to: right.advanced(by: .seconds(-3600)))
+            try await monitor.signIn("ann", at: right)
+            #expect(try await monitor.state(of: "ann") == nil)
+            monitor.clock.set(to: right)
+            try await monitor.settle(monitor.grantHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
         }
     }
 }

@@ -74,9 +74,11 @@ struct Monitor {
 
     var refreshHandler: RefreshHandler { refreshHandler(breakers: writer.breakers) }
 
-    func refreshHandler(breakers: Breakers) -> RefreshHandler {
+    /// - Parameter clients: those that are tried before their time while Apple has not accepted them.
+    func refreshHandler(breakers: Breakers, trying clients: Set<String> = []) -> RefreshHandler {
         RefreshHandler(
             app: Self.app,
+            clients: clients,
             store: store,
             endpoint: endpoint,
             sealer: PlainSealer(),
@@ -89,13 +91,16 @@ struct Monitor {
         )
     }
 
-    var grantHandler: GrantHandler {
+    var grantHandler: GrantHandler { grantHandler(clockGuard: nil) }
+
+    func grantHandler(clockGuard: ClockGuard?) -> GrantHandler {
         GrantHandler(
             store: store,
             sealer: PlainSealer(),
             clients: Set(Self.clients),
             clockSkew: .seconds(300),
             clock: clock.wallClock,
+            clockGuard: clockGuard,
             telemetry: telemetry
         )
     }
@@ -148,6 +153,11 @@ struct Monitor {
     func signIn(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
         try await grant(user, client: client, token: token, at: time)
         try await settle(grantHandler)
+    }
+
+    /// Apple has accepted a user's tokens, in the moment of their sign-ins.
+    func accept(_ user: String) async throws {
+        try await execute("UPDATE credential SET verified_at = token_granted_at WHERE user_id = ?", [user])
     }
 
     func notify(_ payload: String) async throws {

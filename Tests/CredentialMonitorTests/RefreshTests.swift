@@ -128,6 +128,7 @@ struct RefreshTests {
         }
     }
 
+    /// I4, of each token.
     @Test func nobodyIsAskedTwiceInAnInterval() async throws {
         try await Monitor.with { monitor in
             for user in 1...50 { try await monitor.grant("user\(user)", at: monitor.clock.now.advanced(by: .seconds(-user * 10_000))) }
@@ -135,13 +136,14 @@ struct RefreshTests {
             for hour in 0..<96 {
                 monitor.clock.advance(by: .seconds(3600))
                 try await monitor.settle(monitor.refreshHandler)
-                // A newer sign-in starts no earlier check.
                 if hour == 30 { for user in 1...25 { try await monitor.grant("user\(user)", token: "newer") } }
                 try await monitor.settle(monitor.grantHandler)
             }
-            for (_, calls) in Dictionary(grouping: monitor.endpoint.calls, by: \.credential) {
+            let answers = Dictionary(grouping: monitor.endpoint.calls) { "\($0.credential) \($0.token.reveal)" }
+            #expect(answers.count == 75)
+            for (_, calls) in answers {
                 let times = calls.map(\.sentAt).sorted()
-                #expect(times.count >= 2)
+                #expect(!times.isEmpty)
                 for (one, next) in zip(times, times.dropFirst()) { #expect(one.duration(to: next) >= .seconds(86_400)) }
             }
         }
@@ -173,6 +175,47 @@ struct RefreshTests {
             #expect(try await monitor.loop(monitor.refreshHandler).round() == 0)
             monitor.clock.advance(by: .seconds(1))
             #expect(try await monitor.loop(monitor.refreshHandler).round() == 64)
+        }
+    }
+
+    /// Whoever has just set it up learns whether the key works; the others wait for their minutes.
+    @Test func aClientWithoutA200IsTriedAtOnceAndOnceAMinute() async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.refreshHandler(breakers: monitor.writer.breakers, trying: Set(Monitor.clients))
+            for user in ["ann", "bob", "eve"] { try await monitor.signIn(user) }
+            try await monitor.signIn("web", client: Monitor.clients[1])
+            monitor.endpoint.answer(.unavailable("503"))
+            try await monitor.settle(handler)
+            #expect(monitor.endpoint.calls.count == 2, "one of each client")
+            monitor.clock.advance(by: .milliseconds(59_999))
+            try await monitor.settle(handler)
+            monitor.endpoint.answer(.valid)
+            monitor.clock.advance(by: .milliseconds(1))
+            try await monitor.settle(handler)
+            // Whoever failed has been asked again by now, and proven both.
+            let asked = Set(monitor.endpoint.calls.map(\.credential.userID))
+            #expect(asked.count < 4)
+            for _ in 1...3 { try await monitor.signIn("late\(asked.count)") }
+            try await monitor.settle(handler)
+            #expect(Set(monitor.endpoint.calls.map(\.credential.userID)) == asked, "there is nothing to find out")
+        }
+    }
+
+    /// I4 holds whatever the key: who has been asked about is not tried.
+    @Test func anotherKeyIsTriedWithSomebodyWhoWasNeverAskedAbout() async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.refreshHandler(breakers: monitor.writer.breakers, trying: Set(Monitor.clients))
+            for user in ["ann", "bob"] { try await monitor.signIn(user) }
+            monitor.clock.advance(by: .seconds(600))
+            try await monitor.settle(handler)
+            #expect(monitor.endpoint.calls.count == 2)
+            monitor.writer.breakers.forgetProofs(of: Set(Monitor.clients))
+            monitor.clock.advance(by: .seconds(60))
+            try await monitor.settle(handler)
+            #expect(monitor.endpoint.calls.count == 2)
+            try await monitor.signIn("eve")
+            try await monitor.settle(handler)
+            #expect(monitor.endpoint.calls.last?.credential.userID == "eve")
         }
     }
 

@@ -29,7 +29,8 @@ struct RejectionTests {
             monitor.clock.advance(by: .milliseconds(1))
             try await monitor.settle(monitor.refreshHandler)
             #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
-            #expect(try await monitor.value("SELECT changed_at FROM credential_state WHERE user_id = 'ann'") == askedAt.milliseconds)
+            #expect(try await monitor.count("SELECT changed_at - granted_at FROM credential WHERE user_id = 'ann'") == 1)
+            #expect(try await monitor.value("SELECT rejected_at FROM credential WHERE user_id = 'ann'") == askedAt.milliseconds)
             #expect(monitor.endpoint.calls.count == calls)
             #expect(try await monitor.due("ann") == nil, "nobody asks about a rejected token")
             #expect(try await monitor.count("SELECT sealed_token IS NOT NULL FROM credential WHERE user_id = 'ann'") == 1)
@@ -58,7 +59,7 @@ struct RejectionTests {
             monitor.clock.advance(by: .milliseconds(1))
             try await monitor.settle(monitor.refreshHandler)
             #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
-            #expect(try await monitor.value("SELECT changed_at FROM credential_state WHERE user_id = 'ann'") == askedAt.milliseconds)
+            #expect(try await monitor.value("SELECT rejected_at FROM credential WHERE user_id = 'ann'") == askedAt.milliseconds)
             #expect(asked("ann", in: monitor) == 2)
             try expectADayBetweenAnswers(of: "ann", in: monitor)
         }
@@ -81,6 +82,7 @@ struct RejectionTests {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.rejected, for: "ann")
             try await monitor.signIn("ann")
+            try await monitor.accept("ann")
             try await monitor.signIn("eve", client: Monitor.clients[1])
             for day in 1...5 {
                 try await self.day(of: monitor)
@@ -146,7 +148,9 @@ struct RejectionTests {
             _ = try await rejectAnn(beside: "bob", in: monitor)
             monitor.clock.advance(by: .seconds(600))
             switch what {
-            case "newer grant": try await monitor.signIn("ann", token: "newer")
+            case "newer grant":
+                monitor.endpoint.answer(.valid, for: "ann")
+                try await monitor.signIn("ann", token: "newer")
             case "waiting grant": try await monitor.grant("ann", token: "newer")
             case "notification":
                 try await monitor.notify("consent-revoked ann \(monitor.clock.now.milliseconds)")
@@ -232,8 +236,10 @@ struct RejectionTests {
 
     @Test func aRejectedCanaryOpensAndItsNext200Closes() async throws {
         try await Monitor.with(canaries: ["canary"]) { monitor in
-            try await monitor.signIn("canary")
-            try await monitor.signIn("bob")
+            // Imported: their first checks come hours later.
+            let longAgo = monitor.clock.now.advanced(by: .seconds(-200_000))
+            try await monitor.signIn("canary", at: longAgo)
+            try await monitor.signIn("bob", at: longAgo)
             try await monitor.settle(monitor.refreshHandler)
             #expect(asked("canary", in: monitor) == 1, "long before its daily check")
             let due = try #require(try await monitor.due("canary"))
@@ -320,6 +326,7 @@ struct RejectionTests {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.rejected, for: "ann")
             try await monitor.signIn("ann")
+            try await monitor.accept("ann")
             #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .nothingToConfirm)
             try await day(of: monitor)
             #expect(try await monitor.ask(.confirmRejections(app: Monitor.app)) == .rejectionsConfirmed(pending: 1, wasOpen: false))
@@ -330,6 +337,7 @@ struct RejectionTests {
             // It is no proof for those who come after it.
             monitor.endpoint.answer(.rejected, for: "bob")
             try await monitor.signIn("bob")
+            try await monitor.accept("bob")
             try await day(of: monitor)
             monitor.clock.advance(by: Self.settle)
             try await monitor.settle(monitor.refreshHandler)
@@ -414,10 +422,10 @@ struct RejectionTests {
         try await Monitor.with { monitor in
             try await monitor.signIn("good")
             for user in 1...18 {
-                try await monitor.grant("user\(user)")
+                try await monitor.signIn("user\(user)")
+                try await monitor.accept("user\(user)")
                 monitor.endpoint.answer(.rejected, for: "user\(user)")
             }
-            try await monitor.settle(monitor.grantHandler)
             try await twoDays(beside: "good", in: monitor)
             #expect(try await !isOpen(monitor), "what Apple repeats counts once")
             monitor.clock.advance(by: .seconds(7200))
@@ -439,7 +447,8 @@ struct RejectionTests {
         try await Monitor.with { monitor in
             for user in ["ann", "eve"] {
                 monitor.endpoint.answer(.rejected, for: user)
-                try await monitor.grant(user)
+                try await monitor.signIn(user)
+                try await monitor.accept(user)
             }
             try await monitor.signIn("bob")
             try await twoDays(beside: "bob", in: monitor)
@@ -467,6 +476,7 @@ struct RejectionTests {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.rejected, for: "ann")
             try await monitor.signIn("ann")
+            try await monitor.accept("ann")
             try await monitor.signIn("bob")
             try await twoDays(beside: "bob", in: monitor)
             monitor.clock.advance(by: Self.settle)
@@ -493,6 +503,7 @@ struct RejectionTests {
         try await day(of: monitor)
         monitor.endpoint.answer(.rejected, for: "ann")
         try await monitor.signIn("ann")
+        try await monitor.accept("ann")
         monitor.clock.advance(by: .seconds(1))
         try await check("ann", in: monitor)
         return try #require(monitor.endpoint.calls.last { $0.credential.userID == "ann" }?.sentAt)
@@ -503,8 +514,11 @@ struct RejectionTests {
     /// - Returns: when Apple was asked about ann.
     private func rejectAnn(among others: Int, in monitor: Monitor) async throws -> Timestamp {
         monitor.endpoint.answer(.rejected, for: "ann")
-        try await monitor.grant("ann")
-        for user in 1...others { try await monitor.grant("user\(user)") }
+        // Imported: their own first checks come hours later.
+        let longAgo = monitor.clock.now.advanced(by: .seconds(-200_000))
+        try await monitor.signIn("ann", at: longAgo)
+        try await monitor.accept("ann")
+        for user in 1...others { try await monitor.grant("user\(user)", at: longAgo) }
         try await monitor.settle(monitor.grantHandler)
         for user in 1...others {
             if user == others / 2 { try await check("ann", in: monitor) }
@@ -532,6 +546,7 @@ struct RejectionTests {
     private func open(_ monitor: Monitor, users: Int) async throws {
         for user in 1...users { try await monitor.grant("user\(user)") }
         try await monitor.signIn("good")
+        try await monitor.execute("UPDATE credential SET verified_at = token_granted_at")
         monitor.endpoint.answer(.valid, for: "good")
         monitor.endpoint.answer(.rejected)
         try await day(of: monitor)

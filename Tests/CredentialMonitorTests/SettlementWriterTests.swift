@@ -29,6 +29,31 @@ struct SettlementWriterTests {
         }
     }
 
+    /// Whoever asks about an app's tokens is woken by a new one, and by nothing else.
+    @Test func newTokensAreAnnouncedByApp() async throws {
+        try await Monitor.with { monitor in
+            let heard = NIOLockedValueBox<[Set<String>]>([])
+            let writer = SettlementWriter(
+                store: monitor.store,
+                rules: SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now),
+                clock: monitor.clock.wallClock,
+                telemetry: monitor.telemetry
+            ) { apps in
+                heard.withLockedValue { $0.append(apps) }
+            }
+            func settle() async throws {
+                for work in try await monitor.grantHandler.claim(upTo: 1) { try await writer.settle(monitor.grantHandler.resolve(work)) }
+            }
+            try await monitor.grant("ann")
+            try await settle()
+            #expect(heard.withLockedValue { $0 } == [[Monitor.app]])
+            try await monitor.grant("ann")
+            try await monitor.grant("bob", token: nil)
+            try await settle()
+            #expect(heard.withLockedValue { $0.count } == 1)
+        }
+    }
+
     @Test func aBusyDatabaseIsTriedAgain() async throws {
         let trouble = TroubledStore.Trouble(failing: [.busy, .full, .outcomeUnknown("I/O error")])
         try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
@@ -140,6 +165,12 @@ struct TroubledStore: WorkStore {
             if trouble.refusedUser != nil { throw StoreError.refused("CHECK constraint failed") }
         }
         return try await store.settle(settlements, under: rules, at: now)
+    }
+
+    func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
+        -> [DueCredential]
+    {
+        try await store.claimFirstChecks(of: clients, upTo: limit, at: now, policy: policy)
     }
 
     func claimNotifications(

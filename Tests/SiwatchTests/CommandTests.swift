@@ -42,7 +42,7 @@ import Testing
                 try await site.backend.until("SELECT pending FROM app", is: 3)
                 let status = try await site.folder.run("status").output
                 #expect(status.contains("example: 3 rejections wait to be believed"), "\(status)")
-                #expect(status.contains { $0.contains("accepted no token of com.example.web within an interval (none yet)") })
+                #expect(!status.contains { $0.contains("accepted no token of com.example.web") }, "it has none")
                 let explanation = try await site.folder.run("explain", users[0].user_id).output.joined()
                 #expect(explanation.contains("which is not believed yet") && explanation.contains("authorized"), "\(explanation)")
                 let (code, output) = try await site.folder.run("breaker", "confirm", "example")
@@ -94,6 +94,67 @@ import Testing
         }
     }
 
+    /// As another release or a hand has left it.
+    @Test func aBreakerThatCannotBeReadIsOpenAndHasNoTimeOfItsOwn() async throws {
+        try await Site.with { site in
+            try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, 'rubbish' FROM app")
+            let words = "example: open, because its state cannot be read: no rejection is believed"
+            #expect(try await site.folder.run("breaker").output == [words])
+            #expect(try await site.folder.run("status").output.contains("breaker \(words)"))
+            let json = try await site.folder.run("breaker", "--json").output.joined()
+            #expect(!json.contains("openedAt"), "\(json)")
+            try await site.daemon { _ in
+                // It has found it so at its start.
+                let page = try await site.folder.run("breaker").output.joined()
+                #expect(page.contains("example: open since 20"), "\(page)")
+            }
+        }
+    }
+
+    @Test func statusNamesClientsThatHaveTokensOnly() async throws {
+        try await Site.with { site in
+            struct Ignored: Decodable {}
+            let fault = ["endpoint": JSONValue.string("token"), "status": 400, "body": #"{"error":"invalid_grant"}"#]
+            _ = try await site.apple.post("faults", fault, as: Ignored.self)
+            func unproven() async throws -> [String] {
+                try await site.folder.run("status").output.filter { $0.contains("Apple has accepted no token of") }
+            }
+            #expect(try await unproven().isEmpty, "there is nothing to ask about")
+            try await site.backend.insert(try await site.apple.signIn(1, clientID: "com.example.web"))
+            #expect(try await site.folder.run("run", "--once").status == 0)
+            let lines = try await unproven()
+            #expect(lines.count == 1 && lines[0].contains("com.example.web within an interval (none yet)"), "\(lines)")
+        }
+    }
+
+    @Test func aRoundThatDoesNotFitIsSaidEverywhere() async throws {
+        try await Site.with(listen: "127.0.0.1:0", ["refresh": "interval = \"1s\"\nmax_requests_per_second = 1"]) { site in
+            let signIns = try await site.apple.signIn(3)
+            let words =
+                "a check of all 3 tokens takes 3 s at 1 a second, and each is to be checked every 1 s; max_requests_per_second = 4 would do"
+            func warnings() async throws -> [String] {
+                var lines: [String] = []
+                for command in ["check", "status"] {
+                    lines += try await site.folder.run(command).output.filter { $0.hasSuffix("example: \(words)") }
+                }
+                return lines
+            }
+            #expect(try await warnings().isEmpty)
+            // Sign-ins without a token are asked about by nobody.
+            var others = try await site.apple.signIn(3)
+            for index in others.indices { others[index].refresh_token = nil }
+            try await site.daemon { [others] _ in try await site.settle(signIns + others) }
+            #expect(try await warnings().count == 2)
+            let daemon = try await site.daemon { daemon in
+                let line = try #require(await daemon.line(containing: #""event":"checks_do_not_fit""#))
+                #expect(line.contains(#""app":"example""#) && line.contains("max_requests_per_second = 4 would do"), "\(line)")
+                let metrics = try await OperationsPages(of: daemon).get("metrics")
+                #expect(metrics.contains("siwatch_refresh_round_ratio{app=\"example\"} 3\n"))
+            }
+            #expect(daemon.output.filter { $0.contains("checks_do_not_fit") }.count == 1)
+        }
+    }
+
     @Test func aCanaryWithoutATokenIsWarnedOf() async throws {
         try await Site.with { site in
             let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
@@ -127,6 +188,9 @@ import Testing
             let user = try await site.apple.signIn(1)
             try await site.daemon { _ in
                 try await site.settle(user)
+                // A client that Apple has not accepted yet is tried with its first user at once.
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+                try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 3600000, verified_at = NULL")
                 #expect(try await site.folder.run("recheck", user[0].user_id).status == 0)
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
                 let (status, output) = try await site.folder.run("recheck", user[0].user_id)
@@ -134,6 +198,34 @@ import Testing
             }
             #expect(try await site.folder.run("recheck", user[0].user_id).status == 1)
             #expect(try await site.folder.run("recheck", "nobody").status == 1)
+        }
+    }
+
+    /// An import of old tokens, of tokens of another client, and of what is left of one: nobody is revoked, and all of them are named.
+    @Test func tokensThatAppleNeverAcceptedAreListed() async throws {
+        try await Site.with(["refresh": "interval = \"2s\"", "breaker": "max_rejections = 400"]) { site in
+            var users = try await site.apple.signIn(7)
+            users[4].refresh_token = users[0].refresh_token.map { String($0.dropLast(9)) }
+            users[5].refresh_token = "r-old-and-dead"
+            users[6].refresh_token = users[1].refresh_token.map { $0 + "%3D" }
+            try await site.daemon { _ in
+                try await site.backend.insert(users)
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 4)
+                // A repetition, and the settle time after it.
+                try await site.backend.until("SELECT never_accepted FROM app WHERE name = 'example'", is: 3)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 7)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
+            let (status, output) = try await site.folder.run("unverified", "--app", "example")
+            #expect(status == 0 && output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
+            for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.user_id) }) }
+            let json = try await site.folder.run("unverified", "--app", "example", "--json").output.joined()
+            #expect(json.contains(users[5].user_id) && json.contains("tokenGrantedAt") && !json.contains("r-old"), "\(json)")
+            let page = try await site.folder.run("status").output
+            #expect(page.contains { $0.contains("example: Apple rejects 3 tokens that it has never accepted") }, "\(page)")
+            let explanation = try await site.folder.run("explain", users[5].user_id).output.joined(separator: "\n")
+            #expect(explanation.contains("Apple rejects the token and has never accepted it"), "\(explanation)")
+            #expect(try await site.folder.run("unverified", "--app", "exmaple").status == 1)
         }
     }
 
@@ -209,6 +301,106 @@ import Testing
             try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
             let (keyless, lines) = try await site.folder.run("explain", user)
             #expect(keyless == 0 && lines.contains { $0.contains("revoked since") })
+        }
+    }
+
+    /// Each row says what it waits for, and `status` how many there are of each kind.
+    @Test func waitingSignInsSayWhatTheyWaitFor() async throws {
+        try await Site.with { site in
+            func explanation(_ user: String) async throws -> String {
+                try await site.folder.run("explain", user).output.joined(separator: "\n")
+            }
+            let hour: Int64 = 3_600_000
+            let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+            func grant(_ user: String, client: String = "com.example.app", code: String? = nil, at time: Int64) async throws {
+                try await site.backend.execute(
+                    "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES (?, ?, ?, ?)",
+                    [client, user, code, time]
+                )
+            }
+            try await grant("nameless", client: "com.example.elsewhere", at: now - hour)
+            #expect(try await explanation("nameless").contains("which begins once siwatch has looked at it"))
+            try await grant("coded", code: "c", at: now)
+            try await site.backend.execute("INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')")
+            let putOff = "SELECT COUNT(*) FROM grant_queue WHERE waits_since IS NOT NULL AND claimed_by IS NULL"
+            try await site.daemon { _ in
+                // Apple has been heard then, so the clock can be trusted.
+                try await site.settle(try await site.apple.signIn(1))
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+                try await site.backend.execute("UPDATE grant_queue SET due_at = 1 WHERE due_at > 0")
+                try await grant("nameless", client: "com.example.ahead", at: now + hour)
+                try await grant("early", at: now + hour)
+                try await grant("never", at: now + 400 * 24 * hour)
+                try await site.backend.until(putOff, is: 4)
+            }
+            try await grant("next", at: now)
+
+            let nameless = try await explanation("nameless")
+            #expect(
+                nameless.firstMatch(
+                    of: /com\.example\.elsewhere: waits for an app of the configuration to name this client, until 2.*Z, and/
+                )
+                    != nil,
+                "\(nameless)"
+            )
+            let takenAt = String(
+                (try await explanation("early")).firstMatch(
+                    of: /dated ahead of this host's clock and waits until (2.*Z)$/.anchorsMatchLineEndings()
+                )?.1 ?? ""
+            )
+            let expected = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(now + hour - 300_000) / 1000))
+            #expect(takenAt.prefix(19) == expected.prefix(19))
+            #expect(try await explanation("never").contains("Z, and is then given up as in_future"))
+            #expect(try await explanation("coded").contains("brings an authorization code, which is not taken yet"))
+            #expect(try await explanation("leaving").contains("com.example.app: is not taken yet"))
+            #expect(try await explanation("next").contains("com.example.app: waits for its turn"))
+            let json = try await site.folder.run("explain", "early", "--json").output.joined(separator: "\n")
+            #expect(json.contains("\"reason\" : \"time\"") && json.contains("\"until\" : \(now + hour - 300_000)"), "\(json)")
+
+            var page = try await site.folder.run("status").output
+            let wait = "sign-ins wait a week for an app of the configuration to name their client: "
+            #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
+            #expect(page.contains("2 sign-ins are dated ahead of this host's clock and wait for their time"), "\(page)")
+            #expect(page.contains("1 sign-ins bring an authorization code, which is not taken yet"), "\(page)")
+
+            // Named by now, and nobody has started with it.
+            try site.folder.configure(apple: site.apple, clientIDs: ["com.example.app", "com.example.elsewhere"])
+            #expect(try await explanation("nameless").contains("com.example.elsewhere: waits for siwatch's next start"))
+            page = try await site.folder.run("status").output
+            #expect(page.contains("1 \(wait)com.example.ahead 1"), "\(page)")
+            #expect(page.contains("1 sign-ins wait for siwatch's next start, which takes their clients in"), "\(page)")
+        }
+    }
+
+    /// Two users' tokens were mixed up: neither is verified, both are named, and the right token mends it.
+    @Test func tokensOfOtherUsersAreNamed() async throws {
+        try await Site.with { site in
+            var users = try await site.apple.signIn(3)
+            let own = users.map(\.refresh_token)
+            (users[0].refresh_token, users[1].refresh_token) = (own[1], own[0])
+            try await site.daemon { _ in
+                try await site.settle(users)
+                // At once, like the first of every client.
+                try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE answered_at IS NULL AND claimed_by IS NULL")
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
+                try await site.backend.until("SELECT foreign_tokens FROM app", is: 2)
+                #expect(
+                    try await site.folder.run("status").output.contains(
+                        "example: Apple accepts 2 tokens as those of other users; siwatch unverified --app example lists them"
+                    )
+                )
+                let explanation = try await site.folder.run("explain", users[0].user_id).output.joined(separator: "\n")
+                #expect(explanation.contains("Apple accepts the token as another user's"), "\(explanation)")
+                let (_, listed) = try await site.folder.run("unverified", "--app", "example")
+                #expect(listed.contains("Apple accepts 2 tokens of example as those of other users:"), "\(listed)")
+                for user in users { #expect(listed.contains { $0.hasPrefix(user.user_id) } == (user.user_id != users[2].user_id)) }
+                // The right token, of the same sign-in a moment later.
+                users[0].refresh_token = own[0]
+                users[0].granted_at += 1
+                try await site.settle([users[0]])
+                #expect(try await site.backend.int("SELECT foreign_tokens FROM app") == 1)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 3)
         }
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Foundation
 import Testing
 
 @testable import siwatch
@@ -23,10 +24,15 @@ import Testing
         return try Configuration(parsing: text, from: folder.path("siwatch.toml"))
     }
 
+    private func write(_ text: String, to name: String, in folder: TemporaryFolder, mode: mode_t = 0o600) throws {
+        try folder.write(text, to: name)
+        try #require(chmod(folder.path(name), mode) == 0)
+    }
+
     @Test func readsKeysInTheirOrder() throws {
         let folder = try TemporaryFolder()
-        try folder.write(pem, to: "one.p8")
-        try folder.write(pem.replacing("\n", with: "\r\n") + "\r\n", to: "two.p8")
+        try write(pem, to: "one.p8", in: folder)
+        try write(pem.replacing("\n", with: "\r\n") + "\r\n", to: "two.p8", in: folder, mode: 0o440)
         let keys = try configuration(folder, keys: ["two.p8", "one.p8"]).readKeys()
         #expect(keys.keys.sorted() == ["example"])
         #expect(keys["example"]?.map(\.id) == ["ABC123DEFG", "KEY0000001"])
@@ -35,13 +41,13 @@ import Testing
 
     @Test func namesEveryKeyThatCannotBeUsedAndQuotesNone() throws {
         let folder = try TemporaryFolder()
-        try folder.write(pem, to: "good.p8")
-        try folder.write("", to: "empty.p8")
-        try folder.write(pem.replacing("PRIVATE", with: "PUBLIC"), to: "public.p8")
-        try folder.write(pem.replacing("PRIVATE", with: "EC PRIVATE"), to: "old.p8")
-        try folder.write(String(pem.dropLast(30)), to: "cut.p8")
-        try folder.write(pem + "\n" + pem, to: "two.p8")
-        try folder.write(String(repeating: pem, count: 200), to: "long.p8")
+        try write(pem, to: "good.p8", in: folder)
+        try write("", to: "empty.p8", in: folder)
+        try write(pem.replacing("PRIVATE", with: "PUBLIC"), to: "public.p8", in: folder)
+        try write(pem.replacing("PRIVATE", with: "EC PRIVATE"), to: "old.p8", in: folder)
+        try write(String(pem.dropLast(30)), to: "cut.p8", in: folder)
+        try write(pem + "\n" + pem, to: "two.p8", in: folder)
+        try write(String(repeating: pem, count: 200), to: "long.p8", in: folder)
         let names = ["none.p8", "good.p8", "empty.p8", "public.p8", "old.p8", "cut.p8", "two.p8", "long.p8"]
 
         let error = try #require(throws: InvalidConfiguration.self) { try configuration(folder, keys: names).readKeys() }
@@ -58,5 +64,22 @@ import Testing
             ]
         )
         #expect(!error.description.contains("c2VjcmV0"))
+    }
+
+    /// The rule of the sealing key.
+    @Test(arguments: [0o604, 0o602, 0o601, 0o620, 0o644, 0o666] as [mode_t])
+    func refusesAKeyThatOthersCanRead(mode: mode_t) throws {
+        let folder = try TemporaryFolder()
+        try write(pem, to: "open.p8", in: folder, mode: mode)
+        let error = try #require(throws: InvalidConfiguration.self) { try configuration(folder, keys: ["open.p8"]).readKeys() }
+        let path = folder.path("open.p8")
+        #expect(
+            error.mistakes == [
+                .at(
+                    "app[0].key[0].file",
+                    "\(path) has the mode 0\(String(mode, radix: 8)), which lets others read it or change it; sudo chmod 600 \(path) closes it"
+                )
+            ]
+        )
     }
 }

@@ -115,7 +115,9 @@ struct EndToEndTests {
             func check(_ users: String) async throws {
                 try await site.backend.execute(
                     """
-                    UPDATE credential SET answered_at = answered_at - 4000000, pending_since = pending_since - 4000000, due_at = NULL;
+                    UPDATE credential SET verified_at = verified_at - 4000000, answered_at = answered_at - 4000000,
+                                          pending_since = pending_since - 4000000, pending_asked_at = pending_asked_at - 4000000,
+                                          due_at = NULL;
                     UPDATE client SET valid_at = valid_at - 4000000;
                     UPDATE credential SET due_at = 0 WHERE \(users);
                     """

@@ -2,9 +2,11 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AsyncHTTPClient
+import Foundation
 import Logging
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 import ServiceLifecycle
 import Synchronization
 import Testing
@@ -15,6 +17,7 @@ import Testing
     /// A server on a free port, stopped gracefully after the body.
     private func withServer(
         metrics: String = "",
+        limits: ConnectionLimits = ConnectionLimits(),
         health: OperationsServer.Condition = .good,
         readiness: @escaping @Sendable () -> OperationsServer.Condition = { .good },
         _ body: (_ base: String) async throws -> Void
@@ -23,6 +26,7 @@ import Testing
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let server = OperationsServer(
             address: ListenAddress(host: "127.0.0.1", port: 0),
+            limits: limits,
             logger: logger,
             metrics: { _ in metrics },
             health: { health },
@@ -138,6 +142,55 @@ import Testing
         }
     }
 
+    // MARK: Connections that ask for nothing
+
+    @Test(.timeLimit(.minutes(1))) func aThousandIdleConnectionsBlindNobody() async throws {
+        allowDescriptors(4096)
+        try await withServer(metrics: "siwatch_up 1\n") { base in
+            var idle: [Connection] = []
+            for _ in 1...1000 { idle.append(try await Connection(to: base)) }
+            for page in ["healthz", "metrics"] {
+                let answer = try await fetch("\(base)/\(page)")
+                #expect(answer.status == 200, "\(page)")
+            }
+            // The first made room; the last is as welcome as any.
+            await idle[0].closed()
+            try await idle[999].write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            #expect(await idle[999].next()?.hasPrefix("HTTP/1.1 200 OK") == true)
+            for connection in idle { connection.close() }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func aHeadThatComesInDropsIsWaitedForNoLonger() async throws {
+        try await withServer(limits: ConnectionLimits(request: .milliseconds(300))) { base in
+            let connection = try await Connection(to: base)
+            try await connection.write("GET /healthz HTTP/1.1\r\nHost: ")
+            connection.drip("x", every: .milliseconds(20))
+            await connection.closed()
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func anAnsweredConnectionIsKeptForAWhileOnly() async throws {
+        try await withServer(limits: ConnectionLimits(idle: .milliseconds(300))) { base in
+            let connection = try await Connection(to: base)
+            for _ in 1...2 {
+                try await connection.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                #expect(await connection.next()?.hasPrefix("HTTP/1.1 200 OK") == true)
+            }
+            // A body in drops is no request either.
+            try await connection.write("GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+            connection.drip("x", every: .milliseconds(20))
+            await connection.closed()
+        }
+    }
+
+    private func allowDescriptors(_ count: UInt) {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = max(limit.rlim_cur, min(count, limit.rlim_max))
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+
     @Test func failsWhereTheAddressIsTaken() async throws {
         try await withServer { base in
             let port = Int(base.split(separator: ":").last ?? "") ?? 0
@@ -150,6 +203,68 @@ import Testing
                 readiness: { .good }
             )
             await #expect(throws: (any Error).self) { try await second.run() }
+        }
+    }
+}
+
+/// A bare connection, for what no HTTP client does.
+private final class Connection: Sendable {
+    private let channel: any Channel
+    private let texts: AsyncStream<String>
+
+    init(to base: String) async throws {
+        let (texts, received) = AsyncStream.makeStream(of: String.self)
+        self.texts = texts
+        channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connectTimeout(.seconds(5))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Receiver(received)) }
+            }
+            .connect(host: "127.0.0.1", port: Int(base.split(separator: ":").last ?? "") ?? 0)
+            .get()
+    }
+
+    func write(_ text: String) async throws {
+        try await channel.writeAndFlush(ByteBuffer(string: text))
+    }
+
+    /// Writes a text again and again for as long as the connection lasts.
+    func drip(_ text: String, every interval: TimeAmount) {
+        let drops = channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: interval) { [channel] _ in
+            channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
+        }
+        channel.closeFuture.whenComplete { _ in drops.cancel() }
+    }
+
+    /// What comes next; nil at the end.
+    func next() async -> String? {
+        await texts.first { _ in true }
+    }
+
+    /// Waits until the other end closes it.
+    func closed() async {
+        try? await channel.closeFuture.get()
+    }
+
+    func close() {
+        channel.close(promise: nil)
+    }
+
+    private final class Receiver: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+
+        private let texts: AsyncStream<String>.Continuation
+
+        init(_ texts: AsyncStream<String>.Continuation) {
+            self.texts = texts
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            texts.yield(String(buffer: unwrapInboundIn(data)))
+        }
+
+        func channelInactive(context: ChannelHandlerContext) {
+            texts.finish()
         }
     }
 }

@@ -66,4 +66,35 @@ struct ReloadTests {
             }
         }
     }
+
+    /// Nor does the parser's end, whatever it is: the daemon is the same process, and nothing is left of the parser's.
+    @Test func aConfigurationThatEndsItsParserLeavesTheDaemonAtWork() async throws {
+        try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\""]) { site in
+            try await site.daemon { daemon in
+                let sound = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+                for text in TOMLParserTests.deadly {
+                    try text.write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+                    let (status, output) = try await site.folder.run("check")
+                    #expect(status == 78)
+                    #expect(output.count == 1 && output.first?.contains("its parser died of it") == true, "\(output)")
+                }
+                daemon.signal(SIGHUP)
+                let line = await daemon.line(containing: #""event":"reload_failed""#)
+                #expect(line?.contains("its parser died of it") == true)
+                try sound.replacing("level = \"info\"", with: "level = \"debug\"")
+                    .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+                daemon.signal(SIGHUP)
+                #expect(await daemon.line(containing: #""event":"reloaded""#) != nil)
+                try await site.settle(try await site.apple.signIn(1))
+                #expect(try await OperationsPages(of: daemon).get("healthz") == "ok\n")
+                #expect(children(of: daemon) == [])
+            }
+        }
+    }
+
+    private func children(of daemon: ChildProcess) -> [String] {
+        let tasks = "/proc/\(daemon.identifier)/task"
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: tasks)) ?? []
+        return threads.compactMap { try? String(contentsOfFile: "\(tasks)/\($0)/children", encoding: .utf8) }.filter { !$0.isEmpty }
+    }
 }

@@ -1,8 +1,10 @@
 CREATE TABLE notification_queue (
-  id          INTEGER PRIMARY KEY AUTOINCREMENT,
-  payload     TEXT    NOT NULL CHECK (length(CAST(payload AS BLOB)) BETWEEN 1 AND 65536),
+  id          INTEGER PRIMARY KEY AUTOINCREMENT
+                      CONSTRAINT "id is not to be given" CHECK (id > 0),
+  payload     TEXT    NOT NULL
+                      CONSTRAINT "payload is 1 to 65536 bytes" CHECK (length(CAST(payload AS BLOB)) BETWEEN 1 AND 65536),
   received_at INTEGER NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
-                      CHECK (received_at BETWEEN 1546300800000 AND 4102444800000),
+                      CONSTRAINT "received_at is milliseconds since 1970" CHECK (received_at BETWEEN 1546300800000 AND 4102444800000),
   due_at      INTEGER NOT NULL DEFAULT 0,
   attempts    INTEGER NOT NULL DEFAULT 0,
   claimed_by  TEXT
@@ -10,40 +12,64 @@ CREATE TABLE notification_queue (
 
 CREATE INDEX notification_queue_due ON notification_queue (due_at);
 
+CREATE TRIGGER notification_queue_id BEFORE INSERT ON notification_queue WHEN NEW.id > 0
+  BEGIN SELECT RAISE(ABORT, 'id is not to be given'); END;
+
 CREATE TABLE grant_queue (
-  id                 INTEGER PRIMARY KEY AUTOINCREMENT,
-  client_id          TEXT    NOT NULL CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
-  user_id            TEXT    CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
-  refresh_token      TEXT    CHECK (refresh_token <> '' AND instr(refresh_token, char(0)) = 0),
-  authorization_code TEXT    CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
+  id                 INTEGER PRIMARY KEY AUTOINCREMENT
+                             CONSTRAINT "id is not to be given" CHECK (id > 0),
+  client_id          TEXT    NOT NULL
+                             CONSTRAINT "client_id is not empty and has no NUL"
+                             CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
+  user_id            TEXT    CONSTRAINT "user_id is not empty and has no NUL"
+                             CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
+  refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL"
+                             CHECK (refresh_token <> '' AND instr(refresh_token, char(0)) = 0),
+  authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
+                             CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
   redirect_uri       TEXT,
   email              TEXT,
-  email_is_private   INTEGER CHECK (email_is_private IN (0, 1)),
+  email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
   granted_at         INTEGER NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
-                             CHECK (granted_at BETWEEN 1546300800000 AND 4102444800000),
+                             CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at BETWEEN 1546300800000 AND 4102444800000),
   due_at             INTEGER NOT NULL DEFAULT 0,
   attempts           INTEGER NOT NULL DEFAULT 0,
   claimed_by         TEXT,
-  CHECK (refresh_token IS NULL OR authorization_code IS NULL),
-  CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
+  waits_since        INTEGER,
+  CONSTRAINT "a refresh_token or an authorization_code, not both"
+    CHECK (refresh_token IS NULL OR authorization_code IS NULL),
+  CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
 ) STRICT;
 
 CREATE INDEX grant_queue_due ON grant_queue (due_at) WHERE authorization_code IS NULL;
 
+CREATE INDEX grant_queue_code_due ON grant_queue (due_at) WHERE authorization_code IS NOT NULL;
+
 CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
 
+CREATE TRIGGER grant_queue_id BEFORE INSERT ON grant_queue WHEN NEW.id > 0
+  BEGIN SELECT RAISE(ABORT, 'id is not to be given'); END;
+
 CREATE TABLE revocation_queue (
-  id           INTEGER PRIMARY KEY AUTOINCREMENT,
-  client_id    TEXT    NOT NULL CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
-  user_id      TEXT    NOT NULL CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
+  id           INTEGER PRIMARY KEY AUTOINCREMENT
+                       CONSTRAINT "id is not to be given" CHECK (id > 0),
+  client_id    TEXT    NOT NULL
+                       CONSTRAINT "client_id is not empty and has no NUL"
+                       CHECK (client_id <> '' AND instr(client_id, char(0)) = 0),
+  user_id      TEXT    NOT NULL
+                       CONSTRAINT "user_id is not empty and has no NUL"
+                       CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
   requested_at INTEGER NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
-                       CHECK (requested_at BETWEEN 1546300800000 AND 4102444800000),
+                       CONSTRAINT "requested_at is milliseconds since 1970" CHECK (requested_at BETWEEN 1546300800000 AND 4102444800000),
   due_at       INTEGER NOT NULL DEFAULT 0,
   attempts     INTEGER NOT NULL DEFAULT 0,
   claimed_by   TEXT
 ) STRICT;
 
 CREATE INDEX revocation_queue_due ON revocation_queue (due_at);
+
+CREATE TRIGGER revocation_queue_id BEFORE INSERT ON revocation_queue WHEN NEW.id > 0
+  BEGIN SELECT RAISE(ABORT, 'id is not to be given'); END;
 
 CREATE TABLE notification_log (
   id          INTEGER PRIMARY KEY,
@@ -123,6 +149,8 @@ CREATE TABLE app (
   -- Since when an operator has its checks paused.
   paused_at  INTEGER,
   unverified INTEGER NOT NULL DEFAULT 0,
+  never_accepted INTEGER NOT NULL DEFAULT 0,
+  foreign_tokens INTEGER NOT NULL DEFAULT 0,
   -- Rejections that wait to be believed; those believed for an hour; and those of which no notification came.
   pending    INTEGER NOT NULL DEFAULT 0,
   admitted   INTEGER NOT NULL DEFAULT 0,
@@ -153,13 +181,19 @@ CREATE TABLE credential (
   verified_at       INTEGER,
   rejected_at       INTEGER,
   answered_at       INTEGER,
+  -- What Apple said of the token then, believed or not.
+  answer            TEXT CHECK (answer IN ('valid', 'rejected', 'another_user', 'unclear')),
   -- A rejection that waits to be believed: since when, when Apple had been asked, and with which key.
   pending_since     INTEGER CHECK (pending_since IS NULL OR sealed_token IS NOT NULL AND answered_at IS NOT NULL),
   pending_asked_at  INTEGER,
   pending_key       TEXT,
   due_at            INTEGER CHECK (due_at IS NULL OR sealed_token IS NOT NULL),
   failures          INTEGER NOT NULL DEFAULT 0,
+  -- Until the first check has come to anything: 0 of a sign-in that had just happened, 1 of an import. 0 of a recheck, too.
+  first_check       INTEGER CHECK (first_check IN (0, 1)),
   unverified        INTEGER NOT NULL DEFAULT 0 CHECK (unverified IN (0, 1)),
+  -- Apple rejects the token and has never accepted it.
+  never_accepted    INTEGER NOT NULL DEFAULT 0 CHECK (never_accepted IN (0, 1)),
   attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
@@ -168,7 +202,13 @@ CREATE TABLE credential (
   PRIMARY KEY (user_id, client)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX credential_due ON credential (app, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX credential_due ON credential (client, due_at) WHERE due_at IS NOT NULL;
+
+CREATE INDEX credential_first ON credential (client, first_check, due_at) WHERE first_check IS NOT NULL;
+
+CREATE INDEX credential_never_accepted ON credential (app, user_id) WHERE never_accepted;
+
+CREATE INDEX credential_foreign ON credential (app, user_id) WHERE answer = 'another_user';
 
 CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at IS NOT NULL AND sealed_token IS NOT NULL;
 
@@ -200,11 +240,6 @@ CREATE TABLE signing_key (
 CREATE TABLE secret (
   name   TEXT NOT NULL PRIMARY KEY,
   sealed BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE unknown_client (
-  client_id     TEXT    NOT NULL PRIMARY KEY,
-  first_seen_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE credential_count (
@@ -257,6 +292,12 @@ CREATE TABLE operator_request (
 
 CREATE INDEX operator_request_open ON operator_request (id) WHERE answer IS NULL OR position IS NOT NULL;
 
+CREATE VIEW app_client AS
+  SELECT app.name         AS app,
+         client.client_id AS client_id
+    FROM client
+    JOIN app ON app.id = client.app;
+
 CREATE VIEW credential_state AS
   SELECT app.name         AS app,
          client.client_id AS client_id,
@@ -266,8 +307,8 @@ CREATE VIEW credential_state AS
          c.changed_at     AS changed_at,
          c.verified_at    AS verified_at,
          c.due_at         AS next_check_at,
-         CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email END                 AS email,
-         CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email_is_private END      AS email_is_private,
+         u.email                                                                          AS email,
+         u.email_is_private                                                                 AS email_is_private,
          CASE WHEN u.forwarding_at > COALESCE(u.deleted_at, -1) THEN u.forwarding END       AS email_forwarding
     FROM credential c
     JOIN app ON app.id = c.app
@@ -281,8 +322,8 @@ CREATE VIEW user_state AS
          c.reason     AS reason,
          c.changed_at AS changed_at,
          (SELECT MAX(o.verified_at) FROM credential o WHERE o.user_id = c.user_id AND o.app = c.app) AS verified_at,
-         CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email END                 AS email,
-         CASE WHEN u.email_at > COALESCE(u.deleted_at, -1) THEN u.email_is_private END      AS email_is_private,
+         u.email                                                                          AS email,
+         u.email_is_private                                                                 AS email_is_private,
          CASE WHEN u.forwarding_at > COALESCE(u.deleted_at, -1) THEN u.forwarding END       AS email_forwarding
     FROM credential c
     JOIN app ON app.id = c.app

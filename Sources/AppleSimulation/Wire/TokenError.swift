@@ -11,9 +11,9 @@ package enum TokenError: Error, Equatable {
     case unsupportedGrantType
     /// The client secret is not good. Apple never says why; the counters of the simulator do.
     case invalidClient(ClientSecretFlaw)
-    /// A refresh token that is dead, unknown, or of another client.
+    /// A refresh token that is dead, unknown, of another client, or no refresh token at all.
     case deadToken
-    /// A code that is unknown, older than five minutes, or of a sign-in that is over.
+    /// A code that is unknown, no code at all, older than five minutes, or of a sign-in that is over.
     case deadCode
     case usedCode
     /// The code belongs to another client than the one named here.

@@ -40,7 +40,7 @@ enum ExchangeOutcome: Sendable {
 extension AppleWorld {
     mutating func begin(_ endpoint: Endpoint, _ form: FormBody?, hasUserAgent: Bool) -> Arrival {
         let token = form?["refresh_token"] ?? form?["code"] ?? form?["token"]
-        let grant = token.flatMap { self.grant(ofToken: $0) }
+        let grant = token.flatMap { self.grant(of: $0, .code, .refresh, .access) }
         let target = FaultTarget(
             endpoint: endpoint,
             grantType: form?["grant_type"],
@@ -52,7 +52,7 @@ extension AppleWorld {
         if fault != nil { counters.faults += 1 }
         if !hasUserAgent { counters.anonymousRequests += 1 }
         let isRefresh = endpoint == .token && target.grantType == "refresh_token"
-        return Arrival(endpoint: endpoint, refreshed: isRefresh ? grant : nil, fault: fault)
+        return Arrival(endpoint: endpoint, refreshed: isRefresh ? token.flatMap { self.grant(of: $0, .refresh) } : nil, fault: fault)
     }
 
     mutating func end(_ arrival: Arrival, _ outcome: ExchangeOutcome, now: Moment) {

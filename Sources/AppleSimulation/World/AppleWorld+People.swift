@@ -36,12 +36,12 @@ extension AppleWorld {
         case .refreshToken:
             let text = Invented.refreshToken()
             grants[grant].hasRefreshToken = true
-            remember(text, of: grant)
+            remember(text, .refresh, of: grant)
             refreshToken = text
         case .code:
             let text = Invented.authorizationCode()
             grants[grant].code = Grant.Code(redirectURI: options.redirectURI, expiresAt: at + Grant.Code.life)
-            remember(text, of: grant)
+            remember(text, .code, of: grant)
             code = text
         case .none:
             break

@@ -4,11 +4,13 @@
 extension AppleWorld {
     /// Ends the person's consent to the app group of a token.
     ///
-    /// Nothing happens, and the caller is none the wiser, where the token is dead, unknown or of another client, or the secret is bad.
+    /// Nothing happens, and the caller is none the wiser, where the token is dead, unknown, a code or of another client, or the secret is bad.
     ///
     /// - Returns: what Apple says of it, if it is configured to say anything.
     mutating func revoke(_ request: RevocationRequest, now: Moment) -> [NotificationDraft] {
-        guard let index = grant(ofToken: request.token), grants[index].isAlive, grants[index].clientID == request.clientID else {
+        guard let index = grant(of: request.token, .refresh, .access), grants[index].isAlive,
+            grants[index].clientID == request.clientID
+        else {
             return []
         }
         do {

@@ -32,12 +32,12 @@ extension AppleWorld {
     private func grant(for request: TokenRequest, now: Moment) throws(TokenError) -> Int {
         switch request.grant {
         case .refreshToken(let token):
-            guard let index = grant(ofToken: token), grants[index].isAlive, grants[index].clientID == request.clientID else {
+            guard let index = grant(of: token, .refresh), grants[index].isAlive, grants[index].clientID == request.clientID else {
                 throw .deadToken
             }
             return index
         case .code(let text, let redirectURI):
-            guard let index = grant(ofToken: text), let code = grants[index].code else { throw .deadCode }
+            guard let index = grant(of: text, .code), let code = grants[index].code else { throw .deadCode }
             guard grants[index].clientID == request.clientID else { throw .clientMismatch(request.clientID) }
             guard !code.isUsed else { throw .usedCode }
             guard grants[index].isAlive, now < code.expiresAt else { throw .deadCode }
@@ -50,7 +50,7 @@ extension AppleWorld {
 
     private mutating func redeemCode(of grant: Int, now: Moment) -> TokenAnswerDraft {
         let refreshToken = Invented.refreshToken()
-        remember(refreshToken, of: grant)
+        remember(refreshToken, .refresh, of: grant)
         grants[grant].code?.isUsed = true
         grants[grant].hasRefreshToken = true
         return draft(grant, refreshToken: refreshToken, carriesIDToken: true, now: now)

@@ -19,7 +19,7 @@ struct AppleWorld: Sendable {
 
     private var groupOfClient: [String: Int] = [:]
     private var userOfID: [String: Int] = [:]
-    private var grantOfToken: [String: Int] = [:]
+    private var tokens: [String: IssuedToken] = [:]
     /// Client secrets whose signature is good, by their text, because ES256 is slow too. Emptied when it is full or keys change.
     private var verifiedSecrets: [String: ClientSecret] = [:]
 
@@ -51,9 +51,9 @@ extension AppleWorld {
         return user
     }
 
-    /// The sign-in that a code, a refresh token or an access token came from.
-    func grant(ofToken token: String) -> Int? {
-        grantOfToken[token]
+    /// The sign-in that a code, a refresh token or an access token came from, where it is of one of these kinds.
+    func grant(of token: String, _ kinds: IssuedToken.Kind...) -> Int? {
+        tokens[token].flatMap { kinds.contains($0.kind) ? $0.grant : nil }
     }
 
     /// The group that is meant where a user is named: that of `clientID` or, without it, of the user's latest sign-in.
@@ -79,16 +79,16 @@ extension AppleWorld {
         return grants.count - 1
     }
 
-    mutating func remember(_ token: String, of grant: Int) {
-        grantOfToken[token] = grant
+    mutating func remember(_ token: String, _ kind: IssuedToken.Kind, of grant: Int) {
+        tokens[token] = IssuedToken(grant: grant, kind: kind)
     }
 
     /// Gives a sign-in its next access token. The one before is forgotten, so that a million refreshes do not fill the memory.
     mutating func renewAccessToken(of grant: Int) -> String {
-        if let old = grants[grant].accessToken { grantOfToken[old] = nil }
+        if let old = grants[grant].accessToken { tokens[old] = nil }
         let new = Invented.accessToken()
         grants[grant].accessToken = new
-        grantOfToken[new] = grant
+        remember(new, .access, of: grant)
         return new
     }
 }

@@ -7,9 +7,11 @@ internal import CredentialCore
 struct AnsweredCall {
     var credential: CredentialID
     var outcome: RefreshOutcome
+    /// As the process is to date it.
     var sentAt: Timestamp
+    var trulySentAt: Timestamp
     var answeredAt: Timestamp
-    /// Whether the token was dead by the time of the answer: the truth behind an `invalid_grant`.
+    /// Whether the token was no good at this client by the time of the answer: the truth behind an `invalid_grant`.
     var isDead: Bool
 }
 
@@ -37,6 +39,7 @@ struct CallLedger {
     /// An operator's recheck is out of turn, and not more often than this.
     private static let recheckInterval = Duration.seconds(3600)
 
+    /// One sign-in's token.
     private struct TokenKey: Hashable {
         var credential: CredentialID
         var token: RefreshToken.Key
@@ -48,21 +51,27 @@ struct CallLedger {
     }
 
     private struct Check {
-        var token: RefreshToken.Key
+        var fingerprint: [UInt8]
         var askedAt: Timestamp
         var answeredAt: Timestamp
     }
 
     private let interval: Duration
     private var calls: [Key: AnsweredCall] = [:]
-    /// The last check of each credential that Apple answered and whose answer reached the store.
+    /// The last check of each credential's token that Apple answered and whose answer reached the store. The same token, told again with
+    /// another sign-in, is the same.
     private var checks: [CredentialID: Check] = [:]
     /// The rejections of each token: when Apple was asked, and whether it told the truth.
     private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool)]] = [:]
+    private var replacedAt: [CredentialID: Timestamp] = [:]
     private var canaryAskedAt: [CredentialID: Timestamp] = [:]
     /// When an operator last wanted somebody to be asked about out of turn.
     private var userRecheckedAt: [String: Timestamp] = [:]
     private var allRecheckedAt: Timestamp?
+    /// When the host's clock last leapt ahead: everybody may be asked about once more.
+    private var leaptAt: Timestamp?
+    /// When it was last set at all: an answer that lies ahead then keeps no operator from asking.
+    private var setAt: Timestamp?
     private(set) var answers = 0
     private(set) var requests = 0
 
@@ -78,10 +87,12 @@ struct CallLedger {
             guard let last = canaryAskedAt[work.id], now < last.advanced(by: Self.canaryInterval) else { return nil }
             return Violation(.oneAnswerPerInterval, "the canary \(work.id.userID) was asked about again \(last.duration(to: now)) later")
         }
-        guard let last = checks[work.id], now < last.answeredAt.advanced(by: interval) else { return nil }
-        // Of an answer that came after its token had been replaced an operator's recheck knows nothing.
+        guard let last = checks[work.id], last.fingerprint == work.token.fingerprint, now < last.answeredAt.advanced(by: interval) else {
+            return nil
+        }
+        if let leaptAt, leaptAt >= last.askedAt { return nil }
         let recheckedAt = latest(userRecheckedAt[work.id.userID], allRecheckedAt)
-        let mayBeRechecked = last.token != work.token || now >= last.answeredAt.advanced(by: Self.recheckInterval)
+        let mayBeRechecked = now >= last.answeredAt.advanced(by: Self.recheckInterval) || setAt.map { $0 >= last.askedAt } ?? false
         if mayBeRechecked, let recheckedAt, recheckedAt >= last.askedAt { return nil }
         let distance = last.answeredAt.duration(to: now)
         return Violation(.oneAnswerPerInterval, "\(work.id.userID) was asked about again \(distance) after an answer")
@@ -108,19 +119,47 @@ struct CallLedger {
     mutating func settled(_ work: DueCredential, _ verdict: RefreshVerdict, _ result: Settled, at now: Timestamp) -> AnsweredCall? {
         let key = Key(work, sentAt: verdict.fact?.requestedAt ?? verdict.rejection?.requestedAt)
         guard let call = calls[key] else { return nil }
-        let lapsed = call.sentAt.duration(to: now) >= Self.shortestLease
+        let lapsed = call.trulySentAt.duration(to: now) >= Self.shortestLease
         // Nothing holds a canary: a settlement that is repeated counts again, and says the same.
         if result == .refreshed, work.purpose == .check { calls[key] = nil }
         switch call.outcome {
         case .valid, .rejected:
             // An answer that came after its lease may be asked for again: the process stood still.
-            if !lapsed, work.purpose == .check, checks[work.id].map({ $0.answeredAt <= call.answeredAt }) ?? true {
-                checks[work.id] = Check(token: work.token, askedAt: call.sentAt, answeredAt: call.answeredAt)
+            let isReplaced = replacedAt[work.id].map { call.trulySentAt <= $0 } ?? false
+            if !lapsed, !isReplaced, work.purpose == .check, checks[work.id].map({ $0.answeredAt <= call.answeredAt }) ?? true {
+                checks[work.id] = Check(
+                    fingerprint: work.token.fingerprint,
+                    askedAt: call.trulySentAt,
+                    answeredAt: call.answeredAt
+                )
             }
             if result == .refreshed { answers += 1 }
-        case .ambiguous, .misconfigured, .throttled, .unavailable: break
+        case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable: break
         }
         return call
+    }
+
+    /// The host's clock was set. What lies ahead then says nothing of when a canary was asked about.
+    mutating func clockWasSet(ahead: Bool, at now: Timestamp) {
+        if ahead { leaptAt = now }
+        setAt = now
+        canaryAskedAt = [:]
+    }
+
+    /// The database knows of nothing since then. The clock was set all the same.
+    mutating func restore(_ backup: CallLedger) {
+        let (leaptAt, setAt) = (leaptAt, setAt)
+        self = backup
+        self.leaptAt = leaptAt
+        self.setAt = setAt
+        canaryAskedAt = [:]
+    }
+
+    /// Another token has taken the place of the one that was asked about: what Apple says of that one binds nobody any more, even if it
+    /// comes back.
+    mutating func replaced(_ credential: CredentialID, at now: Timestamp) {
+        checks[credential] = nil
+        replacedAt[credential] = now
     }
 
     mutating func rechecked(_ user: String, at now: Timestamp) {

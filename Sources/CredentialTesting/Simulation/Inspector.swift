@@ -12,6 +12,11 @@ struct Inspector {
     private var told: [CredentialID: (state: String, reason: String)] = [:]
     private var toldMail: [CredentialID: String] = [:]
 
+    /// Another database stands in the place of the one that was looked at.
+    mutating func lookAgain() {
+        totalChanges = -1
+    }
+
     /// - Returns: the first thing that is wrong.
     mutating func inspect(_ db: Database, _ state: inout SimulatedWorld.State) throws -> Violation? {
         guard db.totalChangesCount != totalChanges else { return nil }
@@ -23,7 +28,7 @@ struct Inspector {
         for user in touched.sorted() {
             if let violation = try rowsFollow(db, of: user, state) { return violation }
         }
-        return try nothingIsStuck(db, state)
+        return try countsAreRight(db) ?? nothingIsStuck(db, state)
     }
 
     /// I1: in = logged + quarantined + waiting, and what waits is what was not settled.
@@ -83,7 +88,7 @@ struct Inspector {
             }
             told[credential] = (to, reason)
             let occurredAt = Timestamp(milliseconds: row[7])
-            if to != "authorized", let signIn = goodSignIn(of: credential, before: occurredAt, state) {
+            if to != "authorized", let signIn = goodSignIn(of: credential, before: occurredAt, state.apple) {
                 return Violation(
                     .noFalseRevocation,
                     """
@@ -96,11 +101,9 @@ struct Inspector {
         return nil
     }
 
-    /// A sign-in that Apple still honours, that the daemon could know of, and that a revocation as of `time` would end.
-    private func goodSignIn(of credential: CredentialID, before time: Timestamp, _ state: SimulatedWorld.State) -> ScriptedApple.SignIn? {
-        guard let signIn = state.apple.newestSignIn(of: credential), signIn.endedAt == nil, signIn.at < time,
-            state.model.inserted[credential, default: []].contains(signIn.at)
-        else { return nil }
+    /// A sign-in that Apple still honours and that a revocation as of `time` would end, whether or not the daemon could know of it.
+    private func goodSignIn(of credential: CredentialID, before time: Timestamp, _ apple: ScriptedApple) -> ScriptedApple.SignIn? {
+        guard let signIn = apple.newestSignIn(of: credential), signIn.endedAt == nil, signIn.at < time else { return nil }
         return signIn
     }
 
@@ -110,7 +113,7 @@ struct Inspector {
             db.cachedStatement(
                 sql: """
                     SELECT s.client_id, s.state, s.reason, s.changed_at, s.verified_at, c.rejected_at, c.sealed_token IS NOT NULL,
-                           c.due_at IS NOT NULL, s.email, s.email_forwarding
+                           c.due_at IS NOT NULL, s.email, s.email_forwarding, c.never_accepted
                       FROM credential c
                       JOIN client k ON k.id = c.client
                       JOIN credential_state s ON s.user_id = c.user_id AND s.client_id = k.client_id
@@ -131,7 +134,8 @@ struct Inspector {
                 holdsToken: row[6],
                 isScheduled: row[7],
                 email: row[8],
-                forwarding: row[9]
+                forwarding: row[9],
+                neverAccepted: row[10]
             )
             let expected = state.model.row(of: credential)
             if found != expected {
@@ -152,18 +156,43 @@ struct Inspector {
         return seen == known ? nil : Violation(.stateFollowsFromFacts, "\(user) has \(seen) credentials, by the rules \(known)")
     }
 
+    /// What is counted by app is what the rows say.
+    private func countsAreRight(_ db: Database) throws -> Violation? {
+        let wrong = try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT name FROM app
+                     WHERE (pending, never_accepted, unverified, foreign_tokens)
+                           <> (SELECT COUNT(pending_since), COALESCE(SUM(never_accepted), 0), COALESCE(SUM(unverified), 0),
+                                      COUNT(*) FILTER (WHERE answer = 'another_user')
+                                 FROM credential WHERE app = app.id)
+                    """
+            )
+        )
+        return wrong.map { Violation(.stateFollowsFromFacts, "what is counted of \($0) is not what its rows say") }
+    }
+
     /// I6: what is claimed becomes due again, and what has a token is asked about.
     private func nothingIsStuck(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
-        let furthest = state.now.advanced(by: SimulatedProcess.policy.interval * 1.06)
+        // Due times of before the clock was set back are brought back by the next claim.
+        let now = max(state.now, state.latestNow)
+        let furthest = now.advanced(by: SimulatedProcess.policy.interval * 1.06)
+        // To a clock that is days ahead, a sign-in of now is an import.
+        let isNew = state.latestNow == .earliest ? now.advanced(by: .seconds(-43_200)) : Timestamp.legal.upperBound
         let stuck = try String.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT 'credential ' || user_id FROM credential WHERE app IN (SELECT id FROM app) AND due_at > ?1
                      UNION ALL SELECT 'notification ' || id FROM notification_queue WHERE due_at > ?2
-                     UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > ?2
+                     UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > ?3
+                     UNION ALL SELECT 'the first check of ' || user_id FROM credential
+                                WHERE first_check = 0 AND claimed_by IS NULL AND due_at > ?4 AND token_granted_at > ?5
                     """
             ),
-            arguments: [furthest.milliseconds, state.now.advanced(by: .seconds(900)).milliseconds]
+            arguments: [
+                furthest.milliseconds, now.advanced(by: .seconds(900)).milliseconds, now.advanced(by: .seconds(21_600)).milliseconds,
+                now.advanced(by: .seconds(600)).milliseconds, isNew.milliseconds,
+            ]
         )
         return stuck.map { Violation(.nothingIsStuck, "\($0) is due too far ahead") }
     }
@@ -176,7 +205,7 @@ struct Inspector {
             let (notifications, grants) = (state.model.notificationRows.count, state.model.grantRows.count)
             return Violation(.nothingIsStuck, "\(notifications) notifications and \(grants) grants still wait")
         }
-        let good = state.apple.goodClients
+        let good = state.goodClients
         for credential in state.model.credentials.sorted(by: { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }) {
             if let violation = isKnown(credential, state, isTouchy ? [] : good) { return violation }
         }
@@ -190,11 +219,25 @@ struct Inspector {
         if signIn.endedAt == nil, row.state != "authorized", !state.model.poisoned.contains(credential) {
             return Violation(.noFalseRevocation, "\(credential.name) is signed in, and ends as \(row.state) \(row.reason)")
         }
-        // Without a token nobody can be asked about. Without anybody's 200 no rejection is believed.
-        if signIn.endedAt != nil, signIn.token != nil, row.state == "authorized", good.contains(credential.clientID) {
+        // Nobody can be asked about without a token of this sign-in, or one that Apple has accepted since. One that was told again with
+        // this sign-in, and is rejected before Apple has accepted it anew, may have ended before it. Without anybody's 200 no rejection is
+        // believed.
+        let isOurs = state.model.tokenIsOfNewestSignIn(credential) || row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
+        if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, row.state == "authorized", good.contains(credential.clientID) {
             return Violation(.nothingIsStuck, "\(credential.name) has left, and is still authorized after all this time")
         }
         return nil
+    }
+}
+
+extension SimulatedWorld.State {
+    /// The clients of which the daemon holds a good token.
+    fileprivate var goodClients: Set<String> {
+        let good = model.credentials.filter { credential in
+            model.row(of: credential)?.holdsToken == true
+                && model.tokenText(of: credential).map { apple.isAlive($0, at: credential) } ?? false
+        }
+        return apple.unstuck(Set(good.map(\.clientID)))
     }
 }
 

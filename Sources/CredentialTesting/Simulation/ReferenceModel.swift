@@ -19,6 +19,11 @@ struct ReferenceModel {
         var token: String?
         var address: String?
         var held: Held?
+        /// Until when it is left alone, because it comes from the future.
+        var putOffUntil: Timestamp?
+
+        /// Whether anything need wait for it.
+        func canBeTaken(at now: Timestamp) -> Bool { held != nil || putOffUntil.map { $0 <= now } ?? true }
     }
 
     struct NotificationRow {
@@ -43,6 +48,8 @@ struct ReferenceModel {
     struct Facts {
         var grants: Set<Timestamp> = []
         var tokens: Set<Token> = []
+        /// What each token is in clear.
+        var texts: [Token: String] = [:]
         var answers: [Answer] = []
         var held: Held?
         /// When the retention swept the rejected token away.
@@ -71,10 +78,11 @@ struct ReferenceModel {
         var isScheduled: Bool
         var email: String?
         var forwarding: String?
+        var neverAccepted: Bool
 
         var description: String {
             """
-            \(state) \(reason) at \(changedAt ?? 0), V \(verifiedAt ?? 0), X \(rejectedAt ?? 0), \
+            \(state) \(reason) at \(changedAt ?? 0), V \(verifiedAt ?? 0), X \(rejectedAt ?? 0), never accepted \(neverAccepted), \
             token \(holdsToken), scheduled \(isScheduled), \(email ?? "-") \(forwarding ?? "-")
             """
         }
@@ -127,8 +135,8 @@ struct ReferenceModel {
                 ("revoked", "consent_revoked", revoked)
             } else if granted == nil {
                 ("notFound", "never_granted", nil)
-            } else if isRejected, isAfter(rejected, granted), token?.grantedAt == granted || !isAfter(granted, valid) {
-                ("revoked", "token_rejected", rejected)
+            } else if let valid, isRejected, token?.grantedAt == granted || valid >= granted! {
+                ("revoked", "token_rejected", max(valid, granted!.advanced(by: .milliseconds(1))))
             } else {
                 ("authorized", "granted", granted)
             }
@@ -145,8 +153,17 @@ struct ReferenceModel {
             holdsToken: holdsToken,
             isScheduled: holdsToken && (!isRejected || facts.rechecked == token),
             email: mail.flatMap { isAfter($0.at, deleted) ? $0.text : nil },
-            forwarding: relay.flatMap { isAfter($0.at, deleted) ? $0.isEnabled ? "enabled" : "disabled" : nil }
+            forwarding: relay.flatMap { isAfter($0.at, deleted) ? $0.isEnabled ? "enabled" : "disabled" : nil },
+            neverAccepted: isUsable && rejected != nil && valid == nil
         )
+    }
+
+    func tokenText(of credential: CredentialID) -> String? {
+        facts[credential].flatMap { facts in facts.token.flatMap { facts.texts[$0] } }
+    }
+
+    func tokenIsOfNewestSignIn(_ credential: CredentialID) -> Bool {
+        facts[credential].map { $0.token?.grantedAt == $0.grants.max() } ?? false
     }
 
     private func isAfter(_ left: Timestamp?, _ right: Timestamp?) -> Bool {
@@ -155,8 +172,10 @@ struct ReferenceModel {
     }
 
     /// Whether a sign-in waits that is newer than `time`, or as new where `orEqual`.
-    private func hasWaitingGrant(_ time: Timestamp, orEqual: Bool, where matches: (CredentialID) -> Bool) -> Bool {
-        grantRows.values.contains { matches($0.credential) && (orEqual ? $0.grantedAt >= time : $0.grantedAt > time) }
+    private func hasWaitingGrant(_ time: Timestamp, orEqual: Bool, at now: Timestamp, where matches: (CredentialID) -> Bool) -> Bool {
+        grantRows.values.contains {
+            matches($0.credential) && (orEqual ? $0.grantedAt >= time : $0.grantedAt > time) && $0.canBeTaken(at: now)
+        }
     }
 
     // MARK: Arrivals
@@ -189,15 +208,18 @@ struct ReferenceModel {
     /// A process that starts takes the queue rows of the one before it.
     mutating func recovered(at now: Timestamp) {
         for id in notificationRows.keys { notificationRows[id]!.held = nil }
-        for id in grantRows.keys { grantRows[id]!.held = nil }
+        for id in grantRows.keys {
+            grantRows[id]!.held = nil
+            grantRows[id]!.putOffUntil = nil
+        }
         startedAt = now
     }
 
     // MARK: Settlements
 
     /// Whether a newer sign-in of the credential waits.
-    func goesAfterGrant(_ work: DueCredential) -> Bool {
-        hasWaitingGrant(work.token.grantedAt, orEqual: false) { $0 == work.id }
+    func goesAfterGrant(_ work: DueCredential, at now: Timestamp) -> Bool {
+        hasWaitingGrant(work.token.grantedAt, orEqual: false, at: now) { $0 == work.id }
     }
 
     /// Whether the token that was asked about is still the credential's.
@@ -205,15 +227,22 @@ struct ReferenceModel {
         facts[work.id]?.token == Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
     }
 
-    mutating func settle(_ work: ClaimedGrant) -> Settled {
+    mutating func settle(_ work: ClaimedGrant, at now: Timestamp) -> Settled {
         guard let row = grantRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
             return .superseded
         }
-        grantRows[work.id] = nil
         if work.claim.attempts > 5 {
+            grantRows[work.id] = nil
             poisoned.insert(row.credential)
             return .grant(.rejected, .poison)
         }
+        let due = row.grantedAt.advanced(by: .zero - SimulatedTime.skew)
+        if due > now {
+            grantRows[work.id]!.held = nil
+            grantRows[work.id]!.putOffUntil = min(due, now.advanced(by: .seconds(21_600)))
+            return .postponed
+        }
+        grantRows[work.id] = nil
         touched.insert(row.credential.userID)
         var known = facts[row.credential] ?? Facts()
         let (newest, token, mail) = (known.grants.max(), known.token, userFacts[row.credential.userID]?.newestMail)
@@ -222,6 +251,7 @@ struct ReferenceModel {
         if let text = row.token {
             brought = Token(grantedAt: row.grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
             known.tokens.insert(brought!)
+            known.texts[brought!] = text
         }
         if known.token != token { known.held = nil }
         if let address = row.address {
@@ -252,10 +282,11 @@ struct ReferenceModel {
             return .quarantined(.unknownKey)
         }
         let isEnd = notice.kind == .consentRevoked || notice.kind == .accountDeleted
-        let patience = max(row.receivedAt, startedAt).advanced(by: .seconds(360))
+        // A moment that has yet to come is none to count from.
+        let patience = [row.receivedAt, startedAt].filter { $0 <= now }.max()?.advanced(by: .seconds(360))
         let waits =
-            isEnd && now < patience
-            && hasWaitingGrant(notice.at, orEqual: true) {
+            isEnd && patience.map { now < $0 } ?? false
+            && hasWaitingGrant(notice.at, orEqual: true, at: now) {
                 $0.userID == notice.credential.userID && appOfClient[$0.clientID] == notice.app
             }
         if case .postponed = verdict {
@@ -290,17 +321,17 @@ struct ReferenceModel {
         switch call?.outcome {
         case .valid: facts[work.id]!.answers.append(Answer(token: token, isValid: true, at: call!.sentAt))
         case .rejected: return [.refreshed, .held]
-        case .ambiguous, .misconfigured, .throttled, .unavailable, nil: break
+        case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable, nil: break
         }
         return [.refreshed]
     }
 
     /// A rejection that may be believed. Whether it is, is for the breaker to say, unless a newer sign-in waits.
-    mutating func settle(_ work: DueCredential, _ rejection: PendingRejection, _ result: Settled) -> [Settled] {
+    mutating func settle(_ work: DueCredential, _ rejection: PendingRejection, _ result: Settled, at now: Timestamp) -> [Settled] {
         guard isCurrent(work), isHeld(work) else { return [.superseded] }
         facts[work.id]!.held = nil
         touched.insert(work.id.userID)
-        if goesAfterGrant(work) { return [.postponed] }
+        if goesAfterGrant(work, at: now) { return [.postponed] }
         let token = Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
         let isDisproved = facts[work.id]!.answers.contains { $0.token == token && $0.isValid && $0.at >= rejection.requestedAt }
         if isDisproved { return [.postponed] }
@@ -360,9 +391,11 @@ extension ReferenceModel.UserFacts {
         return before != (consentRevoked.max(), deleted.max(), newestMail, newestForwarding.map { "\($0)" })
     }
 
-    /// The newest address with its time, as one text to compare.
+    /// The newest address with its time, as one text to compare. None is kept that is not newer than the deletion of the account.
     var newestMail: String? {
-        addresses.max { ($0.at, $0.rank, $0.text) < ($1.at, $1.rank, $1.text) }.map { "\($0)" }
+        addresses.filter { mail in deleted.allSatisfy { mail.at > $0 } }.max { ($0.at, $0.rank, $0.text) < ($1.at, $1.rank, $1.text) }.map {
+            "\($0)"
+        }
     }
 
     /// The newest word; of two at one time, that it is disabled.
@@ -375,7 +408,7 @@ extension RefreshOutcome {
     /// Whether Apple said something of the token, if only that it is not to be understood.
     fileprivate var isAnswer: Bool {
         switch self {
-        case .valid, .rejected, .ambiguous: true
+        case .valid, .rejected, .ambiguous, .anotherUser: true
         case .misconfigured, .throttled, .unavailable: false
         }
     }

@@ -96,6 +96,9 @@ extension Simulation.Plan {
             delaysGrants: false,
             troublesStore: false,
             freezes: false,
+            importsTokens: false,
+            restores: false,
+            setsClock: false,
             breaker: BreakerRules(),
             canaries: [:]
         )
@@ -134,12 +137,12 @@ extension Simulation {
         }
     }
 
-    /// Over the day before the start.
+    /// Over a day, and told a day later: so their checks come spread over a day too.
     private mutating func everybodySignsIn() throws {
         let day = 86_400
         for (number, person) in people.enumerated() {
             let credential = CredentialID(clientID: person.app.clientIDs[0], userID: person.user)
-            let at = now.advanced(by: .seconds(-day + day * number / people.count))
+            let at = now.advanced(by: .seconds(-2 * day + day * number / people.count))
             agenda.append((now, .grant(world.with { $0.apple.signIn(credential, at: at, withToken: true) }, address: nil)))
         }
         try advance(by: .zero)

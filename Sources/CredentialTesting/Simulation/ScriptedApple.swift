@@ -106,19 +106,19 @@ struct ScriptedApple {
 
     // MARK: What is true
 
-    func isAlive(_ token: String) -> Bool {
-        signInsOfToken[token].map { signIns[$0].endedAt == nil } ?? false
+    /// Whether a token is good for a client: the one that it was issued to, while nothing has ended it.
+    func isAlive(_ token: String, at credential: CredentialID) -> Bool {
+        signInsOfToken[token].map { signIns[$0].endedAt == nil && signIns[$0].credential == credential } ?? false
     }
 
-    /// When a token ended; nil while it is good.
-    func end(of token: String) -> Timestamp? {
-        signInsOfToken[token].flatMap { signIns[$0].endedAt }
+    /// All that a user's sign-ins ever brought.
+    func tokens(of user: String) -> [String] {
+        (signInsOfUser[user] ?? []).compactMap { signIns[$0].token }
     }
 
-    /// The clients of which a token is good, of apps in which that holds of every client that Apple has blamed: a blamed one without a
-    /// good token keeps its app's breaker open until an operator says otherwise.
-    var goodClients: Set<String> {
-        let good = Set(newest.values.map { signIns[$0] }.filter { $0.token != nil && $0.endedAt == nil }.map(\.credential.clientID))
+    /// Of clients with a good token those of apps in which every client has one that Apple has blamed: a blamed one without keeps its
+    /// app's breaker open until an operator says otherwise.
+    func unstuck(_ good: Set<String>) -> Set<String> {
         let stuck = apps.filter { !blamedClients.intersection($0.clientIDs).isSubset(of: good) }
         return good.subtracting(stuck.flatMap(\.clientIDs))
     }
@@ -138,7 +138,7 @@ struct ScriptedApple {
             if case .misconfigured = answer { blamedClients.insert(credential.clientID) }
             return answer
         }
-        return isAlive(token) ? .valid : .rejected
+        return isAlive(token, at: credential) ? .valid : .rejected
     }
 }
 

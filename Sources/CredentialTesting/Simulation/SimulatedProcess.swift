@@ -19,6 +19,8 @@ struct SimulatedProcess {
     let refreshes: [RefreshHandler]
     let operators: OperatorRequestHandler
     let budgets: [RequestBudget]
+    let clockGuard: ClockGuard
+    let appleClock: AppleClock
 
     init(_ plan: Simulation.Plan, on database: DatabaseQueue, in world: SimulatedWorld, bug: PlantedBug?) async throws {
         let apps = plan.apps
@@ -33,6 +35,8 @@ struct SimulatedProcess {
             factory: NOOPMetricsHandler.instance,
             pseudonym: { _ in "" }
         )
+        clockGuard = ClockGuard(clock: clock, uptime: { SimulatedTime.start.duration(to: world.with(\.truth)) }, telemetry: telemetry)
+        appleClock = AppleClock(clock: clock, clockGuard: clockGuard, telemetry: telemetry)
         let rules = SettlementRules(
             policy: Self.policy,
             pollInterval: .seconds(1),
@@ -49,8 +53,9 @@ struct SimulatedProcess {
             store: ports,
             sealer: PlainSealer(),
             clients: Set(apps.flatMap(\.clientIDs)),
-            clockSkew: .seconds(300),
+            clockSkew: SimulatedTime.skew,
             clock: clock,
+            clockGuard: clockGuard,
             telemetry: telemetry
         )
         operators = OperatorRequestHandler(
@@ -68,6 +73,7 @@ struct SimulatedProcess {
         refreshes = zip(apps, budgets).map { app, budget in
             RefreshHandler(
                 app: app.name,
+                clients: Set(app.clientIDs),
                 store: ports,
                 endpoint: SimulatedEndpoint(world: world),
                 sealer: PlainSealer(),

@@ -49,6 +49,17 @@ struct SimulatedStore: WorkStore {
         }
     }
 
+    func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
+        -> [DueCredential]
+    {
+        try await call {
+            try await store.claimFirstChecks(of: clients, upTo: limit, at: now, policy: policy)
+        } effect: {
+            $0.model.claimed($1)
+            for work in $1 { $0.note("tries \(work.id.clientID) with \(work.id.userID)") }
+        }
+    }
+
     func claimPendingRejections(
         of app: String,
         admittedBy admissions: [AdmissionRule],
@@ -120,19 +131,23 @@ extension SimulatedWorld.State {
             case .notification(let work, let verdict):
                 expected = [model.settle(work, verdict, at: now)]
                 note("notification \(work.id): \(result)")
-            case .grant(let work, _):
-                expected = [model.settle(work)]
+            case .grant(let work, let verdict):
+                let credential = work.content?.credential
+                let before = credential.flatMap { model.tokenText(of: $0) }
+                expected = [model.settle(work, at: now)]
+                if let credential, before != model.tokenText(of: credential) { ledger.replaced(credential, at: truth) }
+                if case .inFuture = verdict { count(.grantFromFuture) }
                 note("grant \(work.id): \(result)")
             case .refresh(let work, let verdict):
-                let call = ledger.settled(work, verdict, result, at: now)
+                let call = ledger.settled(work, verdict, result, at: truth)
                 if result == .held { count(.held) }
                 if result == .superseded, !model.isCurrent(work) { count(.tokenReplacedInFlight) }
                 expected = model.settle(work, verdict, call)
                 note("refresh \(work.id.clientID) \(work.id.userID): \(result), fact \(verdict.fact.map { "\($0.verdict)" } ?? "none")")
                 report(judge(verdict, call, of: work, result))
             case .admission(let work, let rejection):
-                if model.goesAfterGrant(work) { count(.rejectionAwaitsGrant) }
-                expected = model.settle(work, rejection, result)
+                if model.goesAfterGrant(work, at: now) { count(.rejectionAwaitsGrant) }
+                expected = model.settle(work, rejection, result, at: now)
                 note("rejection of \(work.id.clientID) \(work.id.userID): \(result)")
                 if result == .refreshed { report(judge(rejection, of: work)) }
             }
@@ -161,6 +176,9 @@ extension SimulatedWorld.State {
     private mutating func judge(_ rejection: PendingRejection, of work: DueCredential) -> Violation? {
         count(.admitted)
         if ledger.wasRepeated(rejection, of: work) { count(.admittedOnRepetition) }
+        if let row = model.row(of: work.id) {
+            count(row.neverAccepted ? .neverAccepted : row.reason == "token_rejected" ? .ended : .admitted)
+        }
         return switch ledger.wasTrue(rejection, of: work) {
         case true?: nil
         case false?: Violation(.noFalseRevocation, "the rejection of a good token of \(work.id.userID) is believed")

@@ -9,7 +9,14 @@ internal import NIOConcurrencyHelpers
 /// One task at a time touches it. The lock is for the compiler.
 final class SimulatedWorld: Sendable {
     struct State {
+        /// What the clock of the host says.
         var now: Timestamp
+        /// How far it is ahead of Apple's, which is right.
+        var offset = Duration.zero
+        /// The latest that it has ever said.
+        var latestNow = Timestamp.earliest
+        /// Whether the process at work has had an answer, and so knows what Apple's clock says.
+        var hasHeardApple = false
         var apple: ScriptedApple
         var model: ReferenceModel
         var ledger: CallLedger
@@ -71,6 +78,20 @@ final class SimulatedWorld: Sendable {
 }
 
 extension SimulatedWorld.State {
+    /// What Apple's clock says.
+    var truth: Timestamp { now.advanced(by: .zero - offset) }
+
+    /// Somebody sets the host's clock.
+    mutating func setClock(ahead: Duration) {
+        latestNow = max(latestNow, now)
+        let step = ahead - offset
+        now = now.advanced(by: step)
+        offset = ahead
+        ledger.clockWasSet(ahead: step > .zero, at: truth)
+        count(.clockStep)
+        note("the clock is set by \(step)")
+    }
+
     /// Keeps the first violation: what follows it may follow from it.
     mutating func report(_ found: Violation?) {
         guard violation == nil, let found else { return }
@@ -97,6 +118,8 @@ extension SimulatedWorld.State {
 /// When simulations begin.
 enum SimulatedTime {
     static let start = Timestamp(milliseconds: 1_750_000_000_000)
+    /// How far a grant may be dated ahead of the host's clock.
+    static let skew = Duration.seconds(300)
 }
 
 /// The process died.
@@ -108,6 +131,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case duplicateNotification, staleNotification, duplicateGrant, staleGrant
     case held, admitted, admittedOnRepetition, misconfigured, throttled, unavailable
     case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine, operatorPause, askedAgain
+    case importedToken, neverAccepted, restore, clockStep, ended, grantFromFuture, forgettingHeld
 }
 
 /// The last lines of what happened, and a digest of all of them.

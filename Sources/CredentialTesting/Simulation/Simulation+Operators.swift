@@ -13,17 +13,17 @@ extension Simulation {
         let app = plan.apps.randomElement(using: &generator)!
         switch Int.random(in: 0..<100, using: &generator) {
         case 0..<50: try await recheck(people.randomElement(using: &generator)!.user)
-        case 50..<65: try await ask(.recheckApp(app.name)) { $0.ledger.recheckedAll(at: $0.now) }
+        case 50..<65: try await ask(.recheckApp(app.name)) { $0.ledger.recheckedAll(at: $0.truth) }
         case 65..<75: try await ask(.pause(app: app.name)) { $0.count(.operatorPause) }
         case 75..<90: try await ask(.resume(app: app.name))
         default: try await ask(.resetBreaker(app: app.name))
         }
     }
 
-    /// Asks again about somebody whose rejection is believed. Others of the same user would have to wait anew.
+    /// Asks again about somebody whose rejected token is still kept. Others of the same user would have to wait anew.
     mutating func recheckRejected() async throws {
         let rejected = world.with { state in
-            state.model.credentials.filter { state.model.row(of: $0)?.reason == "token_rejected" }
+            state.model.credentials.filter { state.model.row(of: $0).map { $0.holdsToken && !$0.isScheduled } ?? false }
                 .sorted { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }
         }
         guard let credential = rejected.randomElement(using: &generator),
@@ -37,7 +37,7 @@ extension Simulation {
     }
 
     private func recheck(_ user: String) async throws {
-        try await ask(.recheckUser(user)) { $0.ledger.rechecked(user, at: $0.now) }
+        try await ask(.recheckUser(user)) { $0.ledger.rechecked(user, at: $0.truth) }
     }
 
     /// Leaves a request, lets the daemon carry it out, and tells the model which rejected tokens are asked about again.
@@ -48,7 +48,7 @@ extension Simulation {
             let statement = try db.cachedStatement(
                 sql: """
                     SELECT client.client_id, user_id FROM credential JOIN client ON client.id = credential.client
-                     WHERE rejected_at > COALESCE(verified_at, 0) AND due_at IS NOT NULL
+                     WHERE rejected_at > COALESCE(verified_at, 0) AND due_at IS NOT NULL AND claimed_by IS NULL
                     """
             )
             return try Row.fetchAll(statement).map { CredentialID(clientID: $0[0], userID: $0[1]) }

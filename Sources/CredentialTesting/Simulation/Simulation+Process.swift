@@ -39,11 +39,13 @@ extension Simulation {
         // A task and not a group: it ends when the seed lets Apple answer, and until then the simulation goes on.
         let resolving = Task { await handler.resolve(work) }
         let request = await world.nextRequest()
-        let sentAt = world.with { state in
-            state.report(state.ledger.sent(work, at: state.now))
-            return state.now
+        let (sentAt, trulySentAt) = world.with { state in
+            state.report(state.ledger.sent(work, at: state.truth))
+            return (state.now, state.truth)
         }
-        flights.append(Flight(app: app, work: work, request: request, sentAt: sentAt, resolving: resolving))
+        flights.append(
+            Flight(app: app, work: work, request: request, sentAt: sentAt, trulySentAt: trulySentAt, resolving: resolving)
+        )
     }
 
     mutating func answerOne() async throws {
@@ -60,17 +62,20 @@ extension Simulation {
         let flight = flights.remove(at: index)
         let response = world.with { state in
             let app = flight.app.name
-            let isDead = !state.apple.isAlive(flight.request.token)
+            let isDead = !state.apple.isAlive(flight.request.token, at: flight.work.id)
             var outcome = state.apple.answer(flight.request.token, of: flight.work.id, in: app, using: &generator)
-            if flight.sentAt.duration(to: state.now) >= Self.timeout {
+            if flight.trulySentAt.duration(to: state.truth) >= Self.timeout {
                 outcome = .unavailable("timeout")
                 state.count(.timeout)
             }
             let call = AnsweredCall(
                 credential: flight.work.id,
                 outcome: outcome,
-                sentAt: flight.sentAt,
-                answeredAt: state.now,
+                // By Apple's clock where the host's is off, by a minute at least. Apple's own leaves a second open.
+                sentAt: state.offset == .zero
+                    ? flight.sentAt : state.truth.second.advanced(by: state.truth.duration(to: flight.trulySentAt)),
+                trulySentAt: flight.trulySentAt,
+                answeredAt: state.truth,
                 isDead: isDead
             )
             state.ledger.answered(flight.work, call)
@@ -79,8 +84,13 @@ extension Simulation {
             let identity = state.apple.identities[app] ?? (keyID: 0, load: 0)
             return RefreshResponse(
                 outcome,
-                by: ClientIdentity(clientID: flight.work.id.clientID, keyID: "KEY\(identity.keyID)", load: identity.load)
+                by: ClientIdentity(clientID: flight.work.id.clientID, keyID: "KEY\(identity.keyID)", load: identity.load),
+                date: state.truth.second
             )
+        }
+        if let date = response.date {
+            process.appleClock.observe(date)
+            world.with { $0.hasHeardApple = true }
         }
         flight.request.answer.resume(returning: response)
         waiting.append(await flight.resolving.value)
@@ -108,9 +118,19 @@ extension Simulation {
     }
 
     mutating func maintain() async throws {
-        let now = now
-        try await process.store.maintain(at: now)
-        world.with { $0.model.swept(at: now) }
+        let trusted = process.clockGuard.trusted
+        world.with { state in
+            let isOff = state.offset < .zero - ClockTrust.largestSkew * 2 || state.offset > ClockTrust.largestSkew * 2
+            if trusted == nil { state.count(.forgettingHeld) }
+            if trusted != nil, isOff, state.hasHeardApple {
+                state.report(Violation(.nothingIsLost, "a clock that is off by \(state.offset) is trusted to forget by"))
+            }
+        }
+        if let trusted {
+            try await process.store.forget(at: trusted)
+            world.with { $0.model.swept(at: trusted) }
+        }
+        try await process.store.sweep(at: now)
     }
 
     mutating func fetchSigningKeys() async throws {
@@ -147,6 +167,7 @@ extension Simulation {
             state.note("crash")
             state.portCallsToCrash = nil
             state.storeTrouble = []
+            state.hasHeardApple = false
             state.ledger.crashed()
         }
         await abandon()
@@ -174,7 +195,7 @@ extension SimulatedWorld.State {
         case .misconfigured: count(.misconfigured)
         case .throttled: count(.throttled)
         case .unavailable: count(.unavailable)
-        case .valid, .rejected, .ambiguous: break
+        case .valid, .rejected, .ambiguous, .anotherUser: break
         }
     }
 }

@@ -16,6 +16,8 @@ extension Simulation {
                 armCrash()
             }
             if plan.troublesStore, chance(30) { troubleStore() }
+            if plan.setsClock, chance(40) { try await setClock() }
+            if plan.restores, chance(30) { try await backUpOrRestore() }
             switch Int.random(in: 0..<100, using: &generator) {
             case 0..<18: act()
             case 18..<23: changeWeather()

@@ -12,7 +12,7 @@ extension Simulation {
         let roll = Int.random(in: 0..<100, using: &generator)
         if roll < (flights.isEmpty ? 20 : 60) {
             let moment = Duration.milliseconds(Int.random(in: 1...8_000, using: &generator))
-            if let oldest = flights.map(\.sentAt).min(), oldest.duration(to: now) > Self.timeout { try await land() }
+            if let oldest = flights.map(\.trulySentAt).min(), oldest.duration(to: truth) > Self.timeout { try await land() }
             return try advance(by: moment)
         }
         // Nothing under way takes as long, unless the whole process stood still.
@@ -47,10 +47,10 @@ extension Simulation {
 
     /// What has arrived by now is inserted, as backends do.
     private mutating func deliver() throws {
-        let now = now
-        let due = agenda.filter { $0.at <= now }.sorted { $0.at < $1.at }
+        let (now, truth) = world.with { ($0.now, $0.truth) }
+        let due = agenda.filter { $0.at <= truth }.sorted { $0.at < $1.at }
         guard !due.isEmpty else { return }
-        agenda.removeAll { $0.at <= now }
+        agenda.removeAll { $0.at <= truth }
         try database.write { db in
             for (_, delivery) in due { try insert(delivery, in: db, at: now) }
         }
@@ -114,7 +114,8 @@ extension Simulation {
 
     /// When something is due next, or arrives.
     func nextDue() throws -> Timestamp? {
-        (agenda.map(\.at) + (try dueLanes().map(\.at)).filter { $0 != SimulatedTime.start }).min()
+        let offset = world.with(\.offset)
+        return (agenda.map { $0.at.advanced(by: offset) } + (try dueLanes().map(\.at)).filter { $0 != SimulatedTime.start }).min()
     }
 
     /// The rows that the quarantine gave back have new numbers.
@@ -150,19 +151,26 @@ extension Simulation {
             state.apple.weather = [:]
             state.portCallsToCrash = nil
             state.storeTrouble = []
-            state.note("calm")
         }
-        let end = now.advanced(by: SimulatedProcess.policy.longestInterval * 3 + BreakerRules().settle + .seconds(120))
+        try await land()
+        world.with { $0.note("calm") }
+        if plan.setsClock { try await setClock(ahead: .zero) }
+        // What a wrong clock has put off comes an interval later.
+        let intervals = plan.setsClock ? 4.0 : 3.0
+        let end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
         while now < end, !isBroken {
             try await fetchSigningKeys()
+            // The loops turn whatever is due, and bring back what a wrong clock has left far ahead.
+            if plan.setsClock { for app in plan.apps.indices { try await claimCredentials(of: app) } }
             try await workOff()
             if chance(200) { try await maintain() }
-            if chance(100) { try await recheckRejected() }
+            if chance(200) { try await recheckRejected() }
             try check()
             steps += 1
             // What is due and was not taken waits for the end of a pause.
             let next = try nextDue().map { $0 > now ? $0 : now.advanced(by: .seconds(600)) } ?? end
-            try advance(by: now.duration(to: min(next, end)))
+            let longest = now.advanced(by: plan.setsClock ? .seconds(21_600) : SimulatedProcess.policy.longestInterval)
+            try advance(by: now.duration(to: min(next, end, longest)))
         }
         try await workOff()
         try check()

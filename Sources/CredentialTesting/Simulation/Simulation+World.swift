@@ -10,13 +10,12 @@ extension Simulation {
     mutating func act() {
         let index = Int.random(in: people.indices, using: &generator)
         // Nobody does two things within one second, and Apple dates sign-ins in whole seconds.
-        guard people[index].lastActedAt.duration(to: now) >= .seconds(2) else { return }
+        guard people[index].lastActedAt.duration(to: truth) >= .seconds(2) else { return }
         let person = people[index]
-        people[index].lastActedAt = now
+        people[index].lastActedAt = truth
         let client = person.app.clientIDs.randomElement(using: &generator)!
         let credential = CredentialID(clientID: client, userID: person.user)
-        let isCanary = plan.canaries.values.contains { $0.contains(person.user) }
-        let roll = Int.random(in: isCanary ? 65..<100 : 0..<100, using: &generator)
+        let roll = Int.random(in: isCanary(person.user) ? 65..<100 : 0..<100, using: &generator)
         let isIn = world.with { state in
             person.app.clientIDs.contains {
                 let signIn = state.apple.newestSignIn(of: CredentialID(clientID: $0, userID: person.user))
@@ -26,20 +25,20 @@ extension Simulation {
         if !isIn || roll < 20 {
             signIn(person, credential)
         } else if roll < 45 {
-            post(world.with { $0.apple.end(person.user, of: person.app, as: .consentRevoked, client: client, at: $0.now) }, of: person)
+            post(world.with { $0.apple.end(person.user, of: person.app, as: .consentRevoked, client: client, at: $0.truth) }, of: person)
         } else if roll < 55 {
-            post(world.with { $0.apple.end(person.user, of: person.app, as: .accountDeleted, client: client, at: $0.now) }, of: person)
+            post(world.with { $0.apple.end(person.user, of: person.app, as: .accountDeleted, client: client, at: $0.truth) }, of: person)
         } else if roll < 65 {
             world.with { state in
-                state.apple.changePassword(of: person.user, at: state.now)
+                state.apple.changePassword(of: person.user, at: state.truth)
                 state.note("\(person.user) changes the password")
             }
         } else if roll < 90 {
             let kind: ScriptedApple.Notice.Kind = chance(500) ? .emailDisabled : .emailEnabled
             let address = chance(500) ? person.address : nil
-            post(world.with { $0.apple.sign(kind, credential, of: person.app, address: address, at: $0.now) }, of: person)
+            post(world.with { $0.apple.sign(kind, credential, of: person.app, address: address, at: $0.truth) }, of: person)
         } else if roll < 95 {
-            post(world.with { $0.apple.sign(.unknown, credential, of: person.app, at: $0.now) }, of: person)
+            post(world.with { $0.apple.sign(.unknown, credential, of: person.app, at: $0.truth) }, of: person)
         } else {
             post(world.with { $0.apple.forge() }, of: person)
         }
@@ -53,23 +52,39 @@ extension Simulation {
             if isBack { state.count(.cameBack) }
             state.note("\(person.user) signs in at \(credential.clientID)")
             // The id_token says the second, cut off.
-            let second = Timestamp(milliseconds: state.now.milliseconds / 1000 * 1000)
-            return state.apple.signIn(credential, at: second, withToken: bringsToken)
+            return state.apple.signIn(credential, at: state.truth.second, withToken: bringsToken)
         }
         let address = chance(300) ? person.address : nil
         let delay: Duration = plan.delaysGrants && chance(400) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
-        agenda.append((now.advanced(by: delay), .grant(signIn, address: address)))
+        let told = plan.importsTokens && !isCanary(person.user) && chance(250) ? withImportedToken(signIn, person) : signIn
+        agenda.append((truth.advanced(by: delay), .grant(told, address: address)))
         // A backend that got no answer inserts again.
-        if chance(100) { agenda.append((now.advanced(by: delay + .seconds(30)), .grant(signIn, address: address))) }
+        if chance(100) { agenda.append((truth.advanced(by: delay + .seconds(30)), .grant(told, address: address))) }
+    }
+
+    private func isCanary(_ user: String) -> Bool { plan.canaries.values.contains { $0.contains(user) } }
+
+    /// A sign-in as a backend tells it that kept another token: the user's first one, one of another client, or what is left of one.
+    private mutating func withImportedToken(_ signIn: ScriptedApple.SignIn, _ person: Person) -> ScriptedApple.SignIn {
+        var told = signIn
+        let known = world.with { $0.apple.tokens(of: person.user) }
+        told.token = chance(200) ? "cut off " + signIn.credential.userID : known.randomElement(using: &generator)
+        if told.token != signIn.token {
+            world.with { state in
+                state.count(.importedToken)
+                state.note("the backend has \(told.token ?? "no token") of \(person.user)")
+            }
+        }
+        return told
     }
 
     /// Somebody signs in again while Apple is asked, or between the moment at which a rejection is taken up and the one at which it is
     /// believed.
     mutating func comeBack(_ credential: CredentialID) throws {
         guard let index = people.firstIndex(where: { $0.user == credential.userID }),
-            people[index].lastActedAt.duration(to: now) >= .seconds(2)
+            people[index].lastActedAt.duration(to: truth) >= .seconds(2)
         else { return }
-        people[index].lastActedAt = now
+        people[index].lastActedAt = truth
         signIn(people[index], credential)
         try advance(by: .milliseconds(1))
     }
@@ -83,7 +98,7 @@ extension Simulation {
         for _ in 0..<copies {
             let isLate = chance(250)
             let delay = Duration.seconds(Int.random(in: isLate ? 60...90_000 : 0...30, using: &generator))
-            agenda.append((now.advanced(by: delay), .post(number)))
+            agenda.append((truth.advanced(by: delay), .post(number)))
         }
     }
 
@@ -123,11 +138,41 @@ extension Simulation {
         }
     }
 
+    /// Somebody sets the clock, or the network does: ahead, behind, or right again.
+    mutating func setClock() async throws {
+        try await land()
+        let ahead: Duration =
+            switch Int.random(in: 0..<100, using: &generator) {
+            case 0..<40: .zero
+            case 40..<60: .seconds(Int.random(in: 60...7_200, using: &generator))
+            case 60..<75: .seconds(86_400 * Int.random(in: 1...8, using: &generator))
+            default: .seconds(Int.random(in: Self.furthestBehind ... -60, using: &generator))
+            }
+        try await setClock(ahead: ahead)
+    }
+
+    /// The loops turn within a second, whatever is due, and bring back due times that nobody sets.
+    mutating func setClock(ahead: Duration) async throws {
+        // What arrives now was not known to what was committed before.
+        try check()
+        world.with { $0.setClock(ahead: ahead) }
+        try await claimNotifications()
+        try await claimGrants()
+        for app in plan.apps.indices { try await claimCredentials(of: app) }
+    }
+
+    private static let furthestBehind = -90_000
+
     mutating func troubleStore() {
         let troubles: [SimulatedWorld.StoreTrouble] = [.busy, .full, .unknownBefore, .unknownAfter]
         let next = (0..<Int.random(in: 1...3, using: &generator)).map { _ in troubles.randomElement(using: &generator)! }
         world.with { $0.storeTrouble = next }
     }
+}
+
+extension Timestamp {
+    /// The second, cut off.
+    var second: Timestamp { Timestamp(milliseconds: milliseconds / 1000 * 1000) }
 }
 
 extension ScriptedApple {

@@ -39,6 +39,11 @@ package struct Simulation {
         var delaysGrants: Bool
         var troublesStore: Bool
         var freezes: Bool
+        /// Whether backends tell other tokens than those of the sign-in.
+        var importsTokens: Bool
+        /// Whether the database is put back to what it was.
+        var restores: Bool
+        var setsClock: Bool
         var breaker: BreakerRules
         /// Users who never leave, and whom the operator has named.
         var canaries: [String: Set<String>]
@@ -65,6 +70,7 @@ package struct Simulation {
     var steps = 0
     /// The apps that had their incident at Apple.
     var struck: Set<String> = []
+    var backup: Backup?
 
     enum Delivery {
         case post(Int)
@@ -81,7 +87,9 @@ package struct Simulation {
         var app: SimulatedApp
         var work: DueCredential
         var request: SimulatedWorld.Request
+        /// By the clock of the host, and by Apple's.
         var sentAt: Timestamp
+        var trulySentAt: Timestamp
         var resolving: Task<[Resolution], Never>
     }
 
@@ -160,9 +168,11 @@ package struct Simulation {
     /// Leaves the database to the next one.
     func release() throws {
         try MemoryDatabases.giveBack(database)
+        if let backup { try MemoryDatabases.giveBack(backup.database) }
     }
 
     var now: Timestamp { world.now }
+    var truth: Timestamp { world.with { $0.truth } }
     var isBroken: Bool { world.with { $0.violation != nil } }
 
     mutating func run() async throws {
@@ -194,6 +204,9 @@ extension Simulation.Plan {
         delaysGrants = chance(40)
         troublesStore = chance(30)
         freezes = chance(30)
+        importsTokens = chance(40)
+        restores = chance(30)
+        setsClock = chance(30)
         breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30) ? ["example": ["user0"]] : [:]
     }

@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CredentialCore
-import SQLiteStore
 
 struct Quarantine: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -13,16 +12,3 @@ struct Quarantine: ParsableCommand {
 }
 
 extension RejectionReason: ExpressibleByArgument {}
-
-extension Quarantine {
-    static func withStore<Value>(_ options: CommonOptions, _ body: (SQLiteStore) async throws -> Value) async throws -> Value {
-        let configuration = try options.readConfiguration()
-        do {
-            let store = try SQLiteStore.openForReading(DatabaseFile.existing(in: configuration))
-            defer { try? store.close() }
-            return try await body(store)
-        } catch {
-            throw CommandFailure(database: error)
-        }
-    }
-}

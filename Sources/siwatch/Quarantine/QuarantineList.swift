@@ -21,7 +21,7 @@ extension Quarantine {
 
         func run() async throws {
             // One more than is shown tells whether there is a next page.
-            let (found, counts) = try await withStore(options) { store in
+            let (found, counts) = try await options.withStore { store in
                 (
                     try await store.quarantined(reason: reason, before: before, upTo: limit < .max ? limit + 1 : limit),
                     try await store.quarantineCounts()

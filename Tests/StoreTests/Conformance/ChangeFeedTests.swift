@@ -20,6 +20,7 @@ import Testing
         let relay = EmailAddress("a@privaterelay.appleid.com", isPrivate: true)
         try await store.signIn(token: "r", email: EmailAddress("a@example.com"), at: Self.hour(0), now: Self.hour(0) + .minutes(1))
         try await store.notify(.emailDisabled(relay), at: Self.hour(1), tokenID: "j1", now: Self.hour(1) + .minutes(1))
+        try await store.refresh(.valid, at: Self.hour(2), nextCheck: Self.hour(48))
         try await store.refresh(.rejected, at: Self.hour(48))
         try await store.notify(.consentRevoked, at: Self.hour(49), tokenID: "j2", now: Self.hour(49) + .minutes(1))
         try await store.notify(.accountDeleted, at: Self.hour(50), tokenID: "j3", now: Self.hour(50) + .minutes(1))
@@ -53,7 +54,7 @@ import Testing
                 state(nil, "authorized", "granted", "grant", nil, Self.hour(0), minute(0)),
                 email("a@example.com", nil, "grant", nil, Self.hour(0), minute(0)),
                 email("a@privaterelay.appleid.com", "disabled", "notification", "j1", Self.hour(1), minute(1)),
-                state("authorized", "revoked", "token_rejected", "refresh", nil, Self.hour(48), Self.hour(48)),
+                state("authorized", "revoked", "token_rejected", "refresh", nil, Self.hour(2), Self.hour(48)),
                 state("revoked", "revoked", "consent_revoked", "notification", "j2", Self.hour(49), minute(49)),
                 state("revoked", "notFound", "account_deleted", "notification", "j3", Self.hour(50), minute(50)),
                 email(nil, nil, "notification", "j3", Self.hour(50), minute(50)),

@@ -40,14 +40,36 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .days(2)).count == 1)
     }
 
+    /// The token stays in its row until its time comes, or a clock that was behind is set right.
     @Test(arguments: StoreKind.allCases)
-    func theFutureIsLoggedAndNotApplied(_ kind: StoreKind) async throws {
+    func theFutureIsWaitedFor(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.grant(token: "r", at: .start + .hours(1))
-        #expect(try await store.settleGrants(at: .start) { _ in .inFuture } == [.grant(.inFuture, nil)])
+        let due = Timestamp.start + .minutes(55)
+        #expect(try await store.settleGrants(at: .start) { _ in .inFuture(due: due, lookedAt: .start) } == [.postponed])
+        #expect(try await store.rows("SELECT refresh_token, due_at, claimed_by FROM grant_queue") == [["r", .at(due), nil]])
+        #expect(try await store.settleGrants(at: due - .milliseconds(1)) == [])
+        #expect(try await store.settleGrants(at: due) == [.grant(.applied, nil)])
+    }
+
+    /// A backend that dates by microseconds, say: after a week it is said, as long as the clock is right.
+    @Test(arguments: StoreKind.allCases)
+    func forAWeek(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let due = Timestamp.start + .days(3000)
+        try await store.grant(token: "r", at: due)
+        func look(_ now: Timestamp, isTrusted: Bool = true) async throws -> [Settled] {
+            try await store.settleGrants(at: now) { _ in .inFuture(due: due, lookedAt: isTrusted ? now : nil) }
+        }
+        #expect(try await look(.start) == [.postponed])
+        #expect(try await look(.start + .hours(6) - .milliseconds(1)) == [])
+        #expect(try await look(.start + .days(7)) == [.postponed])
+        #expect(try await look(.start + .days(8), isTrusted: false) == [.postponed])
+        let end = Timestamp.start + .days(9)
+        #expect(try await look(end) == [.grant(.inFuture, nil)])
         #expect(
             try await store.rows("SELECT client_id, user_id, granted_at, settled_at, outcome, reason FROM grant_log")
-                == [["app", "user", .at(.start + .hours(1)), .at(.start), "in_future", nil]]
+                == [["app", "user", .at(due), .at(end), "in_future", nil]]
         )
         #expect(try await store.count("credential_state") == 0)
         #expect(try await store.count("grant_queue") == 0)

@@ -71,15 +71,46 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .days(2)).map(\.token.grantedAt) == [.start])
     }
 
-    /// At most one answer a day, whatever a backlog of old sign-ins brings.
+    /// Both inserts of an import: the token at its own time, the newest sign-in without one.
     @Test(arguments: StoreKind.allCases)
-    func aTokenThatComesLateWaitsForTheDayAfterTheLastAnswer(_ kind: StoreKind) async throws {
+    func anImportWithADeadTokenEndsNobody(_ kind: StoreKind) async throws {
         let store = try kind.make()
-        try await store.signIn(token: "old", at: .start - .days(10), now: .start)
-        let answeredAt = Timestamp.start + .days(1)
-        try await store.refresh(.valid, at: answeredAt)
-        try await store.signIn(token: "newer", at: .start - .days(5), now: answeredAt + .hours(1))
-        let next = try #require(try await store.column("SELECT next_check_at FROM credential_state")[0].integer)
-        #expect(next >= (answeredAt + .days(1)).milliseconds)
+        let (first, last) = (Timestamp.start - .days(700), Timestamp.start - .days(3))
+        try await store.grant(token: "first", at: first)
+        try await store.grant(at: last)
+        #expect(try await store.settleGrants(at: .start) == [.grant(.applied, nil), .grant(.applied, nil)])
+        let now = Timestamp.start + .days(1)
+        try await store.refresh(.rejected, at: now)
+        #expect(
+            try await store.rows("SELECT state, changed_at, next_check_at FROM credential_state") == [["authorized", .at(last), nil]]
+        )
+    }
+
+    /// And one that is alive watches over the newest sign-in too.
+    @Test(arguments: StoreKind.allCases)
+    func anImportWithALivingTokenFindsTheEnd(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(token: "first", at: .start - .days(700))
+        try await store.grant(at: .start - .days(3))
+        try await store.settleGrants(at: .start)
+        try await store.refresh(.valid, at: .start + .days(1))
+        try await store.refresh(.rejected, at: .start + .days(3))
+        #expect(
+            try await store.rows("SELECT state, reason, changed_at FROM credential_state")
+                == [["revoked", "token_rejected", .at(.start + .days(1))]]
+        )
+    }
+
+    /// Someone signed in again after the backup that was restored: the old token's end leaves the new session alone.
+    @Test(arguments: StoreKind.allCases)
+    func aRestoredDatabaseEndsNoNewerSession(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r", at: .start)
+        try await store.refresh(.valid, at: .start + .days(1))
+        let sessionSince = Timestamp.start + .days(1) + .hours(1)
+        try await store.refresh(.rejected, at: .start + .days(3))
+        #expect(try await store.rows("SELECT 1 FROM user_state WHERE changed_at > ?", [.at(sessionSince)]).isEmpty)
+        #expect(try await store.rows("SELECT 1 FROM credential_change WHERE occurred_at > ?", [.at(sessionSince)]).isEmpty)
+        #expect(try await store.column("SELECT state FROM user_state") == ["revoked"])
     }
 }

@@ -41,6 +41,45 @@ import Testing
         #expect(limited.credentials.isEmpty && limited.grants.isEmpty && limited.waiting.map(\.clientID) == ["web"])
     }
 
+    /// Whatever the clocks said: what Apple answered stands by itself, until it says something else or another token comes.
+    @Test(arguments: StoreKind.allCases)
+    func knowsWhatAppleAnswered(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        func seen() async throws -> [SQLValue] {
+            try await store.rows("SELECT c.answer, app.foreign_tokens FROM credential c JOIN app ON app.id = c.app")[0]
+        }
+        try await store.signIn(token: "r")
+        #expect(try await seen() == [nil, 0])
+        var now = Timestamp.start + .days(2)
+        func answer(isOfAnotherUser: Bool) async throws {
+            let due = try await store.claimCredentials(at: now)[0]
+            let verdict = RefreshVerdict(fact: nil, answeredAt: now, nextCheck: now + .days(1), isOfAnotherUser: isOfAnotherUser)
+            _ = try await store.settle(.refresh(due, verdict), at: now)
+            now = now + .days(2)
+        }
+        try await answer(isOfAnotherUser: false)
+        #expect(try await seen() == ["unclear", 0])
+        try await answer(isOfAnotherUser: true)
+        #expect(try await seen() == ["another_user", 1])
+        #expect(try await store.ports.foreignTokens(of: "example").map(\.userID) == ["user"])
+        let due = try await store.claimCredentials(at: now)[0]
+        _ = try await store.settle(.refresh(due, .failure(nextCheck: now + .hours(1))), at: now)
+        #expect(try await seen() == ["another_user", 1], "no answer is none")
+        now = now + .hours(1)
+        try await answer(isOfAnotherUser: true)
+        try await store.refresh(.valid, at: now)
+        #expect(try await seen() == ["valid", 0])
+        now = now + .days(2)
+        try await answer(isOfAnotherUser: true)
+        try await store.signIn(token: "right", at: now)
+        #expect(try await seen() == [nil, 0])
+        now = now + .days(2)
+        try await answer(isOfAnotherUser: true)
+        try await store.notify(.consentRevoked, at: now)
+        #expect(try await seen() == [nil, 0], "it is erased")
+        #expect(try await store.ports.foreignTokens(of: "example").isEmpty)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func countsHowAppleAnswers(_ kind: StoreKind) async throws {
         let store = try kind.make()

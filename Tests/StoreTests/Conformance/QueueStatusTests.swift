@@ -58,4 +58,57 @@ import Testing
         try await store.ports.remember([key], fetchedAt: .start)
         #expect(try await depths(store)["notification"] == 2)
     }
+
+    /// Nobody has to restart anything after rows were deleted by hand.
+    @Test(arguments: StoreKind.allCases)
+    func anEmptiedQueueIsEmpty(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.receive(1_000)
+        try await store.run("DELETE FROM notification_queue")
+        #expect(try await depths(store)["notification"] == 0)
+        try await store.receive(3)
+        #expect(try await depths(store)["notification"] == 3)
+        try await store.run("DELETE FROM notification_queue WHERE id < (SELECT MAX(id) FROM notification_queue)")
+        #expect(try await depths(store)["notification"] == 1)
+    }
+
+    /// Those that were looked at and put off, by client, and those of another lane: what has just come is on its way.
+    @Test(arguments: StoreKind.allCases)
+    func knowsWhatWasPutOff(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for user in ["a", "b", "c"] { try await store.grant(user, client: "elsewhere", token: "r") }
+        try await store.grant("early", at: .start + .hours(2))
+        try await store.grant(code: "c")
+        let counts = { (limit: Int) in try await store.ports.waitingGrants(datedAfter: .start + .minutes(5), upTo: limit) }
+        #expect(try await counts(10) == WaitingGrantCounts(withCode: 1))
+        try await store.settleGrants(at: .start) { work in
+            work.grantedAt > .start ? .inFuture(due: work.grantedAt, lookedAt: .start) : .unknownClient(lookedAt: .start)
+        }
+        try await store.grant("new", client: "elsewhere")
+        let early = WaitingGrantCounts.PutOff(clientID: "app", isAhead: true, count: 1)
+        let others = WaitingGrantCounts.PutOff(clientID: "elsewhere", isAhead: false, count: 3)
+        #expect(try await counts(10) == WaitingGrantCounts(putOff: [early, others], withCode: 1))
+        #expect(try await counts(2).putOff.map(\.count).reduce(0, +) == 2)
+    }
+
+    /// A great one would be the last that SQLite can number, and any would be counted as rows that came.
+    @Test(arguments: StoreKind.allCases, [.max, 9_000_000, 1, 0, -1, .min] as [Int64])
+    func anIDIsNotToBeGiven(_ kind: StoreKind, _ id: Int64) async throws {
+        let store = try kind.make()
+        for insert in [
+            "notification_queue (id, payload) VALUES (?, 'jws')",
+            "grant_queue (id, client_id, user_id) VALUES (?, 'app', 'user')",
+            "revocation_queue (id, client_id, user_id) VALUES (?, 'app', 'user')",
+        ] {
+            for verb in ["INSERT INTO", "INSERT OR IGNORE INTO", "INSERT OR REPLACE INTO"] {
+                try? await store.run("\(verb) \(insert)", [.integer(id)])
+            }
+        }
+        // -1 is what SQLite writes where none is given, so it is told from that only later.
+        try await store.receive(2)
+        try await store.grant()
+        try await store.requestRevocation()
+        #expect(try await depths(store) == ["notification": 2, "grant": 1, "revocation": 1])
+        #expect(try await store.column("SELECT id FROM notification_queue ORDER BY id") == [1, 2])
+    }
 }

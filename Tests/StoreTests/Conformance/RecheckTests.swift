@@ -42,6 +42,7 @@ import Testing
     func aGoodAnswerBringsARejectedUserBack(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.signIn(token: "r")
+        try await store.accept()
         try await store.refresh(.rejected, at: Self.asked)
         let now = Self.asked + .hours(2)
         #expect(try await recheck(store, at: now)?.due == 1)
@@ -115,9 +116,9 @@ import Testing
             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
             INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) SELECT 'app', 'user' || i, 'r' || i, ? FROM n
             """,
-            [.at(.start)]
+            [.at(.start - .days(2))]
         )
-        try await store.grant("elsewhere", client: "elsewhere", token: "r")
+        try await store.grant("elsewhere", client: "elsewhere", token: "r", at: .start - .days(2))
         for _ in 0...6 { try await store.settleGrants(at: .start) }
         let before = try await store.column("SELECT user_id FROM credential_state WHERE app = 'example' ORDER BY next_check_at")
 
@@ -133,6 +134,30 @@ import Testing
         #expect(try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: now) == nil)
     }
 
+    /// Somebody waits for the answer, and 1,500 checks are late.
+    @Test(arguments: StoreKind.allCases)
+    func oneUserGoesBeforeABacklog(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for user in 1...20 { try await store.signIn("late\(user)", token: "r", at: .start + .minutes(user)) }
+        try await store.signIn(client: "web", token: "r", at: Self.asked - .days(2), now: Self.asked)
+        _ = try await store.ask(.recheckUser("user"), at: Self.asked)
+        #expect(try await store.claimCredentials(upTo: 1, at: Self.asked).map(\.id.userID) == ["user"])
+        #expect(try await store.claimCredentials(upTo: 20, at: Self.asked).count == 20)
+    }
+
+    /// All of the app are asked about: those who were not due, before those who were late.
+    @Test(arguments: StoreKind.allCases)
+    func anAppGoesBeforeItsBacklog(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for user in 1...3 { try await store.signIn("late\(user)", token: "r", at: .start + .minutes(user)) }
+        try await store.run("UPDATE credential SET first_check = NULL")
+        for user in 1...3 { try await store.signIn("user\(user)", client: "web", token: "r", at: Self.asked - .days(2), now: Self.asked) }
+        _ = try await store.ask(.recheckApp("example"), at: Self.asked)
+        let order = try await store.claimCredentials(at: Self.asked).map(\.id.userID)
+        #expect(order.prefix(3).allSatisfy { $0.hasPrefix("user") })
+        #expect(order.count == 6)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func anAppIsAskedAboutRejectedTokensFirstAndAboutNobodyTooSoon(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -140,7 +165,7 @@ import Testing
             try await store.signIn(user, token: "r")
             try await store.refresh(answer, at: Self.asked)
         }
-        try await store.signIn("new", token: "r", at: Self.asked)
+        try await store.signIn("new", token: "r", at: Self.asked - .days(2), now: Self.asked)
         try await store.signIn("asked", token: "r", at: .start)
         let early = Self.asked + .minutes(30)
         var claimed = try await store.claimCredentials(at: early)

@@ -19,11 +19,49 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
-    func theFirstCheckIsAnIntervalAfterTheSignIn(_ kind: StoreKind) async throws {
+    func theFirstCheckIsMinutesAfterTheSignIn(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.signIn(token: "r")
-        #expect(try await store.claimCredentials(at: .start + .hours(24) - .milliseconds(1)).isEmpty)
-        #expect(try await store.claimCredentials(at: .start + .hours(24) * 1.05).count == 1)
+        #expect(try await store.claimCredentials(at: .start + .minutes(1) - .milliseconds(1)).isEmpty)
+        #expect(try await store.claimCredentials(at: .start + .minutes(10)).count == 1)
+    }
+
+    /// One of each client, the next one due, and nobody who has been asked about.
+    @Test(arguments: StoreKind.allCases)
+    func aClientIsTriedWithTheFirstCheckThatComesNext(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("asked", token: "r")
+        try await store.refresh(.valid, at: .start + .minutes(10), nextCheck: .start + .minutes(11))
+        for user in ["late", "soon"] { try await store.signIn(user, token: user) }
+        try await store.signIn("web", client: "web", token: "w")
+        try await store.signIn("without")
+        try await store.run("UPDATE credential SET due_at = due_at + 999999 WHERE user_id = 'late'")
+        func tried() async throws -> [String] {
+            users(
+                try await store.ports.claimFirstChecks(of: ["app", "web", "elsewhere"], upTo: 9, at: .start, policy: StoreUnderTest.policy)
+            )
+        }
+        #expect(try await tried() == ["soon", "web"])
+        #expect(try await tried() == ["late"])
+        #expect(try await tried().isEmpty)
+    }
+
+    /// Whether Apple ever accepted a token has to be known while its user is there: neither daily checks that are late nor an import wait
+    /// in its way.
+    @Test(arguments: StoreKind.allCases)
+    func whoHasJustSignedInGoesBeforeABacklog(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let now = Timestamp.start + .days(3)
+        for number in 1...5 {
+            try await store.signIn("late\(number)", token: "r", at: .start)
+            try await store.signIn("import\(number)", token: "r", at: .start - .days(2), now: .start + .minutes(1))
+        }
+        for due in try await store.claimCredentials(upTo: 5, at: .start + .minutes(10)) {
+            _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: .start + .minutes(10))), at: .start + .minutes(10))
+        }
+        try await store.signIn("new", client: "web", token: "r", at: now - .minutes(11))
+        #expect(users(try await store.claimCredentials(upTo: 1, at: now)) == ["new"])
+        #expect(try await store.claimCredentials(upTo: 100, at: now).count == 10)
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -28,10 +28,11 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
-    func aRejectionRevokesAndEndsTheChecks(_ kind: StoreKind) async throws {
+    func aRejectionRevokesSinceApplesLast200AndEndsTheChecks(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
-        #expect(try await store.refresh(.rejected, at: Self.asked) == .refreshed)
-        #expect(try await row(store) == ["revoked", "token_rejected", .at(Self.asked), nil, nil])
+        try await store.refresh(.valid, at: Self.asked, nextCheck: Self.next)
+        #expect(try await store.refresh(.rejected, at: Self.next) == .refreshed)
+        #expect(try await row(store) == ["revoked", "token_rejected", .at(Self.asked), .at(Self.asked), nil])
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
     }
 
@@ -83,15 +84,64 @@ import Testing
         #expect(try await row(store) == before)
     }
 
-    /// An answer was given all the same, and one a day is the limit.
+    /// A day means a day, of one token: the answer about the one before, given or to come, keeps nobody from asking about the new one.
     @Test(arguments: StoreKind.allCases)
-    func anAnswerAboutAnOldTokenCountsAsOne(_ kind: StoreKind) async throws {
+    func aNewTokenWaitsForNoAnswerAboutTheOldOne(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
         let due = try await store.claimCredentials(at: Self.asked)[0]
-        try await store.signIn(token: "newer", at: .start + .minutes(1), now: Self.asked)
+        try await store.signIn(token: "newer", at: Self.asked)
         _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: Self.asked)), at: Self.asked + .seconds(1))
+        #expect(try await store.claimCredentials(at: Self.asked + .minutes(10)).map(\.token.grantedAt) == [Self.asked])
+    }
+
+    /// The same token, told with another sign-in, is asked about a day after the answer: given, or still to come.
+    @Test(arguments: StoreKind.allCases, [true, false])
+    func theSameTokenAgainIsNotAskedAboutTwiceADay(_ kind: StoreKind, isAnswered: Bool) async throws {
+        let store = try await signedIn(kind)
+        let due = try await store.claimCredentials(at: Self.asked)[0]
+        if isAnswered { _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: Self.asked)), at: Self.asked) }
+        try await store.signIn(token: "r", at: Self.asked)
         let next = try #require(try await row(store)[4].integer)
         #expect(next >= (Self.asked + .days(1)).milliseconds)
+        // Nor by an operator within the hour.
+        _ = try await store.ask(.recheckUser("user"), at: Self.asked + .seconds(1))
+        #expect(try await store.claimCredentials(at: Self.asked + .seconds(1)).isEmpty)
+    }
+
+    // MARK: A token that Apple never accepted
+
+    private func neverAccepted(_ store: StoreUnderTest) async throws -> [SQLValue] {
+        try await store.rows("SELECT never_accepted, (SELECT never_accepted FROM app WHERE name = 'example') FROM credential")[0]
+    }
+
+    /// An old token of an import, one of another client, one cut off: it may be rejected for ever, and says nothing of the user.
+    @Test(arguments: StoreKind.allCases)
+    func itsRejectionEndsNobodyAndTheChecks(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        #expect(try await store.refresh(.rejected, at: Self.asked) == .refreshed)
+        #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, nil])
+        #expect(try await neverAccepted(store) == [1, 1])
+        #expect(try await store.count("credential_change WHERE source = 'refresh'") == 0)
+        #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases, ["sign-in", "sign-in without a token", "event", "good answer", "sweep"])
+    func itIsListedUntilSomethingBetterIsKnown(_ kind: StoreKind, _ what: String) async throws {
+        let store = try await signedIn(kind)
+        try await store.refresh(.rejected, at: Self.asked)
+        let later = Self.asked + .hours(2)
+        switch what {
+        case "sign-in": try await store.signIn(token: "newer", at: later)
+        case "sign-in without a token": try await store.signIn(at: later)
+        case "event": try await store.notify(.consentRevoked, at: later)
+        case "sweep": try await store.ports.maintain(at: Self.asked + .days(30))
+        default:
+            _ = try await store.ask(.recheckUser("user"), at: later)
+            try await store.refresh(.valid, at: later)
+        }
+        let isListed = ["sign-in without a token", "sweep"].contains(what)
+        #expect(try await neverAccepted(store) == (isListed ? [1, 1] : [0, 0]))
+        #expect(try await row(store)[0] == (what == "event" ? "revoked" : "authorized"))
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -108,6 +158,7 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func aSignInAfterARejectionAuthorizesAgain(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
+        try await store.accept()
         try await store.refresh(.rejected, at: Self.asked)
         try await store.signIn(token: "new", at: Self.asked + .hours(1))
         #expect(try await row(store)[0] == "authorized")
@@ -123,7 +174,7 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.asked).map(\.id.clientID) == ["web"])
         #expect(try await store.column("SELECT state FROM credential_state") == ["authorized", "authorized"])
         try store.register("example", ["app", "web"])
-        #expect(try await store.claimCredentials(at: Self.asked).isEmpty)
-        #expect(Set(try await store.claimCredentials(at: Self.asked + .days(1)).map(\.id.clientID)) == ["app", "web"])
+        #expect(try await store.claimCredentials(at: Self.asked).map(\.id.clientID) == ["app"], "overdue since it left")
+        #expect(try await store.ports.overdueCredentials(before: Self.asked + .days(1), upTo: 9)["example"] == 2)
     }
 }

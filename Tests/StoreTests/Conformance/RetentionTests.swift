@@ -58,6 +58,24 @@ import Testing
         for other in Log.allCases { #expect(try await store.count(other.rawValue) == (other == log ? 1 : 2)) }
     }
 
+    /// Who follows the changes must see that some are gone, and there is nothing to see in an empty table.
+    @Test(arguments: StoreKind.allCases, [1, 499, 500, 501])
+    func theNewestChangeStays(_ kind: StoreKind, _ count: Int64) async throws {
+        let store = try kind.make()
+        try await store.run(
+            """
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+            INSERT INTO credential_change (app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at)
+            SELECT 'example', 'app', 'user', 'state', 'authorized', 'granted', 'grant', 0, ? FROM n
+            """,
+            [.integer(count), .at(.start)]
+        )
+        for days in [400, 4_000] {
+            try await store.ports.maintain(at: .start + .days(days))
+            #expect(try await store.column("SELECT id FROM credential_change") == [.integer(count)])
+        }
+    }
+
     @Test func aLongHistoryGoesInPortions() async throws {
         let store = try StoreKind.memory.make()
         try await store.receive(1_700)
@@ -67,6 +85,75 @@ import Testing
         )
         try await store.ports.maintain(at: .start + .days(366))
         #expect(try await store.count("notification_quarantine") == 0)
+    }
+
+    /// Rows of the `log`, one a minute from a time on.
+    private func append(_ count: Int, from time: Timestamp, to log: Log, in store: StoreUnderTest) async throws {
+        let (columns, values) =
+            switch log {
+            case .notifications:
+                (
+                    "app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome",
+                    "'example', 'j', 'app', 'u', 't', 0, NULL, t, t, 'duplicate'"
+                )
+            case .quarantine: ("payload, received_at, rejected_at, reason, detail", "'x', t, t, 'malformed', ''")
+            case .changes:
+                (
+                    "app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at",
+                    "'example', 'app', 'u', 'state', 'revoked', 'granted', 'grant', t, t"
+                )
+            case .grants: ("client_id, granted_at, settled_at, outcome", "'app', t, t, 'applied'")
+            case .revocations: ("client_id, user_id, requested_at, settled_at, outcome", "'app', 'u', t, t, 'no_token'")
+            }
+        try await store.run(
+            """
+            WITH RECURSIVE n (i, t) AS (SELECT 1, ?1 UNION ALL SELECT i + 1, t + 60000 FROM n WHERE i < ?2)
+            INSERT INTO \(log.rawValue) (\(columns)) SELECT \(values) FROM n
+            """,
+            [.at(time), .integer(Int64(count))]
+        )
+    }
+
+    /// The clock was a year ahead while some rows were settled: they keep nobody else.
+    @Test(arguments: Log.allCases)
+    func rowsFromTheFutureStopNothing(_ log: Log) async throws {
+        let store = try StoreKind.memory.make(retention: log.tenDays)
+        try await append(1_100, from: .start + .days(365), to: log, in: store)
+        try await append(700, from: .start, to: log, in: store)
+        try await append(10, from: .start + .days(30), to: log, in: store)
+        try await store.ports.maintain(at: .start + .days(30))
+        #expect(try await store.count(log.rawValue) == 1_110)
+        // Ids may be given again; whoever gets them is seen all the same.
+        try await append(700, from: .start + .days(31), to: log, in: store)
+        try await store.ports.maintain(at: .start + .days(60))
+        #expect(try await store.count(log.rawValue) == (log == .changes ? 1_101 : 1_100))
+        try await store.ports.maintain(at: .start + .days(700))
+        #expect(try await store.count(log.rawValue) == (log == .changes ? 1 : 0))
+    }
+
+    /// However many they are: the next walk goes on where this one stopped.
+    @Test func norDoManyOfThem() async throws {
+        let store = try StoreKind.memory.make(retention: Log.grants.tenDays)
+        try await append(10_000, from: .start + .days(365), to: .grants, in: store)
+        try await append(700, from: .start, to: .grants, in: store)
+        for _ in 1...6 { try await store.ports.maintain(at: .start + .days(30)) }
+        #expect(try await store.count("grant_log") == 10_000)
+    }
+
+    /// Those who follow the changes see by the newest one that others have gone.
+    @Test(arguments: StoreKind.allCases)
+    func theNewestChangeStays(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await append(1_200, from: .start, to: .changes, in: store)
+        let newest = try await store.column("SELECT MAX(id) FROM credential_change")
+        for day in [400, 401] {
+            try await store.ports.maintain(at: .start + .days(day))
+            #expect(try await store.column("SELECT id FROM credential_change") == newest)
+        }
+        try await append(1, from: .start + .days(401), to: .changes, in: store)
+        try await store.ports.maintain(at: .start + .days(402))
+        #expect(try await store.count("credential_change WHERE id > \(newest[0].integer ?? 0)") == 1)
+        #expect(try await store.count("credential_change") == 1)
     }
 
     /// What retention takes no longer counts against the ring.
@@ -85,6 +172,7 @@ import Testing
     func aRejectedTokenStaysSealedForAWhile(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.signIn(token: "r")
+        try await store.accept()
         try await store.refresh(.rejected, at: Self.rejectedAt)
         try await store.ports.maintain(at: Self.rejectedAt + .days(7))
         #expect(try await store.sealedTokens == 1)
@@ -125,7 +213,7 @@ import Testing
         let before = try await store.rows("SELECT * FROM credential_state")
         try await store.ports.maintain(at: .start + .days(10_000))
         #expect(try await store.rows("SELECT * FROM credential_state") == before)
-        #expect(try await store.count("credential_change") == 0)
+        #expect(try await store.count("credential_change") == 1)
         #expect(try await store.notify(.consentRevoked, at: .start + .hours(1)) == .notification(.stale))
     }
 }

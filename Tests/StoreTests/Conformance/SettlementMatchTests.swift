@@ -17,8 +17,9 @@ import Testing
 
         for settlement in [
             .notification(early, .event(.consentRevoked)), .notification(early, .rejected(.malformed, detail: "")),
-            .notification(early, .postponed(until: later)), .grant(earlyGrant, .acceptance(of: earlyGrant)), .grant(earlyGrant, .inFuture),
-            .grant(earlyGrant, .unknownClient), .grant(earlyGrant, .rejected(.malformed)),
+            .notification(early, .postponed(until: later)), .grant(earlyGrant, .acceptance(of: earlyGrant)),
+            .grant(earlyGrant, .inFuture(due: later, lookedAt: later)), .grant(earlyGrant, .unknownClient(lookedAt: later)),
+            .grant(earlyGrant, .rejected(.malformed)),
         ] as [Settlement] {
             #expect(try await store.settle(settlement, at: later) == .superseded)
         }

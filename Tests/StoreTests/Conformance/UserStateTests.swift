@@ -93,4 +93,13 @@ import Testing
             """
         )
     }
+
+    @Test(arguments: StoreKind.allCases)
+    func theAppsAndTheirClientsAreThere(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        #expect(
+            try await store.rows("SELECT app, client_id FROM app_client ORDER BY app, client_id")
+                == [["example", "app"], ["example", "web"], ["other", "elsewhere"]]
+        )
+    }
 }

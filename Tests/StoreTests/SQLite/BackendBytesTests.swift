@@ -3,6 +3,7 @@
 
 import CredentialCore
 import Foundation
+import GRDB
 import Testing
 
 /// Backends write what they like, and SQLite's text may hold anything.
@@ -97,6 +98,51 @@ import Testing
         ] {
             await #expect(throws: (any Error).self) { try await file.store.run("INSERT INTO grant_queue \(columns)") }
         }
+    }
+
+    /// What a backend's developer reads.
+    @Test(
+        arguments: [
+            ("notification_queue (payload) VALUES ('')", "CHECK constraint failed: payload is 1 to 65536 bytes"),
+            (
+                "notification_queue (payload, received_at) VALUES ('x', 1)",
+                "CHECK constraint failed: received_at is milliseconds since 1970"
+            ),
+            ("notification_queue (id, payload) VALUES (7, 'x')", "id is not to be given"),
+            ("notification_queue (id, payload) VALUES (-7, 'x')", "CHECK constraint failed: id is not to be given"),
+            ("grant_queue (client_id, user_id) VALUES ('', 'user')", "CHECK constraint failed: client_id is not empty and has no NUL"),
+            ("grant_queue (client_id, user_id) VALUES ('app', '')", "CHECK constraint failed: user_id is not empty and has no NUL"),
+            ("grant_queue (client_id) VALUES ('app')", "CHECK constraint failed: user_id is missing"),
+            (
+                "grant_queue (client_id, user_id, refresh_token) VALUES ('app', 'user', '')",
+                "CHECK constraint failed: refresh_token is NULL or not empty, and has no NUL"
+            ),
+            (
+                "grant_queue (client_id, user_id, refresh_token, authorization_code) VALUES ('app', 'user', 'r', 'c')",
+                "CHECK constraint failed: a refresh_token or an authorization_code, not both"
+            ),
+            (
+                "grant_queue (client_id, user_id, email_is_private) VALUES ('app', 'user', 2)",
+                "CHECK constraint failed: email_is_private is 0, 1 or NULL"
+            ),
+            (
+                "grant_queue (client_id, user_id, email_is_private) VALUES ('app', 'user', 'true')",
+                "cannot store TEXT value in INTEGER column grant_queue.email_is_private"
+            ),
+            (
+                "grant_queue (client_id, user_id, granted_at) VALUES ('app', 'user', 1750000000)",
+                "CHECK constraint failed: granted_at is milliseconds since 1970"
+            ),
+            (
+                "revocation_queue (client_id, user_id, requested_at) VALUES ('app', 'user', 1750000000)",
+                "CHECK constraint failed: requested_at is milliseconds since 1970"
+            ),
+        ]
+    )
+    func aRefusalSaysWhatOughtToHold(_ insert: String, _ message: String) async throws {
+        let file = try FileUnderTest()
+        let error = await #expect(throws: DatabaseError.self) { try await file.store.run("INSERT INTO \(insert)") }
+        #expect(error?.message == message)
     }
 
     @Test func whatIsNotGivenIsNow() async throws {

@@ -69,4 +69,35 @@ import Testing
         try await file.sqlite.maintain(at: .start)
         #expect(try leaks(file.file) == [])
     }
+
+    /// Since when is known for as long as the reader reads.
+    @Test func whoKeepsItReadableIsNoticed() async throws {
+        let file = try FileUnderTest()
+        try await file.sqlite.maintain(at: .start)
+        #expect(file.sqlite.logPinnedSince == nil)
+        let reader = try OpenTransaction(.deferred, at: file.file.path)
+        try await file.store.signIn(token: token(1))
+        for minute in 1...3 {
+            try await file.sqlite.maintain(at: .start + .minutes(minute))
+            #expect(file.sqlite.logPinnedSince == .start + .minutes(1))
+        }
+        #expect(try leaks(file.file).isEmpty == false)
+        try reader.end()
+        try await file.sqlite.maintain(at: .start + .minutes(4))
+        #expect(file.sqlite.logPinnedSince == nil)
+        #expect(try leaks(file.file) == [])
+    }
+
+    /// A reader of a log in which nothing was erased keeps no secret; once a day it is emptied as well.
+    @Test func aReaderOfAnythingElseIsNone() async throws {
+        let file = try FileUnderTest()
+        try await file.sqlite.maintain(at: .start)
+        let reader = try OpenTransaction(.deferred, at: file.file.path)
+        try await file.store.receive()
+        for day in 1...3 {
+            try await file.sqlite.maintain(at: .start + .days(day))
+            #expect(file.sqlite.logPinnedSince == nil)
+        }
+        try reader.end()
+    }
 }

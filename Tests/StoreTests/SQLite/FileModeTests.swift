@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Foundation
+import GRDB
 import Testing
 
 @testable import SQLiteStore
@@ -17,12 +18,35 @@ import Testing
         for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o660) }
     }
 
-    /// Whoever made the file has said who may write it.
-    @Test func aFileThatIsThereKeepsItsMode() throws {
+    /// Whoever made the database has said who may write it.
+    @Test func aDatabaseThatIsThereKeepsItsMode() throws {
         let temporary = try TemporaryFile()
-        #expect(FileManager.default.createFile(atPath: temporary.path, contents: nil, attributes: [.posixPermissions: 0o600]))
+        try SQLiteStore.open(DatabaseFile(path: temporary.path)).close()
+        #expect(chmod(temporary.path, 0o600) == 0)
         let file = try FileUnderTest(temporary)
-        #expect(try mode(file.file.path) == 0o600)
+        for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o600) }
+    }
+
+    /// As a backend leaves it that opened the name before there was a database.
+    @Test(arguments: [0o644, 0o600])
+    func anEmptyFileIsTakenOver(before: Int) throws {
+        let temporary = try TemporaryFile()
+        #expect(FileManager.default.createFile(atPath: temporary.path, contents: nil, attributes: [.posixPermissions: before]))
+        let early = try DatabaseQueue(path: temporary.path)
+        _ = try early.read { db in try Int.fetchOne(db, sql: "PRAGMA user_version") }
+        let file = try FileUnderTest(temporary)
+        for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o660) }
+        #expect(try early.read { db in try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM grant_queue") } == 0, "an open one sees the tables")
+    }
+
+    /// Where we are root, whom no mode stops.
+    @Test(.enabled(if: geteuid() == 0)) func anotherUsersEmptyFileGivesWay() throws {
+        let temporary = try TemporaryFile()
+        try Data().write(to: temporary.url)
+        #expect(chown(temporary.path, 65_534, 65_534) == 0)
+        let file = try FileUnderTest(temporary)
+        #expect(try mode(file.file.path) == 0o660)
+        #expect(try FileManager.default.attributesOfItem(atPath: file.file.path)[.ownerAccountID] as? UInt32 == geteuid())
     }
 
     @Test func aFolderThatIsNotThereIsASentence() throws {

@@ -35,12 +35,26 @@ import Testing
             "SELECT state, email FROM user_state WHERE app = ? AND user_id = ?",
             "SELECT state, email FROM user_state WHERE user_id = ?",
             "SELECT * FROM credential_change WHERE id > ? ORDER BY id LIMIT 500",
+            """
+            SELECT coalesce((SELECT min(id) FROM credential_change), 1) AS oldest,
+                   coalesce((SELECT max(id) FROM credential_change), 0) AS newest
+            """,
         ]
     )
     func backendsNeverScan(_ sql: String) async throws {
         let store = try SQLiteStore.inMemory()
         #expect(try await scans(sql, in: store) == [])
         #expect(try await plan(sql, in: store).contains { $0.hasPrefix("SEARCH") })
+    }
+
+    /// However many of an app are overdue: those of one client are found without looking at the others'.
+    @Test func theScheduleIsSearchedByClient() async throws {
+        let store = try SQLiteStore.inMemory()
+        let plan = try await plan(
+            "SELECT user_id, client, attempts, due_at FROM credential WHERE client = ?1 AND due_at <= ?2 ORDER BY due_at LIMIT ?3",
+            in: store
+        )
+        #expect(plan == ["SEARCH credential USING INDEX credential_due (client=? AND due_at<?)"])
     }
 
     /// Whatever statements the daemon runs, found by running them.
@@ -65,6 +79,9 @@ import Testing
         try await store.ports.remember([key], fetchedAt: .start)
         _ = try await store.ports.overdueCredentials(before: .start, upTo: 10)
         _ = try await store.ports.apps()
+        _ = try await store.ports.foreignTokens(of: "example")
+        _ = try await store.ports.neverAcceptedTokens(of: "example")
+        _ = try await store.ports.waitingGrants(datedAfter: .start, upTo: 10)
         _ = try await store.ports.clients()
         _ = try await store.ports.breakers()
         _ = try await store.ports.unknownCanaries(["user"], of: "example")
@@ -85,6 +102,10 @@ import Testing
             policy: StoreUnderTest.policy,
             preferring: all
         )
+        _ = try await store.ports.claimFirstChecks(of: all, upTo: 1, at: .start, policy: StoreUnderTest.policy)
+        _ = try await store.ports.neverAcceptedTokens(of: "example")
+        _ = try await sqlite.scheduledCredentials(of: "example")
+        _ = try await sqlite.hasScheduledCredentials(clientID: "app")
         _ = try await store.ports.checks()
         for request: OperatorRequest in [
             .pause(app: "example"), .resume(app: "example"), .recheckUser("user"), .recheckApp("example"),

@@ -59,7 +59,8 @@ import Testing
         let file = try FileUnderTest()
         try await file.store.receive(5)
         try await file.store.run("DELETE FROM notification_queue WHERE id = 2")
-        try await file.store.run("INSERT INTO revocation_queue (id, client_id, user_id) VALUES (1000, 'app', 'user')")
+        #expect(try await file.sqlite.queues().map(\.depth) == [5, 0, 0])
+        try await file.store.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', 'user')")
         try file.sqlite.recover()
         #expect(try await file.sqlite.queues().map(\.depth) == [4, 0, 1])
     }

@@ -32,7 +32,9 @@ import Testing
 
     @Test func theQueuesAreThoseOfTheContract() async throws {
         let sqlite = try SQLiteStore.inMemory()
-        for table in ContractTables.sql.split(separator: ";").map(normalized) {
+        let tables = SchemaPage.blocks(of: "sql").filter { $0.hasPrefix("CREATE TABLE") }
+        #expect(tables.count == 3)
+        for table in tables.map({ normalized($0.dropLast()) }) {
             let name = String(table.split(separator: " ")[2])
             let found = try await SQLiteDoor(sqlite.writer).rows("SELECT sql FROM sqlite_schema WHERE name = ?", [.text(name)])
             #expect(found.map { normalized($0[0].text ?? "") } == [table])

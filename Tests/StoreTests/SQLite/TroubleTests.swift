@@ -61,6 +61,13 @@ import Testing
         #expect(try await file.store.count("notification_queue") == 1)
     }
 
+    @Test func whatMayOnlyBeReadIsNoPassingTrouble() async throws {
+        let file = try FileUnderTest()
+        let reader = try SQLiteStore.openForReading(DatabaseFile(path: file.file.path))
+        #expect(await failure { try await reader.enqueue(notification: [1]) } == "readOnly")
+        try reader.close()
+    }
+
     /// A cancelled task writes nothing; its claim runs out.
     @Test func whoIsCancelledCannotWrite() async throws {
         let file = try FileUnderTest()
@@ -81,6 +88,7 @@ import Testing
         case .full: "full"
         case .refused: "refused"
         case .damaged: "damaged"
+        case .readOnly: "readOnly"
         case .outcomeUnknown: "outcomeUnknown"
         case nil: nil
         }

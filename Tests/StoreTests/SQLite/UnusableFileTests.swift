@@ -13,12 +13,13 @@ import Testing
 
     /// What may lie where the database should be.
     enum Find: CaseIterable {
-        case garbage, shortText, foreign, foreignWithLog, truncated, flippedPage, newer, withoutTables
+        case garbage, shortText, foreign, foreignWithLog, onlyPragma, truncated, flippedPage, newer, withoutTables
 
         var expected: String {
             switch self {
             case .garbage, .shortText: "foreign: is not an SQLite database"
             case .foreign, .foreignWithLog: "foreign: is an SQLite database of another program"
+            case .onlyPragma: "foreign: is an SQLite database without tables"
             case .truncated, .flippedPage: "damaged: is damaged"
             case .newer: "newer: 2"
             case .withoutTables: "damaged: lacks the table"
@@ -38,6 +39,7 @@ import Testing
                 try pool.write { db in try db.execute(sql: "CREATE TABLE other (id INTEGER)") }
                 for (name, bytes) in try original.contents() { try bytes.write(to: file.folder.appending(path: name)) }
                 try pool.close()
+            case .onlyPragma: try DatabasePool(path: file.path).close()
             case .truncated:
                 try Self.makeOurs(at: file)
                 let whole = try Data(contentsOf: file.url)

@@ -97,7 +97,9 @@ struct RandomTraffic {
 
     private mutating func claimGrants() async throws -> [Settlement] {
         try await store.claimGrants(upTo: Int.random(in: 1...10, using: &generator), at: now).map { work in
-            .grant(work, work.claim.isPoison ? .rejected(.poison) : .acceptance(of: work))
+            if work.claim.isPoison { return .grant(work, .rejected(.poison)) }
+            let isKnown = work.content.map { Self.clients.contains($0.credential.clientID) } ?? false
+            return .grant(work, isKnown ? .acceptance(of: work) : .unknownClient(lookedAt: now))
         }
     }
 

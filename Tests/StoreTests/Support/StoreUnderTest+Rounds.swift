@@ -28,6 +28,11 @@ extension StoreUnderTest {
         return try await settleGrants(at: now ?? time)[0]
     }
 
+    /// Apple has accepted a user's tokens, in the moment of their sign-ins.
+    func accept(_ user: String = "user") async throws {
+        try await run("UPDATE credential SET verified_at = token_granted_at WHERE user_id = ?", [.text(user)])
+    }
+
     /// An event that is queued and settled, by default in the minute it happened.
     @discardableResult
     func notify(
@@ -48,17 +53,20 @@ extension StoreUnderTest {
     }
 
     /// What Apple said of a user's token, a second after it was asked: by default a rejection, which waits.
+    ///
+    /// - Parameter requestedAt: when it was asked by Apple's clock; by ours at the time at which this happens.
     @discardableResult
     func reject(
         _ user: String,
         at now: Timestamp,
         keyID: String = "KEY",
         finding: RevocationBreaker.Finding = .rejected,
+        dated requestedAt: Timestamp? = nil,
         canaries: Set<String> = []
     ) async throws -> Settled {
-        try await run("UPDATE credential SET due_at = 0 WHERE user_id = ?", [.text(user)])
+        try await run("UPDATE credential SET due_at = 0, first_check = 0 WHERE user_id = ?", [.text(user)])
         let due = try await claimCredentials(upTo: 1, at: now)[0]
-        let rejection = PendingRejection(requestedAt: now, answeredAt: now + .seconds(1), keyID: keyID)
+        let rejection = PendingRejection(requestedAt: requestedAt ?? now, answeredAt: now + .seconds(1), keyID: keyID)
         let verdict = RefreshVerdict(
             fact: finding == .valid ? RefreshAnswer(.valid, token: due.token, requestedAt: now) : nil,
             answeredAt: finding == .blamed ? nil : now + .seconds(1),

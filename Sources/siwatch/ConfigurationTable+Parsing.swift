@@ -3,29 +3,44 @@
 
 import TOMLKit
 
-extension TOMLTable {
-    /// Parses a TOML document.
+extension ConfigurationTable {
+    /// Parses a TOML document, or dies of it: only a `TOMLParser`'s process calls this with what somebody may have written.
     ///
     /// - Throws: The first syntax error, with its line and column. The parser cannot go on after one.
-    static func parsing(_ text: String) throws(ConfigurationMistake) -> TOMLTable {
+    init(parsing text: String) throws(ConfigurationMistake) {
         // The mark is no part of the document, and TOML counts columns without it.
         let text = String(text.trimmingPrefix("\u{feff}"))
-        try refuseTraps(in: text)
+        try Self.refuseTraps(in: text)
+        let table: TOMLTable
         do {
-            return try TOMLTable(string: text)
+            table = try TOMLTable(string: text)
         } catch let error as TOMLParseError {
             let start = error.source.begin
-            throw ConfigurationMistake(place: .position(line: start.line, column: start.column), problem: error.description)
+            throw ConfigurationMistake(place: .position(line: start.line, column: start.column), problem: error.description.printable)
         } catch {
             throw ConfigurationMistake(place: .file, problem: "is not TOML")
         }
+        self = try ConfigurationTable(table, depth: 0)
     }
 
-    /// Refuses what TOMLKit 0.6 would misread without a word, or die of.
+    fileprivate init(_ table: TOMLTable, depth: Int) throws(ConfigurationMistake) {
+        guard depth < Self.deepest else { throw ConfigurationMistake(place: .file, problem: "is nested too deeply") }
+        self.init()
+        // By `keys`, as TOMLKit's iterator traps on a key that its C strings cut short.
+        for key in table.keys {
+            append(key, try ConfigurationValue(table[key]!, depth: depth + 1))
+        }
+    }
+
+    /// Tables and lists in one another; four are in use.
+    fileprivate static let deepest = 32
+
+    /// Refuses what TOMLKit 0.6 would misread without a word, and says of what it would die where it stands.
     ///
     /// It passes C strings, so all that follows a NUL is lost, be it in the text or escaped in a string. And its parser, toml++, asserts
     /// in release builds too that a name follows the bracket of a header, that no brace stands where a value should, and that a date
     /// is followed by a time or by nothing: `[[[app]]]` ends the process. Found by fuzzing; no legal siwatch.toml holds any of these.
+    /// The list is not complete, and need not be.
     private static func refuseTraps(in text: String) throws(ConfigurationMistake) {
         try refuse(/\0|\\u0000|\\U00000000/, in: text, "a NUL character is not allowed")
         let outline = text.outline
@@ -45,6 +60,26 @@ extension TOMLTable {
             place: .position(line: lines.count, column: (lines.last?.count ?? 0) + 1),
             problem: problem
         )
+    }
+}
+
+extension ConfigurationValue {
+    fileprivate init(_ value: any TOMLValueConvertible, depth: Int) throws(ConfigurationMistake) {
+        switch value.type {
+        case .string: self = .string(value.string!)
+        case .int: self = .integer(value.int!)
+        case .double: self = .float
+        case .bool: self = .boolean
+        case .date: self = .date
+        case .time: self = .time
+        case .dateTime: self = .dateTime
+        case .array:
+            guard depth < ConfigurationTable.deepest else { throw ConfigurationMistake(place: .file, problem: "is nested too deeply") }
+            var elements: [ConfigurationValue] = []
+            for element in value.array! { elements.append(try ConfigurationValue(element, depth: depth + 1)) }
+            self = .list(elements)
+        case .table: self = .table(try ConfigurationTable(value.table!, depth: depth))
+        }
     }
 }
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import NIOCore
+import NIOHTTP1
+
+/// Stands between NIO's decoder and async-http-client, and hands on one sound answer for each request, part by part.
+///
+/// async-http-client traps on parts that it did not expect. It takes every status below 200 for an informational head, which it passes
+/// over, while the decoder does so from 100 on only: the end of `HTTP/1.1 000 OK` came without a head, and ended the process. Whatever is
+/// no answer to what was asked is an error here instead, and closes the connection.
+final class AnswerGuard: ChannelDuplexHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias InboundOut = HTTPClientResponsePart
+    typealias OutboundIn = HTTPClientRequestPart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private enum Expectation {
+        /// No request is under way.
+        case nothing
+        /// The head of the answer, after so many informational ones.
+        case head(informational: Int)
+        /// The body or the end.
+        case rest
+        /// The answer was refused; what still comes belongs to it.
+        case refused
+    }
+
+    private var expectation = Expectation.nothing
+
+    /// Nobody is known to send more than two, and an endless row of them would keep a core busy until the deadline.
+    private static let mostInformational = 10
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if case .nothing = expectation, case .head = unwrapOutboundIn(data) { expectation = .head(informational: 0) }
+        context.write(data, promise: promise)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch (expectation, unwrapInboundIn(data)) {
+        case (.head(let number), .head(let head)):
+            switch head.status.code {
+            case 200..<600:
+                expectation = .rest
+                context.fireChannelRead(data)
+            // 101 speaks another protocol from here on, for which we never ask.
+            case 100..<200 where head.status != .switchingProtocols && number < Self.mostInformational:
+                expectation = .head(informational: number + 1)
+            default:
+                refuse(context)
+            }
+        case (.rest, .body):
+            context.fireChannelRead(data)
+        case (.rest, .end):
+            expectation = .nothing
+            context.fireChannelRead(data)
+        case (.refused, _):
+            break
+        case (.nothing, _), (.head, .body), (.head, .end), (.rest, .head):
+            refuse(context)
+        }
+    }
+
+    private func refuse(_ context: ChannelHandlerContext) {
+        expectation = .refused
+        context.fireErrorCaught(HTTPParserError.invalidStatus)
+        context.close(promise: nil)
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import NIOConcurrencyHelpers
+
+/// Gives out the time only where it can be trusted: whoever forgets, expires or erases by age asks here, and waits where there is none.
+package final class ClockGuard: Sendable {
+    private let clock: WallClock
+    private let uptime: @Sendable () -> Duration
+    private let telemetry: Telemetry
+    private let state: NIOLockedValueBox<State>
+
+    private struct State {
+        var trust: ClockTrust
+        /// Whether the log has said that the clock is wrong.
+        var isTold = false
+    }
+
+    /// - Parameter uptime: what a clock that never steps shows.
+    package init(clock: WallClock, uptime: @escaping @Sendable () -> Duration, telemetry: Telemetry) {
+        self.clock = clock
+        self.uptime = uptime
+        self.telemetry = telemetry
+        state = NIOLockedValueBox(State(trust: ClockTrust(wall: clock.now, uptime: uptime())))
+    }
+
+    /// Now; nil where the clock has stepped, or differs from Apple's, or has proved nothing yet.
+    package var trusted: Timestamp? { look() }
+
+    /// Takes in what Apple's clock shows.
+    func hear(apple date: Timestamp) {
+        look(hearing: date)
+    }
+
+    @discardableResult
+    private func look(hearing date: Timestamp? = nil) -> Timestamp? {
+        state.withLockedValue { state in
+            let (now, uptime) = (clock.now, uptime())
+            if let date { state.trust.hear(apple: date, at: uptime) }
+            let doubt = state.trust.look(wall: now, uptime: uptime)
+            telemetry.clockHeld(doubt != nil)
+            switch doubt {
+            case .stepped, .skewed:
+                if !state.isTold { telemetry.clockDoubted(doubt!) }
+                state.isTold = true
+            case .unproven:
+                break
+            case nil:
+                if state.isTold { telemetry.clockTrusted() }
+                state.isTold = false
+            }
+            return doubt == nil ? now : nil
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import SQLiteStore
+
+/// How long one check of every token takes each app.
+///
+/// Every authorized credential may have a token. Only where that many would not fit is the schedule itself counted, which takes a second
+/// for ten million, and then not again for an hour.
+actor CheckRounds {
+    private let store: SQLiteStore
+    private var counted: [String: (tokens: Int, at: ContinuousClock.Instant)] = [:]
+
+    private static let validity = Duration.hours(1)
+
+    init(_ store: SQLiteStore) {
+        self.store = store
+    }
+
+    func rounds(_ refresh: Configuration.Refresh, of apps: [String]) async throws -> [AppRound] {
+        let counts = try await store.credentialCounts()
+        var rounds: [AppRound] = []
+        for app in apps {
+            let authorized = counts.first { $0.app == app && $0.state == CredentialState.authorized.rawValue }?.count ?? 0
+            var round = CheckRound(
+                tokens: authorized,
+                requestsPerSecond: Double(refresh.maxRequestsPerSecond),
+                interval: refresh.interval
+            )
+            if !round.fits { round.tokens = min(try await tokens(of: app), authorized) }
+            rounds.append(AppRound(app: app, round: round))
+        }
+        return rounds
+    }
+
+    private func tokens(of app: String) async throws -> Int {
+        if let known = counted[app], ContinuousClock.now - known.at < Self.validity { return known.tokens }
+        let tokens = try await store.scheduledCredentials(of: app)
+        counted[app] = (tokens, .now)
+        return tokens
+    }
+}
+
+struct AppRound: Encodable, CustomStringConvertible {
+    var app: String
+    var round: CheckRound
+
+    private enum Member: CodingKey {
+        case app, tokens, maxRequestsPerSecond, duration, interval, sufficientRequestsPerSecond
+    }
+
+    /// Durations in milliseconds.
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: Member.self)
+        try container.encode(app, forKey: .app)
+        try container.encode(round.tokens, forKey: .tokens)
+        try container.encode(round.requestsPerSecond, forKey: .maxRequestsPerSecond)
+        try container.encode(round.duration.milliseconds, forKey: .duration)
+        try container.encode(round.interval.milliseconds, forKey: .interval)
+        try container.encode(round.sufficientRate, forKey: .sufficientRequestsPerSecond)
+    }
+
+    /// Of one that does not fit.
+    var description: String {
+        """
+        \(app.printable): a check of all \(round.tokens) tokens takes \(round.duration.text) at \(Int(round.requestsPerSecond)) a second, and \
+        each is to be checked every \(round.interval.text); max_requests_per_second = \(round.sufficientRate) would do
+        """
+    }
+}

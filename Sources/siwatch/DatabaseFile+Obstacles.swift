@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import SQLiteStore
+
+/// What `siwatch run` would stumble over, found without writing anything.
+extension DatabaseFile {
+    /// Whose the database is, where root asks in the place of that user: what root may do says nothing of it.
+    var userInPlaceOfRoot: String? {
+        let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
+        guard geteuid() == 0, let owner = folder.status?.st_uid, owner != 0 else { return nil }
+        return Account.name(ofUser: owner)
+    }
+
+    /// Why the database cannot be written, one sentence each with the command that mends it; none where it can.
+    var obstacles: [String] {
+        let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
+        guard let status = folder.status else {
+            let command = "sudo install -d -o \(Account.user) -g \(Account.group) -m 2770 \(folder.path.shellQuoted)"
+            return ["database.path: \(folder.path) cannot be reached: \(folder.unreachable); if it is not there, \(command) makes it"]
+        }
+        var obstacles = folder.obstacle.map { [$0] } ?? []
+        // The other files would repeat what is said of the folder.
+        if obstacles.isEmpty || !folder.isReadOnly && (status.st_uid == geteuid() || status.st_uid == 0) {
+            // A new one takes the place of an empty file.
+            let names = (isEmptyFile ? [] : [path]) + ["\(path)-wal", "\(path)-shm", "\(path).lock"]
+            obstacles += names.compactMap { WritablePath(path: $0, isFolder: false, folder: status).obstacle }
+        }
+        return obstacles.map { "database.path: \($0)" }
+    }
+}
+
+/// A file or folder that has to be writable, as this process meets it.
+private struct WritablePath {
+    var path: String
+    var isFolder: Bool
+    /// Its folder's, where that is known.
+    var folder: stat?
+
+    var status: stat? {
+        var status = stat()
+        return stat(path, &status) == 0 ? status : nil
+    }
+
+    var unreachable: String {
+        var status = stat()
+        return stat(path, &status) == 0 ? "" : String(cString: strerror(errno))
+    }
+
+    var isReadOnly: Bool { refusal == EROFS }
+
+    /// The system's word against reading and writing it, by the rights of this process; nil where it allows both.
+    private var refusal: Int32? {
+        faccessat(AT_FDCWD, path, R_OK | W_OK | (isFolder ? X_OK : 0), AT_EACCESS) == 0 ? nil : errno
+    }
+
+    /// Nil where it can be written, and where it is not there.
+    var obstacle: String? {
+        guard !isLink else { return "\(path) is a symbolic link, which is not followed; sudo rm \(path.shellQuoted) removes it" }
+        guard let refusal, refusal != ENOENT else { return nil }
+        switch refusal {
+        case EROFS:
+            let name = path.shellQuoted
+            return """
+                \(path) is on a file system that is mounted read-only; under systemd ReadWritePaths=\(name) in the unit opens it, else \
+                sudo mount -o remount,rw "$(findmnt -n -o TARGET -T \(name))"
+                """
+        case EPERM: return "\(path) is immutable; sudo chattr -i \(path.shellQuoted) ends that"
+        case EACCES: return "\(path) cannot be written by the user \(Account.user)\(mend)"
+        default: return "\(path) cannot be written: \(String(cString: strerror(refusal)))"
+        }
+    }
+
+    /// Only the lock must not be one: whoever may write the folder could have it stand anywhere.
+    private var isLink: Bool {
+        var status = stat()
+        return path.hasSuffix(".lock") && lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
+    }
+
+    private var mend: String {
+        guard let status else { return "" }
+        // Whoever runs siwatch by another user's name is not to be given that user's database.
+        let home = folder ?? status
+        if home.st_uid != geteuid(), home.st_uid != 0 {
+            let owner = Account.name(ofUser: home.st_uid)
+            return "; \(isFolder ? "it" : "its folder") belongs to \(owner): run siwatch with sudo -u \(owner)"
+        }
+        // Backends are members of the folder's group.
+        let group = folder.flatMap { $0.st_uid == geteuid() ? $0.st_gid : nil }
+        let command = status.commands(for: path, mode: isFolder ? 0o2770 : 0o660, group: group)
+        return ", it belongs to \(Account.name(ofUser: status.st_uid)) and has mode \(status.modeText); \(command) mends it"
+    }
+}
+
+/// Whom the process acts for, by the names that the system knows.
+private enum Account {
+    static var user: String { name(ofUser: geteuid()) }
+    static var group: String { name(ofGroup: getegid()) }
+
+    static func name(ofUser user: uid_t) -> String {
+        getpwuid(user).map { String(cString: $0.pointee.pw_name) } ?? "\(user)"
+    }
+
+    static func name(ofGroup group: gid_t) -> String {
+        getgrgid(group).map { String(cString: $0.pointee.gr_name) } ?? "\(group)"
+    }
+}
+
+extension stat {
+    var modeText: String { "0" + String(st_mode & 0o7777, radix: 8) }
+
+    /// What gives a file to this process and a mode, in a shell.
+    func commands(for path: String, mode: mode_t, group: gid_t? = nil) -> String {
+        let owner = "\(Account.user):\(Account.name(ofGroup: group ?? getegid()))"
+        let isOurs = st_uid == geteuid()
+        let chown = isOurs ? [] : ["sudo chown \(owner) \(path.shellQuoted)"]
+        // Changing the owner takes the bits of the group's identity away.
+        let chmod = isOurs && st_mode & 0o7777 == mode ? [] : ["sudo chmod \(String(mode, radix: 8)) \(path.shellQuoted)"]
+        return (chown + chmod).joined(separator: " && ")
+    }
+}
+
+extension String {
+    /// As one word of a shell's command line.
+    var shellQuoted: String {
+        let isPlain = utf8.allSatisfy { $0.isLetterOrDigit || "/._-+@%:,".utf8.contains($0) }
+        return isPlain && !isEmpty ? self : "'\(replacing("'", with: #"'\''"#))'"
+    }
+}

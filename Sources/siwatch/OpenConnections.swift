@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import HummingbirdCore
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+
+/// How many connections there may be, and how long each may take.
+struct ConnectionLimits: Sendable {
+    /// Beyond it the one that has been idle for longest gives way.
+    var count = 64
+    /// From the connection to the whole head of its first request, however its bytes come.
+    var request = Duration.seconds(10)
+    /// From the head of a request to the last byte of the answer that the client has taken.
+    var answer = Duration.seconds(30)
+    /// From an answer to the next request. A scraper may keep its connection between two scrapes, commonly a minute apart.
+    var idle = Duration.minutes(2)
+}
+
+/// The connections that are open now. None blocks the next one: a stranger's idle ones are closed, by the clock or to make room.
+final class OpenConnections: Sendable {
+    let limits: ConnectionLimits
+    private let state = NIOLockedValueBox(State())
+
+    private struct State {
+        var connections: [ObjectIdentifier: Connection] = [:]
+        var turns = 0
+
+        /// Of those that ask for nothing the first, or else of all.
+        mutating func removeOldest(besides new: any Channel) -> Connection? {
+            let others = connections.filter { $0.key != ObjectIdentifier(new) }
+            let oldest = others.min { ($0.value.isBusy ? 1 : 0, $0.value.turn) < ($1.value.isBusy ? 1 : 0, $1.value.turn) }
+            return oldest.flatMap { connections.removeValue(forKey: $0.key) }
+        }
+    }
+
+    private struct Connection {
+        var channel: any Channel
+        var isBusy = false
+        /// The number of the last thing that happened on it.
+        var turn: Int
+        var deadline: Scheduled<Void>
+
+        func close() {
+            deadline.cancel()
+            channel.close(promise: nil)
+        }
+    }
+
+    init(_ limits: ConnectionLimits) {
+        self.limits = limits
+    }
+
+    /// Counts a new one, which has yet to become active.
+    func opened(_ channel: any Channel) {
+        let connection = state.withLockedValue { state in
+            state.turns += 1
+            let deadline = channel.closing(after: limits.request)
+            state.connections[ObjectIdentifier(channel)] = Connection(channel: channel, turn: state.turns, deadline: deadline)
+            return state.connections.count > limits.count ? state.removeOldest(besides: channel) : nil
+        }
+        connection?.close()
+        channel.closeFuture.whenComplete { [self] _ in
+            state.withLockedValue { $0.connections.removeValue(forKey: ObjectIdentifier(channel)) }?.deadline.cancel()
+        }
+    }
+
+    /// The head of a request is there.
+    func asked(on channel: any Channel) {
+        note(channel, isBusy: true, closedAfter: limits.answer)
+    }
+
+    func answered(on channel: any Channel) {
+        note(channel, isBusy: false, closedAfter: limits.idle)
+    }
+
+    private func note(_ channel: any Channel, isBusy: Bool, closedAfter limit: Duration) {
+        state.withLockedValue { state in
+            // One that was closed stays forgotten.
+            guard var connection = state.connections[ObjectIdentifier(channel)] else { return }
+            connection.deadline.cancel()
+            state.turns += 1
+            connection.turn = state.turns
+            connection.isBusy = isBusy
+            connection.deadline = channel.closing(after: limit)
+            state.connections[ObjectIdentifier(channel)] = connection
+        }
+    }
+}
+
+extension Channel {
+    fileprivate func closing(after limit: Duration) -> Scheduled<Void> {
+        eventLoop.scheduleTask(in: TimeAmount(limit)) { self.close(promise: nil) }
+    }
+}
+
+/// HTTP/1 over connections that are kept within limits.
+struct LimitedHTTP1Channel: ServerChildChannel {
+    private let http: HTTP1Channel
+    private let connections: OpenConnections
+
+    init(
+        _ limits: ConnectionLimits,
+        configuration: HTTP1Channel.Configuration,
+        responder: @escaping HTTPChannelHandler.Responder
+    ) {
+        let connections = OpenConnections(limits)
+        self.connections = connections
+        http = HTTP1Channel(
+            responder: { request, writer, channel in
+                connections.asked(on: channel)
+                defer { connections.answered(on: channel) }
+                try await responder(request, writer, channel)
+            },
+            configuration: configuration
+        )
+    }
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+        connections.opened(channel)
+        return http.setup(channel: channel, logger: logger)
+    }
+
+    func handle(value: HTTP1Channel.Value, logger: Logger) async {
+        await http.handle(value: value, logger: logger)
+    }
+}

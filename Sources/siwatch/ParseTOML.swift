@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import Foundation
+
+/// The other end of a `TOMLParser`: a document on standard input, a `ParsedDocument` as JSON on standard output, or a death.
+struct ParseTOML: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "parse-toml",
+        abstract: "Parses a TOML document for another siwatch.",
+        shouldDisplay: false
+    )
+
+    @Option var processorSeconds: Int
+
+    func run() throws {
+        // By the kernel, so that it ends too if nobody waits for it any more.
+        limit(__rlimit_resource_t(RLIMIT_CPU.rawValue), to: rlim_t(clamping: processorSeconds))
+        limit(__rlimit_resource_t(RLIMIT_CORE.rawValue), to: 0)
+        let text = String(decoding: try FileHandle.standardInput.readToEnd() ?? Data(), as: UTF8.self)
+        let answer: ParsedDocument
+        do {
+            answer = .table(try ConfigurationTable(parsing: text))
+        } catch {
+            answer = .mistake(error)
+        }
+        try FileHandle.standardOutput.write(contentsOf: JSONEncoder().encode(answer))
+    }
+
+    /// Lowers the soft limit alone: at the hard one of processor time the signal is SIGKILL, which says nothing.
+    private func limit(_ resource: __rlimit_resource_t, to value: rlim_t) {
+        var limits = rlimit()
+        guard getrlimit(resource, &limits) == 0 else { return }
+        limits.rlim_cur = min(value, limits.rlim_max)
+        setrlimit(resource, &limits)
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// Parses TOML in a process of its own, where a document that ends the parser harms nobody.
+///
+/// The process is this very program, started once more as `parse-toml`: by its open file, so that a daemon whose program has been
+/// replaced on disk since it started parses as it always did.
+struct TOMLParser: Sendable {
+    /// The siwatch that is started.
+    var program = "/proc/self/exe"
+    /// How long the parser may compute: whole seconds of processor time, which a busy machine does not use up.
+    var processorSeconds = 5
+
+    /// For all of it: what a machine that stands still may cost.
+    private static let patience = Duration.seconds(30)
+
+    func parse(_ text: String) throws(UnparsedDocument) -> ConfigurationTable {
+        let (output, end) = try run(text)
+        if let answer = try? JSONDecoder().decode(ParsedDocument.self, from: Data(output)) {
+            switch answer {
+            case .table(let table): return table
+            case .mistake(let mistake): throw .mistake(mistake)
+            }
+        }
+        throw switch end {
+        case .signal(SIGXCPU): .endless(seconds: processorSeconds)
+        // From outside: for want of memory, or with the whole service.
+        case .signal(let signal) where [SIGKILL, SIGTERM, SIGINT].contains(signal): .noAnswer("was ended by \(Self.name(of: signal))")
+        case .signal(let signal): .deadly(signal: Self.name(of: signal))
+        case .status(let status): .noAnswer("ended with status \(status)")
+        case .killed: .noAnswer("gave no answer within \(Self.patience.components.seconds) s")
+        }
+    }
+
+    private func run(_ text: String) throws(UnparsedDocument) -> (output: [UInt8], end: ParserProcess.End) {
+        do {
+            let process = try ParserProcess(program, ["siwatch", "parse-toml", "--processor-seconds", "\(processorSeconds)"])
+            return process.exchange(Array(text.utf8), within: Self.patience)
+        } catch {
+            throw .noAnswer("cannot be started: \(error)")
+        }
+    }
+
+    private static func name(of signal: Int32) -> String {
+        "signal \(signal)" + (strsignal(signal).map { ", \(String(cString: $0))" } ?? "")
+    }
+}
+
+/// What `parse-toml` answers.
+enum ParsedDocument: Codable {
+    case table(ConfigurationTable)
+    case mistake(ConfigurationMistake)
+}
+
+/// Why a document has no table.
+enum UnparsedDocument: Error, Equatable {
+    case mistake(ConfigurationMistake)
+    /// It ended the process that parsed it.
+    case deadly(signal: String)
+    /// It took longer than any configuration does.
+    case endless(seconds: Int)
+    /// There is no telling whether anything is wrong with it: what the parser did instead, as the end of a sentence.
+    case noAnswer(String)
+
+    var mistake: ConfigurationMistake {
+        switch self {
+        case .mistake(let mistake): mistake
+        case .deadly(let signal):
+            ConfigurationMistake(place: .file, problem: "cannot be read as TOML: its parser died of it (\(signal)), and cannot say where")
+        case .endless(let seconds):
+            ConfigurationMistake(place: .file, problem: "cannot be read as TOML: its parser was not done after \(seconds) s of computing")
+        case .noAnswer(let reason):
+            ConfigurationMistake(place: .file, problem: "could not be parsed: the parser's process \(reason)")
+        }
+    }
+
+    /// Whether another try may succeed.
+    var isPassing: Bool {
+        if case .noAnswer = self { true } else { false }
+    }
+}

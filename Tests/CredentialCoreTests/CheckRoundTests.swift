@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@Suite struct CheckRoundTests {
+    private func round(_ tokens: Int, _ rate: Double = 50, every interval: Duration = .seconds(86_400)) -> CheckRound {
+        CheckRound(tokens: tokens, requestsPerSecond: rate, interval: interval)
+    }
+
+    @Test func tenMillionTakeMoreThanTwoDaysAtFiftyASecond() {
+        let round = self.round(10_000_000)
+        #expect(round.duration == .seconds(200_000) && !round.fits)
+        #expect((2.31...2.32).contains(round.ratio))
+        #expect(round.sufficientRate == 128)
+        #expect(self.round(10_000_000, 128).ratio < 0.91)
+    }
+
+    @Test func aDayIsFullWhenItIsFull() {
+        #expect(round(4_320_000).fits)
+        #expect(!round(4_320_001).fits)
+        #expect(round(0).fits && round(0).sufficientRate == 0)
+    }
+
+    /// Whatever the configuration takes.
+    @Test(
+        arguments: [
+            (Int.max, 1, .milliseconds(1)), (Int.max, 0, .seconds(8_640_000_000)), (1, 1e9, .milliseconds(1)),
+        ] as [(Int, Double, Duration)]
+    )
+    func noFigureIsTooGreat(tokens: Int, rate: Double, interval: Duration) {
+        let round = self.round(tokens, rate, every: interval)
+        #expect(round.sufficientRate >= 1 && round.duration >= .zero && round.ratio.isFinite)
+    }
+
+    @Test func itIsSaidOnce() {
+        var watch = CheckRoundWatch()
+        #expect(watch.note(round(4_320_000), of: "a") == nil)
+        #expect(watch.note(round(4_320_001), of: "a") == .fitsNoMore)
+        #expect(watch.note(round(5_000_000), of: "a") == nil)
+        #expect(watch.note(round(5_000_000), of: "b") == .fitsNoMore)
+        #expect(watch.note(round(4_320_000), of: "a") == nil)
+        #expect(watch.note(round(4_320_001), of: "a") == nil)
+        #expect(watch.note(round(4_000_000), of: "a") == .fitsAgain)
+        #expect(watch.note(round(5_000_000), of: "b") == nil)
+        #expect(watch.note(round(4_320_001), of: "a") == .fitsNoMore)
+    }
+}

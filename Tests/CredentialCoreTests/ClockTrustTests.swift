@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+struct ClockTrustTests {
+    /// A wall clock and one that never steps, and what is thought of the first.
+    private struct Clocks {
+        private(set) var wall = Timestamp(milliseconds: 1_750_000_000_000)
+        private(set) var uptime = Duration.seconds(5000)
+        private var trust: ClockTrust
+
+        init() {
+            trust = ClockTrust(wall: wall, uptime: uptime)
+        }
+
+        var doubt: ClockTrust.Doubt? {
+            mutating get { trust.look(wall: wall, uptime: uptime) }
+        }
+
+        mutating func pass(_ duration: Duration) {
+            wall = wall.advanced(by: duration)
+            uptime += duration
+        }
+
+        mutating func step(by duration: Duration) {
+            wall = wall.advanced(by: duration)
+        }
+
+        mutating func hearApple(ahead skew: Duration = .zero) {
+            trust.hear(apple: wall.advanced(by: skew), at: uptime)
+        }
+    }
+
+    @Test func aYoungProcessTrustsItOnceAppleAgrees() {
+        var clocks = Clocks()
+        #expect(clocks.doubt == .unproven)
+        clocks.hearApple()
+        #expect(clocks.doubt == nil)
+    }
+
+    @Test func orAfterAnHourWithoutAStep() {
+        var clocks = Clocks()
+        clocks.pass(.seconds(3599))
+        #expect(clocks.doubt == .unproven)
+        clocks.pass(.seconds(1))
+        #expect(clocks.doubt == nil)
+    }
+
+    @Test(arguments: [Duration.seconds(8 * 86_400), .seconds(61), .seconds(-61), .seconds(-8 * 86_400)])
+    func aStepCostsAnHour(_ step: Duration) {
+        var clocks = Clocks()
+        clocks.pass(.seconds(7200))
+        #expect(clocks.doubt == nil)
+        clocks.step(by: step)
+        #expect(clocks.doubt == .stepped)
+        clocks.pass(.seconds(3599))
+        #expect(clocks.doubt == .stepped)
+        clocks.pass(.seconds(1))
+        #expect(clocks.doubt == nil)
+    }
+
+    @Test func aSecondStepBeginsTheHourAnew() {
+        var clocks = Clocks()
+        clocks.step(by: .seconds(8 * 86_400))
+        #expect(clocks.doubt == .stepped)
+        clocks.pass(.seconds(60))
+        clocks.step(by: .seconds(-8 * 86_400))
+        #expect(clocks.doubt == .stepped)
+        clocks.pass(.seconds(3599))
+        #expect(clocks.doubt == .stepped)
+    }
+
+    /// What Apple said and the time that has passed since tell a right clock from a wrong one, at once in both directions.
+    @Test(arguments: [Duration.seconds(8 * 86_400), .seconds(301), .seconds(-301), .seconds(-3600)])
+    func withApplesClockNothingIsWaitedFor(_ step: Duration) {
+        var clocks = Clocks()
+        clocks.hearApple()
+        clocks.pass(.seconds(3600))
+        clocks.step(by: step)
+        #expect(clocks.doubt == .skewed)
+        clocks.pass(.seconds(86_400))
+        #expect(clocks.doubt == .skewed)
+        clocks.step(by: .zero - step)
+        #expect(clocks.doubt == nil)
+    }
+
+    @Test func whatAppleShowedLaterCounts() {
+        var clocks = Clocks()
+        clocks.hearApple(ahead: .seconds(301))
+        #expect(clocks.doubt == .skewed)
+        clocks.hearApple(ahead: .seconds(-299))
+        #expect(clocks.doubt == nil)
+    }
+
+    /// After a week without a word of Apple's, steps are all there is.
+    @Test func appleIsForgottenAfterAWeek() {
+        var clocks = Clocks()
+        clocks.hearApple(ahead: .seconds(86_400))
+        clocks.pass(.seconds(7 * 86_400 - 1))
+        #expect(clocks.doubt == .skewed)
+        clocks.pass(.seconds(1))
+        #expect(clocks.doubt == nil)
+        clocks.step(by: .seconds(61))
+        #expect(clocks.doubt == .stepped)
+    }
+
+    /// NTP slews, and clocks drift.
+    @Test func slowChangesAreNoSteps() {
+        var clocks = Clocks()
+        clocks.pass(.seconds(3600))
+        for _ in 1...100 {
+            clocks.pass(.seconds(60))
+            clocks.step(by: .seconds(5))
+            #expect(clocks.doubt == nil)
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import Testing
+
+/// Whatever bytes come from the road, the daemon lives on, and nobody's state changes.
+struct GarbledAnswerTests {
+    private static let seed =
+        ProcessInfo.processInfo.environment["GARBLING_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0..<1_000_000)
+    private static let answers = ProcessInfo.processInfo.environment["GARBLED_ANSWERS"].flatMap(Int.init) ?? 10_000
+    private static let users = 300
+
+    /// All that Apple says comes from `garbling`; who has signed in comes from the simulator.
+    private func with(_ body: (Site, GarblingApple) async throws -> Void) async throws {
+        let tables = [
+            // Nothing of it slows the daemon down: there is no outage to spare Apple in.
+            "refresh": "max_requests_per_second = 1000000000\nmax_concurrent_requests = 64\ntimeout = \"250ms\"",
+            // Some answers are intact, and rejections among them: they wait, as ever.
+            "breaker": "window = 10000\nmax_rejections = 9999\nmax_rejected_percent = 99",
+        ]
+        try await Site.with(listen: "127.0.0.1:0", tables) { site in
+            try await GarblingApple.with(seed: Self.seed) { garbling in
+                let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
+                try text.replacing(site.apple.url, with: garbling.url)
+                    .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+                try await body(site, garbling)
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3))) func tenThousandGarbledAnswersHarmNobody() async throws {
+        try await with { site, garbling in
+            let comment: Comment = "GARBLING_SEED=\(Self.seed)"
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(Self.users))
+                while garbling.count < Self.answers, daemon.exitStatus == nil {
+                    // Whoever has been asked is asked again; a day goes by each time.
+                    try await site.backend.execute(
+                        "UPDATE credential SET due_at = 0, answered_at = answered_at - 200000000 WHERE claimed_by IS NULL"
+                    )
+                    try await site.backend.first(of: "SELECT COUNT(*) FROM credential WHERE due_at = 0", within: .seconds(1)) { $0 == 0 }
+                }
+                try #require(daemon.exitStatus == nil, "\(comment), after \(garbling.lastAnswers)")
+                #expect(try await OperationsPages(of: daemon).get("healthz") == "ok\n", comment)
+                #expect(try await OperationsPages(of: daemon).get("readyz") == "ok\n", comment)
+                #expect(
+                    try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == Self.users,
+                    comment
+                )
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0, comment)
+
+                // It takes sound answers as if nothing had been. Whoever was in flight, or met the short time-out, is asked again.
+                garbling.comeToItsSenses()
+                let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+                let unverified = "SELECT COUNT(*) FROM credential WHERE ifnull(verified_at, 0) < \(now)"
+                while try await site.backend.int(unverified) > 0 {
+                    try #require(daemon.exitStatus == nil, comment)
+                    try await site.backend.execute(
+                        """
+                        UPDATE credential SET due_at = 0, answered_at = answered_at - 200000000
+                        WHERE claimed_by IS NULL AND ifnull(verified_at, 0) < \(now)
+                        """
+                    )
+                    try await site.backend.first(of: unverified, within: .seconds(5)) { $0 == 0 }
+                }
+            }
+        }
+    }
+
+    /// Apple's keys are fetched once by each process, and at most once a minute.
+    @Test(.timeLimit(.minutes(2))) func garbledKeySetsHarmNoProcess() async throws {
+        try await with { site, garbling in
+            for count in 1...25 {
+                // A set that was of use would do for the next minute.
+                try await site.backend.execute("DELETE FROM signing_key")
+                let (status, output) = try await site.folder.run("run", "--once")
+                #expect(status == 0, "GARBLING_SEED=\(Self.seed), after \(garbling.lastAnswers.last ?? ""): \(output)")
+                #expect(garbling.count == count)
+            }
+        }
+    }
+}

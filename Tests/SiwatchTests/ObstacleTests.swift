@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import Testing
+
+@testable import siwatch
+
+/// What keeps `run` from its database is said by `check`, with the command that mends it.
+@Suite struct ObstacleTests {
+    @Test(.enabled(if: Servant.canBeRun), arguments: ["siwatch.sqlite", "siwatch.sqlite.lock", ""])
+    func whatCannotBeWrittenIsSaidWithTheCommandThatMendsIt(name: String) async throws {
+        try await Site.with { site in
+            let path = name.isEmpty ? site.folder.url.path : site.folder.url.appending(path: name).path
+            try Servant.take(over: site.folder)
+            #expect(try await Servant.run("check", in: site.folder).status == 0)
+            try Servant.lose(path)
+            for command in ["check", "run", "migrate"] {
+                let (status, output) = try await Servant.run(command, in: site.folder)
+                let text = output.joined(separator: "\n")
+                #expect(status == 78 && output.count == 1, "\(command): \(text)")
+                #expect(text.contains("siwatch: database.path: \(path) cannot be written by the user "), "\(command): \(text)")
+            }
+            let sentence = try await Servant.run("check", in: site.folder).output.joined()
+            let command = try #require(sentence.firstMatch(of: /; (sudo .*) mends it$/)?.1)
+            let shell = try ChildProcess(URL(filePath: "/bin/sh"), ["-c", String(command).replacing("sudo ", with: "")])
+            #expect(await shell.exit() == 0, "\(command): \(shell.output)")
+            for command in ["check", "migrate"] {
+                let (status, output) = try await Servant.run(command, in: site.folder)
+                #expect(status == 0, "\(command): \(output)")
+            }
+        }
+    }
+
+    @Test(.enabled(if: Servant.canMount)) func aFileSystemThatIsMountedReadOnlyIsSaid() async throws {
+        try await Site.with { site in
+            let program = try ChildProcess.program("siwatch").path
+            for command in ["check", "run"] {
+                let shell = try ChildProcess(
+                    URL(filePath: "/usr/bin/unshare"),
+                    [
+                        "--mount", "/bin/sh", "-c", "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"",
+                        site.folder.url.path, program, command, "--config", site.folder.configurationPath,
+                    ]
+                )
+                #expect(await shell.exit() == 78, "\(shell.output)")
+                #expect(shell.output.count == 1 && shell.output[0].contains("mounted read-only"), "\(shell.output)")
+            }
+        }
+    }
+
+    @Test(.enabled(if: geteuid() == 0)) func rootIsToldWhoseTheDatabaseIs() async throws {
+        try await Site.with { site in
+            #expect(try await !site.folder.run("check").output.joined().contains("sudo -u"))
+            try Servant.take(over: site.folder)
+            #expect(try await site.folder.run("check").output.joined().contains("run it with sudo -u "))
+        }
+    }
+
+    /// As another user's backend leaves it that opened the name before there was a database.
+    @Test(.enabled(if: Servant.canBeRun), arguments: [["migrate"], ["run", "--once"]])
+    func anEmptyFileIsSaidAndTakenOver(command: [String]) async throws {
+        try await Site.with { site in
+            let path = site.folder.databasePath
+            try FileManager.default.removeItem(atPath: path)
+            try Servant.take(over: site.folder)
+            #expect(FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o644]))
+            let (status, output) = try await Servant.run("check", in: site.folder)
+            #expect(status == 0 && output.joined().contains("\(path): an empty file"), "\(output)")
+            let taken = try await Servant.run(command, in: site.folder)
+            #expect(taken.status == 0, "\(taken.output)")
+            let attributes = try FileManager.default.attributesOfItem(atPath: path)
+            #expect(attributes[.posixPermissions] as? Int == 0o660 && attributes[.ownerAccountID] as? UInt32 == Servant.user)
+            #expect(try await Servant.run("check", in: site.folder).output.joined().contains("\(path): usable"))
+        }
+    }
+
+    @Test func aKeyThatOthersCanReadIsRefused() async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
+            try #require(chmod(key, 0o644) == 0)
+            for command in ["check", "run", "migrate"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78 && output.count == 1, "\(command): \(output)")
+                #expect(output[0].hasSuffix("; sudo chmod 600 \(key) closes it"), "\(command): \(output)")
+            }
+            try #require(chmod(key, 0o600) == 0)
+            #expect(try await site.folder.run("check").status == 0)
+        }
+    }
+
+    @Test func checkPrintsNamesHarmlessly() async throws {
+        try await Site.with { site in
+            let other = try WatchedFolder()
+            defer { other.remove() }
+            try other.configure(apple: site.apple)
+            let text = try String(contentsOfFile: other.configurationPath, encoding: .utf8)
+            try text.replacing("name = \"example\"", with: "name = \"ex\u{202e}ample\"")
+                .write(toFile: other.configurationPath, atomically: true, encoding: .utf8)
+            try FileManager.default.copyItem(
+                at: site.folder.url.appending(path: SimulatedApple.keyFile),
+                to: other.url.appending(path: SimulatedApple.keyFile)
+            )
+            let (status, output) = try await other.run("check")
+            #expect(status == 0 && output.contains { $0.contains("  app ex\\u{202e}ample: ") }, "\(output)")
+        }
+    }
+
+    @Test(arguments: [("/a/b-c_1.sqlite", "/a/b-c_1.sqlite"), ("/a b", "'/a b'"), ("/it's $x", #"'/it'\''s $x'"#), ("", "''")])
+    func aPathIsOneWordOfAShell(path: String, word: String) {
+        #expect(path.shellQuoted == word)
+    }
+}
+
+/// Somebody whom file modes stop: `nobody` where the tests are root, and else the tests' own user.
+private enum Servant {
+    private static let isRoot = geteuid() == 0
+    private static let nobody = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+    static var user: UInt32 { isRoot ? 65_534 : geteuid() }
+
+    /// Whether the program can be reached by that user.
+    static let canBeRun: Bool = {
+        guard isRoot else { return true }
+        guard FileManager.default.fileExists(atPath: nobody[0]), let program = try? ChildProcess.program("siwatch").path else {
+            return false
+        }
+        return succeeds(nobody + ["/bin/sh", "-c", "test -x \(program) && test -x \(FileManager.default.temporaryDirectory.path)"])
+    }()
+
+    /// Whether the tests may mount anything, for themselves alone.
+    static let canMount = isRoot && succeeds(["/usr/bin/unshare", "--mount", "/bin/sh", "-c", "mount --bind /tmp /tmp"])
+
+    /// Gives a folder and all that is in it to that user.
+    static func take(over folder: WatchedFolder) throws {
+        guard isRoot else { return }
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.url.path).map { folder.url.appending(path: $0).path }
+        for path in names + [folder.url.path] where chown(path, 65_534, 65_534) != 0 { throw HarnessError("chown \(path)") }
+    }
+
+    /// Takes the right to write something away.
+    static func lose(_ path: String) throws {
+        guard !isRoot || chown(path, 0, 0) == 0, chmod(path, path.hasSuffix(".sqlite") ? 0o444 : 0o555) == 0 else {
+            throw HarnessError("chown and chmod \(path)")
+        }
+    }
+
+    static func run(_ arguments: String..., in folder: WatchedFolder) async throws -> (status: Int32, output: [String]) {
+        try await run(arguments, in: folder)
+    }
+
+    static func run(_ arguments: [String], in folder: WatchedFolder) async throws -> (status: Int32, output: [String]) {
+        let line = (isRoot ? nobody : []) + [try ChildProcess.program("siwatch").path] + arguments + ["--config", folder.configurationPath]
+        let process = try ChildProcess(URL(filePath: line[0]), Array(line.dropFirst()))
+        let status = await process.exit()
+        return (status, process.output)
+    }
+
+    private static func succeeds(_ line: [String]) -> Bool {
+        var identifier = pid_t()
+        var arguments = line.map { strdup($0) } + [nil]
+        defer { for text in arguments { free(text) } }
+        guard posix_spawn(&identifier, line[0], nil, nil, &arguments, nil) == 0 else { return false }
+        var status: Int32 = 0
+        while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+        return status == 0
+    }
+}

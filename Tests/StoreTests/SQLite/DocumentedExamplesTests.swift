@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import DaemonHarness
+import Foundation
+import Testing
+
+@testable import SQLiteStore
+
+/// The examples of docs/schema.md, run as printed on the file of a real store. Python comes with `make test`, Node.js does not.
+@Suite struct DocumentedExamplesTests {
+    /// Runs the Python example, then `more`, which finds the path of the database in `path` and `argument` in `given`.
+    ///
+    /// - Returns: what it printed, as JSON without spaces.
+    private func python(_ path: String, given argument: some Encodable = 0, running more: String) async throws -> String {
+        let given = String(decoding: try JSONEncoder().encode(argument), as: UTF8.self)
+        let start = "\nimport itertools, json, sys\npath, given = sys.argv[1], json.loads(sys.argv[2])\n"
+        let finish = "\nprint(json.dumps(found, separators=(',', ':')))\n"
+        let script = SchemaPage.blocks(of: "python")[0] + start + more + finish
+        let process = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script, path, given])
+        let status = await process.exit()
+        guard status == 0, let last = process.output.last else {
+            throw HarnessError("python3: \(status), \(process.output.joined(separator: "\n"))")
+        }
+        return last
+    }
+
+    private func answer(_ answer: RefreshAnswer.Verdict, _ user: String, _ client: String, at now: Timestamp, in store: StoreUnderTest)
+        async throws
+    {
+        try await store.run(
+            "UPDATE credential SET due_at = 0, first_check = 0 WHERE user_id = ? AND client = (SELECT id FROM client WHERE client_id = ?)",
+            [.text(user), .text(client)]
+        )
+        let due = try await store.claimCredentials(upTo: 1, at: now)[0]
+        try #require(due.id == CredentialID(clientID: client, userID: user))
+        _ = try await store.settle(.refresh(due, .answer(answer, about: due, at: now, nextCheck: now + .days(1))), at: now)
+    }
+
+    // MARK: To follow
+
+    /// Users with sessions at two clients, and what became of them; each session by its name, with its sign-in.
+    private static let sessions: [String: [String: Int64]] = {
+        let (first, second) = (Timestamp.start.milliseconds, (Timestamp.start + .hours(1)).milliseconds)
+        var sessions: [String: [String: Int64]] = [:]
+        for user in ["half", "whole", "gone", "back", "stays"] { sessions[user] = ["\(user)-app": first, "\(user)-web": second] }
+        sessions["back"]?["back-again"] = (Timestamp.start + .days(4)).milliseconds
+        return sessions
+    }()
+
+    private static let ended = #"["back-app","back-web","gone-app","gone-web","whole-app","whole-web"]"#
+
+    /// One of `half`'s tokens dies and both of `whole`'s; `gone` and `back` withdraw their consent, and the next sign-in of `back` still waits.
+    private func trouble() async throws -> FileUnderTest {
+        let file = try FileUnderTest()
+        let store = file.store
+        for user in Self.sessions.keys.sorted() {
+            try await store.signIn(user, client: "app", token: "\(user)1")
+            try await store.signIn(user, client: "web", token: "\(user)2", at: .start + .hours(1))
+        }
+        for (user, client) in [("half", "app"), ("whole", "app"), ("whole", "web")] {
+            try await answer(.valid, user, client, at: .start + .days(1), in: store)
+            try await answer(.rejected, user, client, at: .start + .days(2), in: store)
+        }
+        for user in ["gone", "back"] { try await store.notify(.consentRevoked, user, client: "web", at: .start + .days(3)) }
+        try await store.grant("back", client: "web", at: .start + .days(4))
+        return file
+    }
+
+    @Test func theFollowerEndsWhatTheRuleEnds() async throws {
+        let file = try await trouble()
+        let found = try await python(
+            file.file.path,
+            given: Self.sessions,
+            running: """
+                db = connect("example", ["app", "web"], path)
+                changes = changes_after(db, 0)
+                followed = {s for change in changes for s in sessions_to_end(db, change, given.get(change[2], {}))}
+                ruled = {s for sub in given for s, at in given[sub].items() if must_end_session(db, "example", sub, at)}
+                found = [sorted(followed), sorted(ruled), newest_change(db) - changes[-1][0]]
+                """
+        )
+        #expect(found == "[\(Self.ended),\(Self.ended),0]")
+        #expect(try await file.store.column("SELECT state FROM user_state WHERE user_id = 'half'") == ["authorized"])
+    }
+
+    @Test func theFollowerReadsUntilFewerCome() async throws {
+        let file = try FileUnderTest()
+        try await file.store.run(
+            """
+            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100)
+            INSERT INTO credential_change (app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at)
+            SELECT 'example', 'app', 'user' || i, 'state', 'authorized', 'granted', 'grant', 0, 0 FROM n
+            """
+        )
+        let found = try await python(
+            file.file.path,
+            running: """
+                changes = list(itertools.islice(follow(connect("example", ["app"], path), 3), 1097))
+                found = [len(changes), changes[0][0], changes[-1][0], changes[-1][2]]
+                """
+        )
+        #expect(found == #"[1097,4,1100,"user1100"]"#)
+    }
+
+    /// Everything passes its retention while nobody follows; and the table is emptied, or an earlier one.
+    @Test func theFollowerSeesWhatItMissed() async throws {
+        let file = try FileUnderTest()
+        let look = """
+            db = connect("example", ["app"], path)
+            def look(last_seen):
+                try:
+                    return [change[0] for change in changes_after(db, last_seen)]
+                except LookupError:
+                    return "begin again"
+            found = [look(last_seen) for last_seen in given]
+            """
+        #expect(try await python(file.file.path, given: [0], running: look) == "[[]]")
+        for number in 1...5 { try await file.store.signIn("user\(number)") }
+        #expect(try await python(file.file.path, given: [0, 3, 5], running: look) == "[[1,2,3,4,5],[4,5],[]]")
+        try await file.store.ports.maintain(at: .start + .days(400))
+        #expect(
+            try await python(file.file.path, given: [0, 2, 3, 4, 5, 6], running: look)
+                == #"["begin again","begin again","begin again",[5],[],"begin again"]"#
+        )
+        try await file.store.run("DELETE FROM credential_change")
+        #expect(try await python(file.file.path, given: [0, 5], running: look) == #"[[],"begin again"]"#)
+        try await file.store.signIn("user6")
+        #expect(try await python(file.file.path, given: [0, 5, 6], running: look) == #"["begin again",[6],[]]"#)
+    }
+
+    // MARK: To connect and to tell
+
+    @Test func aMistakeIsSaidAtTheStart() async throws {
+        let connecting = """
+            found = []
+            for path, app, client_ids in given:
+                try:
+                    connect(app, client_ids, path)
+                    found.append("connected")
+                except (sqlite3.Error, ValueError) as error:
+                    found.append(f"{type(error).__name__}: {error}")
+            """
+        let known = try FileUnderTest()
+        let unknown = try TemporaryFile()
+        defer { unknown.remove() }
+        try SQLiteStore.open(DatabaseFile(path: unknown.path)).close()
+        let empty = try TemporaryFile()
+        defer { empty.remove() }
+        try Data().write(to: empty.url)
+        struct Attempt: Encodable {
+            var path: String
+            var app = "example"
+            var clientIDs = ["app", "web"]
+
+            func encode(to encoder: any Encoder) throws {
+                var values = encoder.unkeyedContainer()
+                try values.encode(path)
+                try values.encode(app)
+                try values.encode(clientIDs)
+            }
+        }
+        let attempts = [
+            Attempt(path: known.file.path), Attempt(path: known.file.path, app: "exmaple"),
+            Attempt(path: known.file.path, clientIDs: ["app", "wbe"]), Attempt(path: known.file.path, clientIDs: ["elsewhere"]),
+            Attempt(path: unknown.path), Attempt(path: "/nowhere/siwatch.sqlite"), Attempt(path: empty.path),
+        ]
+        let found = try JSONDecoder().decode([String].self, from: Data(try await python("", given: attempts, running: connecting).utf8))
+        #expect(
+            found == [
+                "connected",
+                "ValueError: of the app exmaple, siwatch knows the clients [] and not all of ['app', 'web']",
+                "ValueError: of the app example, siwatch knows the clients ['app', 'web'] and not all of ['app', 'wbe']",
+                "ValueError: of the app example, siwatch knows the clients ['app', 'web'] and not all of ['elsewhere']",
+                "ValueError: of the app example, siwatch knows the clients [] and not all of ['app', 'web']",
+                "OperationalError: unable to open database file",
+                "OperationalError: no such table: app_client",
+            ]
+        )
+        for message in ["unable to open database file", "no such table"] { #expect(SchemaPage.text.contains("| *\(message)* |")) }
+    }
+
+    @Test func whatAppleWritesIsTakenAsItIs() async throws {
+        let file = try FileUnderTest()
+        let found = try await python(
+            file.file.path,
+            running: """
+                db = connect("example", ["app"], path)
+                for number, private in enumerate(["true", True, "false", False, None]):
+                    claims = {"sub": f"user{number}", "iat": 1750000000, "email": "a@example.com"}
+                    if private is not None:
+                        claims["is_private_email"] = private
+                    keep_grant(db, "app", claims, None if private else "r")
+                bodies = [b"", b"{}", b"\\xff", b"x" * 65536, b"x" * 65537]
+                found = [keep_notification(db, body) for body in bodies]
+                """
+        )
+        #expect(found == "[400,200,200,200,400]")
+        #expect(try await file.store.column("SELECT email_is_private FROM grant_queue ORDER BY id") == [1, 1, 0, 0, nil])
+        #expect(try await file.store.column("SELECT DISTINCT granted_at FROM grant_queue") == [1_750_000_000_999])
+    }
+
+    /// A second holds a withdrawal of consent and, after it, a sign-in: the session is good.
+    @Test func aSignInOutlivesARevocationOfItsSecond() async throws {
+        let file = try FileUnderTest()
+        try await file.store.signIn(at: .start - .days(1))
+        try await file.store.notify(.consentRevoked, at: .start + .milliseconds(300))
+        let keep = """
+            db = connect("example", ["app"], path)
+            found = keep_grant(db, "app", {"sub": "user", "iat": given}, None)
+            """
+        let signedInAt = try await python(file.file.path, given: Timestamp.start.milliseconds / 1000, running: keep)
+        try await file.store.settleGrants(at: .start + .seconds(2))
+        let rule = #"found = must_end_session(connect("example", ["app"], path), "example", "user", given)"#
+        #expect(try await python(file.file.path, given: Int64(signedInAt), running: rule) == "false")
+        #expect(try await file.store.column("SELECT state FROM user_state") == ["authorized"])
+    }
+
+    // MARK: JavaScript
+
+    private static func node(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
+        let process = try ChildProcess(URL(filePath: "/usr/bin/env"), ["node"] + arguments)
+        return (await process.exit(), process.output)
+    }
+
+    private static func hasNode() async throws -> Bool { try await node("--version").status == 0 }
+    private static func hasSQLite() async throws -> Bool { try await node("--eval", "require('node:sqlite')").status == 0 }
+
+    @Test(.enabled("there is no node on the PATH") { try await hasNode() })
+    func theJavaScriptIsJavaScript() async throws {
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        let module = file.folder.appending(path: "example.mjs")
+        try SchemaPage.blocks(of: "js")[0].write(to: module, atomically: true, encoding: .utf8)
+        let (status, output) = try await Self.node("--check", module.path)
+        #expect(status == 0, "\(output)")
+    }
+
+    @Test(.enabled("this Node.js has no node:sqlite") { try await hasSQLite() })
+    func theJavaScriptEndsWhatTheRuleEnds() async throws {
+        let file = try await trouble()
+        let module = file.file.folder.appending(path: "example.mjs")
+        let more = """
+
+            const given = \(String(decoding: try JSONEncoder().encode(Self.sessions), as: UTF8.self));
+            const sessionsOf = (sub) => Object.entries(given[sub] ?? {}).map(([name, signedInAt]) => ({ name, signedInAt }));
+            const followed = new Set();
+            for (const change of changesAfter(0)) {
+              for (const session of sessionsToEnd(change, sessionsOf(change.user_id))) followed.add(session.name);
+            }
+            const all = Object.keys(given).flatMap((sub) => sessionsOf(sub).map((session) => ({ ...session, sub })));
+            const ruled = all.filter((session) => mustEndSession("example", session.sub, session.signedInAt));
+            let missed = false;
+            try {
+              changesAfter(newestChange() + 1);
+            } catch (error) {
+              missed = error instanceof RangeError;
+            }
+            const first = await follow(0).next();
+            const signedInAt = keepGrant("app", { sub: "new", iat: 1750000000, is_private_email: "true" });
+            const found = [[...followed].sort(), ruled.map((session) => session.name).sort(), missed, first.value.id, signedInAt];
+            console.log(JSON.stringify(found));
+            """
+        let example = SchemaPage.blocks(of: "js")[0]
+            .replacingOccurrences(of: "/var/lib/siwatch/siwatch.sqlite", with: file.file.path)
+            .replacingOccurrences(of: "com.example.", with: "")
+        try (example + more).write(to: module, atomically: true, encoding: .utf8)
+        let (status, output) = try await Self.node(module.path)
+        #expect(status == 0, "\(output)")
+        #expect(output.last == "[\(Self.ended),\(Self.ended),true,1,1750000000999]")
+        #expect(try await file.store.column("SELECT email_is_private FROM grant_queue WHERE user_id = 'new'") == [1])
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// The page that backends are written from, docs/schema.md.
+enum SchemaPage {
+    static let text = try! String(
+        contentsOf: URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../docs/schema.md").standardized,
+        encoding: .utf8
+    )
+
+    /// Its blocks of code in a language.
+    static func blocks(of language: String) -> [String] {
+        text.components(separatedBy: "\n```\(language)\n").dropFirst().compactMap { $0.components(separatedBy: "\n```\n").first }
+    }
+}
