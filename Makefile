@@ -12,7 +12,7 @@ export TMPDIR := $(CURDIR)/.build/tmp
 CHECK_FOLDER := .build-check
 TSAN_FOLDER := .build-tsan
 
-SOURCES := Package.swift $(wildcard Sources Tests Benchmarks)
+SOURCES := Package.swift Sources Instruments Tests
 
 RULES := etc/prometheus/siwatch.rules.yml
 

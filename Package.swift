@@ -94,18 +94,22 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        // MARK: Instruments
+
         // Apple on loopback. It shares no code with the rest, so that it cannot share a mistake.
         .target(
-            name: "AppleSimulation",
+            name: "AppleSimulatorKit",
             dependencies: [
                 ahc, crypto, cryptoExtras, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix,
                 serviceLifecycle,
             ],
+            path: "Instruments/AppleSimulatorKit",
             swiftSettings: strict
         ),
         .executableTarget(
             name: "apple-simulator",
-            dependencies: ["AppleSimulation", argumentParser, logging, serviceLifecycle, unixSignals],
+            dependencies: ["AppleSimulatorKit", argumentParser, logging, serviceLifecycle, unixSignals],
+            path: "Instruments/apple-simulator",
             swiftSettings: strict
         ),
 
@@ -113,11 +117,13 @@ let package = Package(
         .target(
             name: "DaemonHarness",
             dependencies: [ahc, grdb, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1],
+            path: "Instruments/DaemonHarness",
             swiftSettings: strict
         ),
         .executableTarget(
             name: "siwatch-demo",
             dependencies: ["DaemonHarness", argumentParser, grdb, unixSignals],
+            path: "Instruments/siwatch-demo",
             swiftSettings: strict
         ),
         .executableTarget(
@@ -127,21 +133,26 @@ let package = Package(
                 "AppleIdentity", "CredentialCore", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
                 ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1, unixSignals,
             ],
-            path: "Benchmarks",
+            path: "Instruments/siwatch-bench",
             swiftSettings: strict
         ),
-        // What tests hold.
-        .target(
-            name: "CredentialTesting",
-            dependencies: ["CredentialCore", "CredentialMonitor", "SQLiteStore", coreMetrics, grdb, logging, nioConcurrency],
-            swiftSettings: strict
-        ),
+        // Lives through seeds of the simulation, in a release build.
         .executableTarget(
             name: "siwatch-simulate",
             dependencies: ["CredentialTesting", argumentParser],
+            path: "Instruments/siwatch-simulate",
             swiftSettings: strict
         ),
 
+        // MARK: Tests
+
+        // What tests hold, the simulation among it.
+        .target(
+            name: "CredentialTesting",
+            dependencies: ["CredentialCore", "CredentialMonitor", "SQLiteStore", coreMetrics, grdb, logging, nioConcurrency],
+            path: "Tests/CredentialTesting",
+            swiftSettings: strict
+        ),
         .testTarget(name: "CredentialCoreTests", dependencies: ["CredentialCore", "CredentialTesting"], swiftSettings: strict),
         .testTarget(
             name: "CredentialSealingTests",
@@ -173,9 +184,9 @@ let package = Package(
         .testTarget(name: "SimulationTests", dependencies: ["CredentialTesting"], swiftSettings: strict),
         .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", coreMetrics, metrics], swiftSettings: strict),
         .testTarget(
-            name: "AppleSimulationTests",
+            name: "AppleSimulatorKitTests",
             dependencies: [
-                "AppleSimulation", ahc, crypto, hummingbird, jwtKit, logging, nioCore, nioFoundationCompat, nioHTTP1, serviceLifecycle,
+                "AppleSimulatorKit", ahc, crypto, hummingbird, jwtKit, logging, nioCore, nioFoundationCompat, nioHTTP1, serviceLifecycle,
             ],
             swiftSettings: strict
         ),

@@ -4,7 +4,7 @@
 """Plants one bug after another in the sources, and sees that the simulation finds each.
 
 A check that cannot fail proves nothing. The bugs are planted in the working tree and taken back; nothing else may build there
-meanwhile. Bugs at the edge of the store are planted by the tests themselves: Sources/CredentialTesting/Simulation/PlantedBug.swift.
+meanwhile. Bugs at the edge of the store are planted by the tests themselves: Tests/CredentialTesting/Simulation/PlantedBug.swift.
 
     scripts/plant_bugs.py [WORD]     those with this word in their name; all without one
 """
@@ -23,145 +23,145 @@ SOURCES = ROOT / "Sources"
 BUGS = [
     (
         "an older event overwrites a newer one",
-        "CredentialCore/Credential.swift",
+        "AppUser.swift",
         "consentRevokedAt = latest(consentRevokedAt, event.occurredAt)",
         "consentRevokedAt = event.occurredAt",
     ),
     (
         "an event kills a newer sign-in",
-        "CredentialCore/Credential.swift",
+        "Credential.swift",
         "grantedAt = latest(grantedAt, grant.grantedAt)",
         "grantedAt = grantedAt ?? grant.grantedAt",
     ),
     (
         "a revoked token is kept",
-        "CredentialCore/Credential.swift",
+        "Credential.swift",
         "token?.sealed != nil, !isTokenUsable(under: user)",
         "token?.sealed != nil, false",
     ),
     (
         "a duplicate leaves no trace",
-        "SQLiteStore/SettlementTransaction+Notifications.swift",
+        "SettlementTransaction+Notifications.swift",
         "if db.changesCount > 0 { return outcome }",
         "if db.changesCount >= 0 { return outcome }",
     ),
     (
         "a settled notification stays in its queue",
-        "SQLiteStore/SettlementTransaction+Notifications.swift",
+        "SettlementTransaction+Notifications.swift",
         "            try remove(.notification, work.id)\n            return .notification(logged)",
         "            return .notification(logged)",
     ),
     (
         "an event does not wait for the sign-in that is newer",
-        "SQLiteStore/SettlementTransaction+Notifications.swift",
+        "SettlementTransaction+Notifications.swift",
         "return try waitingGrants.contains(",
         "return try false && waitingGrants.contains(",
     ),
     (
         "a change is told twice",
-        "SQLiteStore/SettlementTransaction.swift",
+        "SettlementTransaction.swift",
         "for change in new.changes(since: old, at: time) {",
         "for change in new.changes(since: old, at: time) + new.changes(since: old, at: time) {",
     ),
     (
         "a settlement needs no claim",
-        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "SettlementTransaction+Refreshes.swift",
         "row.claimedBy == work.claim.owner && row.attempts == work.claim.attempts ? row : nil",
         "row",
     ),
     (
         "the due time is not moved after an answer",
-        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "SettlementTransaction+Refreshes.swift",
         "row.dueAt = isOver ? nil : verdict.nextCheck",
         "row.dueAt = isOver ? nil : row.dueAt",
     ),
     (
         "a rejection is believed although the user has signed in again",
-        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "SettlementTransaction+Refreshes.swift",
         "let hasSignedInAgain = try waitingGrants.contains(",
         "let hasSignedInAgain = try false && waitingGrants.contains(",
     ),
     (
         "a repeated rejection is believed although Apple accepted nobody in between",
-        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "SettlementTransaction+Refreshes.swift",
         "return validAt.map { $0 > pending.requestedAt.advanced(by: timeout) && $0 <= rejection.requestedAt.advanced(by: timeout) } ?? false",
         "return validAt != nil",
     ),
     (
         "the end of an old token ends a newer sign-in",
-        "CredentialCore/CredentialState.swift",
+        "CredentialState.swift",
         ", wasTokenGood(at: grantedAt)",
         "",
     ),
     (
         "a believed rejection stays pending",
-        "SQLiteStore/SettlementTransaction+Refreshes.swift",
+        "SettlementTransaction+Refreshes.swift",
         "            if isAdmitted {\n                row.pending = nil\n",
         "            if isAdmitted {\n",
     ),
     (
         "a token that Apple never accepted ends its user",
-        "CredentialCore/CredentialState.swift",
+        "CredentialState.swift",
         "if let verifiedAt, isTokenRejected, wasTokenGood(at: grantedAt) {",
         "if let verifiedAt = latest(verifiedAt, rejectedAt), isTokenRejected, wasTokenGood(at: grantedAt) {",
     ),
     (
         "the end of a token is dated by its rejection",
-        "CredentialCore/CredentialState.swift",
+        "CredentialState.swift",
         "since: max(verifiedAt, grantedAt.advanced(by: .milliseconds(1)))",
         "since: latest(verifiedAt, rejectedAt)",
     ),
     (
         "a new token is first asked about a day later",
-        "CredentialCore/RefreshPolicy.swift",
+        "RefreshPolicy.swift",
         "let spread = isImport(grantedAt: grantedAt, now: now) ? interval : longestFirstWait",
         "let spread = interval",
     ),
     (
         "a token that is told again is asked about at once",
-        "SQLiteStore/SettlementTransaction+Grants.swift",
+        "SettlementTransaction+Grants.swift",
         "if row.credential.token?.key.fingerprint != before?.credential.token?.key.fingerprint {",
         "if row.credential.token != nil {",
     ),
     (
         "an answer is dated by our clock, whatever Apple's says",
-        "CredentialCore/TokenEndpoint.swift",
+        "TokenEndpoint.swift",
         "? ours : earliest",
         "? ours : ours",
     ),
     (
         "a sign-in from the future is thrown away",
-        "SQLiteStore/SettlementTransaction+Grants.swift",
+        "SettlementTransaction+Grants.swift",
         "if try hasWaitedLongEnough(work, lookedAt) { return try log(work, .inFuture) }",
         "if try hasWaitedLongEnough(work, lookedAt) || true { return try log(work, .inFuture) }",
     ),
     (
         "a clock that is off is trusted to forget by",
-        "CredentialCore/ClockTrust.swift",
+        "ClockTrust.swift",
         "return right.isFurther(than: Self.largestSkew, from: wall) ? .skewed : nil",
         "return nil",
     ),
     (
         "the address of a deleted account is kept",
-        "CredentialCore/Credential.swift",
+        "Credential.swift",
         "guard isGreater(new.at, than: deletedAt) else { return }",
         "",
     ),
     (
         "what is counted by app is not taken back",
-        "SQLiteStore/RegisterCache.swift",
+        "RegisterCache.swift",
         "neverAccepted: left.neverAccepted - right.neverAccepted",
         "neverAccepted: left.neverAccepted",
     ),
     (
         "the retention erases rejected tokens at once",
-        "SQLiteStore/SQLiteStore+Retention.swift",
+        "SQLiteStore+Retention.swift",
         "try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))",
         "try await eraseRejectedTokens(olderThan: now)",
     ),
     (
         "a notification whose key is unknown waits for ever",
-        "CredentialMonitor/NotificationHandler.swift",
+        "NotificationHandler.swift",
         "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt)",
         "case .keyNotYetKnown(let retryAt): return .postponed(until: retryAt.advanced(by: .seconds(90 * 86_400)))",
     ),
@@ -180,7 +180,7 @@ def simulate():
 
 
 def plant(name, path, before, after):
-    file = SOURCES / path
+    (file,) = SOURCES.rglob(path)
     text = file.read_text()
     if text.count(before) != 1:
         print(f"? {name}: its place in {path} has changed")

@@ -15,7 +15,7 @@ import Testing
     private struct Trial {
         var proofs = ClientProofs()
         var now = AdmissionTests.start
-        var breaker = RevocationBreaker()
+        var breaker = RejectionBreaker()
         var rules = AdmissionTests.rules
         /// Between two answers.
         var pace = Duration.seconds(5)
@@ -194,7 +194,7 @@ import Testing
     @Test func anOperatorsWordIsNotAboutWhatComesAfterIt() {
         var trial = Trial()
         for number in 0..<21 {
-            let subject = RevocationBreaker.Subject(CredentialID(clientID: "app", userID: "user\(number)"))
+            let subject = RejectionBreaker.Subject(CredentialID(clientID: "app", userID: "user\(number)"))
             trial.breaker.judge(.rejected, of: subject, under: Self.rules, at: trial.now)
         }
         #expect(trial.breaker.isOpen)

@@ -60,7 +60,7 @@ extension StoreUnderTest {
         _ user: String,
         at now: Timestamp,
         keyID: String = "KEY",
-        finding: RevocationBreaker.Finding = .rejected,
+        finding: RejectionBreaker.Finding = .rejected,
         dated requestedAt: Timestamp? = nil,
         canaries: Set<String> = []
     ) async throws -> Settled {

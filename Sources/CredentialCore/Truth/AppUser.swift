@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// The registers of one user in one app. Consent is per app group, so they cover every client of it.
+package struct AppUser: Sendable, Equatable {
+    /// `R`: the newest `consent-revoked`.
+    package var consentRevokedAt: Timestamp?
+    /// `D`: the newest `account-delete` or `account-deleted`.
+    package var deletedAt: Timestamp?
+    /// `M`: the newest e-mail address. None that is not newer than the deletion of the account is kept.
+    package var mailbox: Mailbox?
+    /// `F`: the newest word on relay forwarding.
+    package var forwarding: Forwarding?
+
+    package init() {}
+
+    package mutating func apply(_ event: Event) {
+        switch event.kind {
+        case .consentRevoked: consentRevokedAt = latest(consentRevokedAt, event.occurredAt)
+        case .accountDeleted:
+            deletedAt = latest(deletedAt, event.occurredAt)
+            // What is not shown any more is not kept either.
+            if let mailbox, !isGreater(mailbox.at, than: deletedAt) { self.mailbox = nil }
+        case .emailEnabled(let address): note(.enabled, address, at: event.occurredAt)
+        case .emailDisabled(let address): note(.disabled, address, at: event.occurredAt)
+        case .unknown: break
+        }
+    }
+
+    /// Takes in the address of a sign-in.
+    package mutating func apply(_ grant: Grant) {
+        guard let address = grant.address else { return }
+        note(Mailbox(at: grant.grantedAt, rank: .idToken, address: address))
+    }
+
+    private mutating func note(_ status: Forwarding.Status, _ address: EmailAddress?, at time: Timestamp) {
+        let new = Forwarding(at: time, status: status)
+        if forwarding.map({ $0 < new }) ?? true { forwarding = new }
+        if let address { note(Mailbox(at: time, rank: .event, address: address)) }
+    }
+
+    private mutating func note(_ new: Mailbox) {
+        guard isGreater(new.at, than: deletedAt) else { return }
+        if mailbox.map({ $0 < new }) ?? true { mailbox = new }
+    }
+
+    /// The forwarding to show: none that is not newer than the deletion of the account.
+    package var shownForwarding: Forwarding.Status? {
+        guard let forwarding, isGreater(forwarding.at, than: deletedAt) else { return nil }
+        return forwarding.status
+    }
+}
+
+/// An address and the key that decides between two: time, then rank, then the address itself.
+package struct Mailbox: Sendable, Equatable, Comparable {
+    package enum Rank: Int, Sendable {
+        case idToken, event
+    }
+
+    package var at: Timestamp
+    package var rank: Rank
+    package var address: EmailAddress
+
+    package init(at: Timestamp, rank: Rank, address: EmailAddress) {
+        self.at = at
+        self.rank = rank
+        self.address = address
+    }
+
+    package static func < (left: Mailbox, right: Mailbox) -> Bool {
+        if left.at != right.at { return left.at < right.at }
+        if left.rank != right.rank { return left.rank.rawValue < right.rank.rawValue }
+        if !left.address.text.utf8.elementsEqual(right.address.text.utf8) {
+            return left.address.text.utf8.lexicographicallyPrecedes(right.address.text.utf8)
+        }
+        return left.privacyRank < right.privacyRank
+    }
+
+    private var privacyRank: Int {
+        switch address.isPrivate {
+        case nil: 0
+        case false?: 1
+        case true?: 2
+        }
+    }
+}
+
+/// Whether Apple's relay forwards mail to the user.
+package struct Forwarding: Sendable, Equatable, Comparable {
+    package enum Status: String, Sendable {
+        case enabled, disabled
+    }
+
+    package var at: Timestamp
+    package var status: Status
+
+    package init(at: Timestamp, status: Status) {
+        self.at = at
+        self.status = status
+    }
+
+    /// At one moment `disabled` wins: not to mail somebody is the smaller mistake.
+    package static func < (left: Forwarding, right: Forwarding) -> Bool {
+        left.at != right.at ? left.at < right.at : left.status == .enabled && right.status == .disabled
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// The registers of one user at one client. Each keeps the greatest key it has seen, so order and duplicates cannot matter.
+///
+/// The letters are those of the table in docs/architecture.md.
+package struct Credential: Sendable, Equatable {
+    /// `G`: the newest sign-in.
+    package var grantedAt: Timestamp?
+    /// `T`: the token of the newest sign-in that brought one.
+    package var token: RefreshToken?
+    /// `B`: the newest proved revocation.
+    package var revokedAt: Timestamp?
+    /// `V`: when Apple was last asked about `T` and answered 200.
+    package var verifiedAt: Timestamp?
+    /// `X`: when Apple was last asked about `T` and answered with an `invalid_grant` that was admitted.
+    package var rejectedAt: Timestamp?
+
+    package init() {}
+
+    package mutating func apply(_ grant: Grant) {
+        grantedAt = latest(grantedAt, grant.grantedAt)
+        guard let new = grant.token else { return }
+        if let token, token.key >= new.key { return }
+        token = new
+        verifiedAt = nil
+        rejectedAt = nil
+    }
+
+    /// Takes an answer in, unless it was asked under a token that is not the current one any more.
+    package mutating func apply(_ answer: RefreshAnswer) {
+        guard answer.token == token?.key else { return }
+        switch answer.verdict {
+        case .valid: verifiedAt = latest(verifiedAt, answer.requestedAt)
+        case .rejected: rejectedAt = latest(rejectedAt, answer.requestedAt)
+        }
+    }
+
+    package mutating func apply(_ revocation: Revocation) {
+        revokedAt = latest(revokedAt, revocation.requestedAt)
+    }
+
+    /// Erases the sealed token where signed evidence or a proved revocation stands above it.
+    package mutating func eraseUnusableToken(under user: AppUser) {
+        if token?.sealed != nil, !isTokenUsable(under: user) {
+            token?.sealed = nil
+        }
+    }
+
+    /// `T` is usable while it is not older than `D` and `R` and newer than `B`.
+    package func isTokenUsable(under user: AppUser) -> Bool {
+        guard let granted = token?.key.grantedAt else { return false }
+        return !isGreater(user.deletedAt, than: granted)
+            && !isGreater(user.consentRevokedAt, than: granted)
+            && isGreater(granted, than: revokedAt)
+    }
+
+    /// Whether Apple's last admitted word on `T` is a rejection. Equality favours the 200.
+    package var isTokenRejected: Bool {
+        isGreater(rejectedAt, than: verifiedAt)
+    }
+
+    /// Whether Apple rejects `T` and has never accepted it: it was dead before it came here, was issued to another client, or is no
+    /// token. Its rejection says nothing of any sign-in.
+    package func isTokenNeverAccepted(under user: AppUser) -> Bool {
+        rejectedAt != nil && verifiedAt == nil && isTokenUsable(under: user)
+    }
+
+    /// The token to ask Apple about on schedule, if there is one.
+    package func tokenToCheck(under user: AppUser) -> RefreshToken? {
+        guard isTokenUsable(under: user), !isTokenRejected, let token, token.sealed != nil else { return nil }
+        return token
+    }
+}

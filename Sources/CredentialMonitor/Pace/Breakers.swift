@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+internal import NIOConcurrencyHelpers
+
+/// The breakers of all apps as last committed, and which clients Apple has accepted since the start.
+///
+/// It sets the pace and chooses what to claim. What is believed is decided in the settling transaction, on the breaker as it is then.
+package final class Breakers: Sendable {
+    private let rules: BreakerRules
+    private let interval: Duration
+    private let telemetry: Telemetry
+    private let state = NIOLockedValueBox(State())
+
+    private struct State {
+        var breakers: [String: RejectionBreaker] = [:]
+        var proofs = ClientProofs()
+    }
+
+    init(_ rules: SettlementRules, telemetry: Telemetry) {
+        self.rules = rules.breaker
+        interval = rules.policy.longestInterval
+        self.telemetry = telemetry
+    }
+
+    /// Takes over what the store holds: at the start, and after an operator's command.
+    package func load(from reader: any CredentialReader) async throws {
+        note(try await reader.breakers())
+    }
+
+    /// Those that have changed.
+    func note(_ breakers: [String: RejectionBreaker]) {
+        for (app, breaker) in breakers {
+            let old = state.withLockedValue { $0.breakers.updateValue(breaker, forKey: app) }
+            switch (old?.isOpen ?? false, breaker.isOpen) {
+            case (false, true): telemetry.breakerOpened(app, breaker)
+            case (true, false): telemetry.breakerClosed(app)
+            case (true, true), (false, false): break
+            }
+        }
+    }
+
+    func breaker(of app: String) -> RejectionBreaker {
+        state.withLockedValue { $0.breakers[app] } ?? RejectionBreaker()
+    }
+
+    /// Notes a 200 or an `invalid_grant`.
+    func record(isValid: Bool, of work: DueCredential, by identity: ClientIdentity, at time: Timestamp) {
+        state.withLockedValue { [rules] state in
+            switch work.purpose {
+            case .check: state.proofs.record(isValid: isValid, by: identity, at: time, settle: rules.settle)
+            case .canary, .admission: if isValid { state.proofs.recordValid(by: identity, at: time) }
+            }
+        }
+    }
+
+    /// What was proved with another key no longer counts.
+    package func forgetProofs(of clients: Set<String>) {
+        state.withLockedValue { $0.proofs.forget(clients: clients) }
+    }
+
+    func isProven(_ identity: ClientIdentity, at now: Timestamp) -> Bool {
+        state.withLockedValue {
+            $0.proofs.isProven(clientID: identity.clientID, keyID: identity.keyID, at: now, within: interval)
+        }
+    }
+
+    /// Those that have had no 200 with the key at work, within the last interval and since the start.
+    func unproven(_ clients: Set<String>, at now: Timestamp) -> Set<String> {
+        state.withLockedValue { [interval] in clients.subtracting($0.proofs.provenClients(at: now, within: interval)) }
+    }
+
+    /// Which pending rejections of an app are to be believed now.
+    func admissions(of app: String, at now: Timestamp) -> [AdmissionRule] {
+        let (breaker, proofs) = state.withLockedValue { ($0.breakers[app] ?? RejectionBreaker(), $0.proofs) }
+        return breaker.admissions(with: proofs, under: rules, within: interval, at: now)
+    }
+}

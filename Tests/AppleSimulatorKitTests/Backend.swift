@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import AsyncHTTPClient
+import Foundation
+import JWTKit
+import NIOCore
+import NIOFoundationCompat
+import NIOHTTP1
+
+/// The backend of an app, as Apple sees it: it asks over real HTTP and signs its client secrets with jwt-kit, which the simulator does not
+/// know.
+struct Backend {
+    let baseURL: String
+    let key: ClientKey
+    var teamID = "A1B2C3D4E5"
+    var clientID = "com.example.app"
+
+    // MARK: Apple's endpoints
+
+    func refresh(_ token: String?, clientID: String? = nil, secret: String? = nil) async throws -> Answer {
+        let clientID = clientID ?? self.clientID
+        return try await post(
+            "/auth/token",
+            [
+                ("grant_type", "refresh_token"),
+                ("client_id", clientID),
+                ("client_secret", try await sign(secret, for: clientID)),
+                ("refresh_token", token ?? ""),
+            ]
+        )
+    }
+
+    func redeem(_ code: String?, clientID: String? = nil, secret: String? = nil, redirectURI: String? = nil) async throws -> Answer {
+        let clientID = clientID ?? self.clientID
+        return try await post(
+            "/auth/token",
+            [
+                ("grant_type", "authorization_code"),
+                ("client_id", clientID),
+                ("client_secret", try await sign(secret, for: clientID)),
+                ("code", code ?? ""),
+            ] + (redirectURI.map { [("redirect_uri", $0)] } ?? [])
+        )
+    }
+
+    func revoke(_ token: String?, clientID: String? = nil, secret: String? = nil) async throws -> Answer {
+        let clientID = clientID ?? self.clientID
+        return try await post(
+            "/auth/revoke",
+            [
+                ("client_id", clientID),
+                ("client_secret", try await sign(secret, for: clientID)),
+                ("token", token ?? ""),
+                ("token_type_hint", "refresh_token"),
+            ]
+        )
+    }
+
+    /// Apple's published keys, as jwt-kit reads them.
+    func keys() async throws -> JWTKeyCollection {
+        let document = try await get("/auth/keys").text
+        return try await JWTKeyCollection().add(jwksJSON: document)
+    }
+
+    // MARK: The client secret
+
+    struct SecretClaims: JWTPayload {
+        var iss: String
+        var sub: String
+        var aud = "https://appleid.apple.com"
+        var iat = Int(Date().timeIntervalSince1970) - 60
+        var exp = Int(Date().timeIntervalSince1970) + 3600
+
+        func verify(using algorithm: some JWTAlgorithm) {}
+    }
+
+    func claims(_ clientID: String? = nil) -> SecretClaims {
+        SecretClaims(iss: teamID, sub: clientID ?? self.clientID)
+    }
+
+    func secret(_ clientID: String? = nil) async throws -> String {
+        try await sign(claims(clientID))
+    }
+
+    private func sign(_ secret: String?, for clientID: String) async throws -> String {
+        if let secret { return secret }
+        return try await self.secret(clientID)
+    }
+
+    func sign(_ claims: SecretClaims, as kid: String? = nil) async throws -> String {
+        let keys = JWTKeyCollection()
+        await keys.add(ecdsa: try ES256PrivateKey(pem: key.pem), kid: JWKIdentifier(string: kid ?? key.id))
+        return try await keys.sign(claims, kid: JWKIdentifier(string: kid ?? key.id))
+    }
+
+    // MARK: HTTP
+
+    func get(_ path: String, timeout: Duration = .seconds(30)) async throws -> Answer {
+        try await send(.GET, path, timeout: timeout)
+    }
+
+    func delete(_ path: String) async throws -> Answer {
+        try await send(.DELETE, path)
+    }
+
+    func put(_ path: String, json: String) async throws -> Answer {
+        try await send(.PUT, path, "application/json", json)
+    }
+
+    func post(_ path: String, json: String) async throws -> Answer {
+        try await send(.POST, path, "application/json", json)
+    }
+
+    func post(_ path: String, form: String) async throws -> Answer {
+        try await send(.POST, path, "application/x-www-form-urlencoded", form)
+    }
+
+    func post(_ path: String) async throws -> Answer {
+        try await send(.POST, path)
+    }
+
+    func post(_ path: String, _ fields: [(String, String)]) async throws -> Answer {
+        try await post(path, form: fields.map { "\(Self.escaped($0))=\(Self.escaped($1))" }.joined(separator: "&"))
+    }
+
+    private func send(
+        _ method: HTTPMethod,
+        _ path: String,
+        _ type: String? = nil,
+        _ body: String? = nil,
+        timeout: Duration = .seconds(30)
+    ) async throws -> Answer {
+        var request = HTTPClientRequest(url: baseURL + path)
+        request.method = method
+        request.headers.add(name: "User-Agent", value: "tests")
+        if let type { request.headers.add(name: "Content-Type", value: type) }
+        if let body { request.body = .bytes(ByteBuffer(string: body)) }
+        let response = try await HTTPClient.shared.execute(request, timeout: TimeAmount(timeout))
+        let bytes = try await response.body.collect(upTo: 16 * 1024 * 1024)
+        return Answer(status: response.status.code, headers: response.headers, body: Data(buffer: bytes))
+    }
+
+    private static func escaped(_ text: String) -> String {
+        text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+    }
+}
+
+/// What came back.
+struct Answer {
+    let status: UInt
+    fileprivate let headers: HTTPHeaders
+    let body: Data
+
+    func header(_ name: String) -> String? { headers.first(name: name) }
+
+    var text: String { String(decoding: body, as: UTF8.self) }
+
+    func decoded<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+        try JSONDecoder().decode(type, from: body)
+    }
+
+    /// A string member of the JSON object that the body is.
+    subscript(name: String) -> String? {
+        (try? JSONSerialization.jsonObject(with: body) as? [String: Any])?[name] as? String
+    }
+}
+
+/// Runs a simulator with the usual app group for as long as `body` does.
+func withBackend(
+    _ adjust: (inout SimulatorConfiguration) -> Void = { _ in },
+    _ body: (Backend, AppleSimulator) async throws -> Void
+) async throws {
+    let key = ClientKey.generate()
+    var configuration = SimulatorConfiguration(groups: [AppGroup(keys: [key.registered])])
+    // RSA keys take a while to make in a debug build.
+    configuration.signingKeyCount = 1
+    adjust(&configuration)
+    try await withAppleSimulator(configuration) { simulator, baseURL in
+        try await body(Backend(baseURL: baseURL, key: key), simulator)
+    }
+}

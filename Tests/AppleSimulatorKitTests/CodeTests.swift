@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import JWTKit
+import Testing
+
+@Suite("The code grant")
+struct CodeTests {
+    @Test("A code brings a refresh token that works")
+    func redemption() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            #expect(user.refreshToken == nil)
+            let answer = try await backend.redeem(user.code)
+            #expect(answer.status == 200)
+            let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
+            #expect(claims.sub == user.userID)
+            #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
+        }
+    }
+
+    @Test("A code works once")
+    func usedCode() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            #expect(try await backend.redeem(user.code).status == 200)
+            let again = try await backend.redeem(user.code)
+            #expect(again.status == 400)
+            #expect(again.text == #"{"error":"invalid_grant","error_description":"The code has already been used."}"#)
+        }
+    }
+
+    @Test("A code works for five minutes")
+    func expiredCode() async throws {
+        try await withBackend { backend, simulator in
+            let users = try simulator.createUsers(2, SignInOptions(credential: .code))
+            simulator.clockOffset = .seconds(240)
+            #expect(try await backend.redeem(users[0].code).status == 200)
+            simulator.clockOffset = .seconds(301)
+            let late = try await backend.redeem(users[1].code)
+            #expect(late.text == #"{"error":"invalid_grant","error_description":"The code has expired or has been revoked."}"#)
+        }
+    }
+
+    @Test("A code that is unknown, or of a sign-in that is over, is dead")
+    func deadCodes() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            _ = try await simulator.revokeConsent(of: .these([user.userID]))
+            for code in ["c0123", user.code] {
+                let answer = try await backend.redeem(code)
+                #expect(answer.text == #"{"error":"invalid_grant","error_description":"The code has expired or has been revoked."}"#)
+            }
+        }
+    }
+
+    @Test("A refresh token or an access token is no code")
+    func otherKinds() async throws {
+        try await withBackend { backend, simulator in
+            let answer = try await backend.redeem(simulator.createUser(SignInOptions(credential: .code)).code)
+            let user = try simulator.createUser()
+            for token in [answer["refresh_token"], answer["access_token"], user.refreshToken] {
+                let refused = try await backend.redeem(token)
+                #expect(refused.status == 400)
+                #expect(refused.text == #"{"error":"invalid_grant","error_description":"The code has expired or has been revoked."}"#)
+            }
+        }
+    }
+
+    @Test("A code of another client names the client that asked")
+    func clientMismatch() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            let answer = try await backend.redeem(user.code, clientID: "com.example.web")
+            #expect(
+                answer.text
+                    == #"{"error":"invalid_grant","error_description":"client_id mismatch. The code was not issued to com.example.web."}"#
+            )
+            #expect(try await backend.redeem(user.code).status == 200)
+        }
+    }
+
+    @Test("A code from the web needs the redirect_uri it was made with")
+    func redirectMismatch() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code, redirectURI: "https://example.com/back"))
+            let wrong = try await backend.redeem(user.code, redirectURI: "https://example.org/")
+            #expect(
+                wrong.text
+                    == #"{"error":"invalid_grant","error_description":"redirect_uri mismatch. The code was not issued to https://example.org/."}"#
+            )
+            #expect(try await backend.redeem(user.code)["error"] == "invalid_request")
+            #expect(try await backend.redeem(user.code, redirectURI: "https://example.com/back").status == 200)
+        }
+    }
+
+    @Test("A bad secret does not cost the code")
+    func badSecret() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            #expect(try await backend.redeem(user.code, secret: "x")["error"] == "invalid_client")
+            #expect(try await backend.redeem(user.code).status == 200)
+        }
+    }
+
+    @Test("A native code goes without redirect_uri")
+    func nativeCodeWithRedirect() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            let answer = try await backend.redeem(user.code, redirectURI: "https://example.org/")
+            #expect(answer["error_description"] == "redirect_uri mismatch. The code was not issued to https://example.org/.")
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import Crypto
+import Foundation
+import Testing
+
+@Suite("Control routes")
+struct ControlRouteTests {
+    private struct SignIns: Decodable {
+        let signIns: [SignIn]
+
+        enum CodingKeys: String, CodingKey {
+            case signIns = "sign_ins"
+        }
+    }
+
+    private struct Notifications: Decodable {
+        let notifications: [SignedNotification]
+    }
+
+    @Test("Users are created in bulk and sign in again")
+    func users() async throws {
+        try await withBackend { backend, simulator in
+            let made = try await backend.post(
+                "/simulator/users",
+                json: #"{"count":3,"client_id":"com.example.web","credential":"authorization_code","granted_at":1600000000000}"#
+            )
+            #expect(made.status == 200)
+            let signIns = try made.decoded(SignIns.self).signIns
+            #expect(signIns.count == 3)
+            #expect(signIns.allSatisfy { $0.clientID == "com.example.web" && $0.code != nil && $0.refreshToken == nil })
+            #expect(signIns[0].grantedAt == Moment(milliseconds: 1_600_000_000_000))
+
+            let again = try await backend.post("/simulator/sign-ins", json: #"{"user_ids":["\#(signIns[1].userID)"]}"#)
+            let signIn = try again.decoded(SignIns.self).signIns[0]
+            #expect(signIn.userID == signIns[1].userID)
+            #expect(try await backend.refresh(signIn.refreshToken).status == 200)
+        }
+    }
+
+    @Test("A body may be absent where nothing in it is required")
+    func emptyBody() async throws {
+        try await withBackend { backend, simulator in
+            let made = try await backend.post("/simulator/users")
+            #expect(try made.decoded(SignIns.self).signIns.count == 1)
+        }
+    }
+
+    @Test("People revoke, delete and switch their mail, and the answer is what Apple would send")
+    func people() async throws {
+        try await withBackend { backend, simulator in
+            let users = try simulator.createUsers(3).map(\.userID)
+            let mail = try await backend.post(
+                "/simulator/mail-forwarding",
+                json: #"{"any":1,"enabled":false,"event_time":1600000000001,"is_private_email":"bool"}"#
+            ).decoded(Notifications.self).notifications
+            #expect(mail.map(\.type) == ["email-disabled"])
+            let event = try WireNotification(mail[0].body).event
+            #expect(event["event_time"] as? Int64 == 1_600_000_000_001)
+            #expect(event["is_private_email"] as? Bool == true)
+
+            let revoked = try await backend.post(
+                "/simulator/consent-revocations",
+                json: #"{"user_ids":["\#(users[0])","\#(users[1])"],"audience":"primary","events_as_object":true}"#
+            ).decoded(Notifications.self).notifications
+            #expect(revoked.map(\.userID) == Array(users[..<2]))
+            #expect(try WireNotification(revoked[0].body).claims["events"] is [String: Any])
+
+            let deleted = try await backend.post(
+                "/simulator/account-deletions",
+                json: #"{"user_ids":["\#(users[2])"],"deletion_spelling":"account-delete"}"#
+            ).decoded(Notifications.self).notifications
+            #expect(deleted.map(\.type) == ["account-delete"])
+
+            let said = try await backend.post("/simulator/notifications", json: #"{"user_ids":["\#(users[0])"],"type":"x"}"#)
+            #expect(try said.decoded(Notifications.self).notifications.map(\.type) == ["x"])
+
+            let all = try await backend.get("/simulator/notifications").decoded(Notifications.self).notifications
+            #expect(all.count == 5)
+            let again = try await backend.post("/simulator/notifications/\(all[0].id)/redelivery")
+            #expect(try again.decoded(Notifications.self).notifications == [all[0]])
+        }
+    }
+
+    @Test("Passwords change")
+    func passwords() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            #expect(try await backend.post("/simulator/password-changes", json: #"{"any":1}"#).text == "{}\n")
+            #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
+        }
+    }
+
+    @Test("The truth can be asked for")
+    func truth() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let truth = try await backend.get("/simulator/users/\(user.userID)")
+            #expect(try truth.decoded(UserTruth.self) == simulator.truth(of: user.userID))
+            struct Users: Decodable { let users: [UserTruth] }
+            #expect(try await backend.get("/simulator/users").decoded(Users.self).users.map(\.userID) == [user.userID])
+        }
+    }
+
+    @Test("Keys rotate, client keys come and go, the clock moves")
+    func levers() async throws {
+        try await withBackend { backend, simulator in
+            let former = simulator.signingKeyIDs
+            _ = try await backend.post("/simulator/keys/rotation", json: #"{"keep_former":false}"#)
+            #expect(simulator.signingKeyIDs.count == 1 && simulator.signingKeyIDs != former)
+
+            let user = try simulator.createUser()
+            let new = ClientKey.generate(id: "NEWKEY1234")
+            let pem = new.privateKey.publicKey.pemRepresentation.replacing("\n", with: "\\n")
+            let json = #"{"client_id":"com.example.app","key_id":"NEWKEY1234","public_key":"\#(pem)"}"#
+            #expect(try await backend.post("/simulator/client-keys", json: json).status == 200)
+            #expect(try await Backend(baseURL: backend.baseURL, key: new).refresh(user.refreshToken).status == 200)
+            #expect(try await backend.delete("/simulator/client-keys/\(backend.key.id)").status == 200)
+            #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_client")
+
+            let time = try await backend.put("/simulator/clock", json: #"{"offset_ms":3600000}"#)
+            #expect(try time.decoded([String: Int64].self)["now"] ?? 0 > Moment.now().milliseconds + 3_500_000)
+            #expect(try await backend.get("/simulator/clock").decoded([String: Int64].self)["offset_ms"] == 3_600_000)
+        }
+    }
+
+    @Test("Answers are signed ahead")
+    func preparation() async throws {
+        try await withBackend { backend, simulator in
+            _ = try simulator.createUsers(40)
+            let prepared = try await backend.post("/simulator/preparations")
+            #expect(prepared.text == "{\"prepared\":40}\n")
+        }
+    }
+
+    @Test("Faults come and go")
+    func faults() async throws {
+        try await withBackend { backend, simulator in
+            let json = #"""
+                {"endpoint":"keys","count":2,"delay_ms":1,"loses":"answer","status":503,"headers":{"A":"b"},"body":"x","padding":1}
+                """#
+            let id = try await backend.post("/simulator/faults", json: json)
+            #expect(id.text == "{\"id\":1}\n")
+            let answer = try await backend.get("/auth/keys")
+            #expect(answer.status == 503 && answer.text == "x " && answer.header("A") == "b")
+            #expect(
+                try await backend.get("/simulator/faults").text
+                    == #"{"faults":[{"fault":\#(Self.sorted(json)),"id":1,"remaining":1}]}"# + "\n"
+            )
+            #expect(try await backend.delete("/simulator/faults/1").status == 200)
+            #expect(try await backend.delete("/simulator/faults/1").status == 404)
+            _ = try await backend.post("/simulator/faults", json: #"{"connection":"hang"}"#)
+            #expect(try await backend.delete("/simulator/faults").status == 200)
+            #expect(try await backend.get("/auth/keys").status == 200)
+        }
+    }
+
+    private static func sorted(_ json: String) throws -> String {
+        let object = try JSONSerialization.jsonObject(with: Data(json.utf8))
+        return String(decoding: try JSONSerialization.data(withJSONObject: object, options: .sortedKeys), as: UTF8.self)
+    }
+
+    @Test("Counters can be read and reset")
+    func counters() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            _ = try await backend.refresh(user.refreshToken)
+            simulator.clockOffset = .seconds(61)
+            _ = try await backend.refresh(user.refreshToken)
+            struct Wire: Decodable {
+                let requests: [String: [String: Int]]
+                let shortestRefreshGap: Int64
+
+                enum CodingKeys: String, CodingKey {
+                    case requests
+                    case shortestRefreshGap = "shortest_refresh_gap_ms"
+                }
+            }
+            let counters = try await backend.get("/simulator/counters").decoded(Wire.self)
+            #expect(counters.requests == ["token": ["200": 2]])
+            #expect(counters.shortestRefreshGap >= 61_000)
+            #expect(try await backend.delete("/simulator/counters").status == 200)
+            #expect(simulator.counters.requests.isEmpty)
+        }
+    }
+
+    @Test(
+        "A mistake gets a sentence",
+        arguments: [
+            ("/simulator/users", #"{"cuont":3}"#, 400, "Unknown member cuont."),
+            ("/simulator/users", #"{"count":"3"}"#, 400, "count: Expected to decode Int"),
+            ("/simulator/users", #"{"client_id":"x"}"#, 404, "No app group has the client x."),
+            ("/simulator/users", "nonsense", 400, "The given data was not valid JSON."),
+            ("/simulator/sign-ins", "{}", 400, "The member user_ids is missing."),
+            ("/simulator/consent-revocations", #"{"any":1}"#, 409, "Only 0 users can do that."),
+            ("/simulator/consent-revocations", #"{"user_ids":["x"]}"#, 404, "There is no user x."),
+            ("/simulator/faults", #"{"connection":"cut"}"#, 400, "An answer can only be cut"),
+            ("/simulator/users", #"{"count":-1}"#, 400, "count: It lies outside 0...10000000."),
+            ("/simulator/faults", #"{"status":99}"#, 400, "status: It lies outside 200...599."),
+            ("/simulator/client-keys", #"{"client_id":"c","key_id":"k","public_key":"x"}"#, 400, "public_key is not"),
+        ]
+    )
+    func mistakes(path: String, json: String, status: UInt, sentence: String) async throws {
+        try await withBackend { backend, simulator in
+            let answer = try await backend.post(path, json: json)
+            #expect(answer.status == status)
+            #expect(answer["error"]?.contains(sentence) == true, "\(answer.text)")
+        }
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import AsyncHTTPClient
+import Testing
+
+@Suite("Faults")
+struct FaultTests {
+    @Test("A scripted answer, for the next two requests")
+    func answer() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            simulator.script(.answer(503, headers: ["Retry-After": "7"], body: "<html>", count: 2))
+            for _ in 1...2 {
+                let answer = try await backend.refresh(user.refreshToken)
+                #expect(answer.status == 503)
+                #expect(answer.header("Retry-After") == "7")
+                #expect(answer.text == "<html>")
+            }
+            #expect(try await backend.refresh(user.refreshToken).status == 200)
+            #expect(simulator.faults.isEmpty)
+        }
+    }
+
+    @Test("One endpoint, one grant, one client or one user can be met alone")
+    func targets() async throws {
+        try await withBackend { backend, simulator in
+            let users = try simulator.createUsers(2)
+            let web = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
+            let coded = try simulator.createUser(SignInOptions(credential: .code))
+
+            simulator.script(.answer(500).at(.keys))
+            #expect(try await backend.get("/auth/keys").status == 500)
+            #expect(try await backend.refresh(users[0].refreshToken).status == 200)
+            simulator.clearFaults()
+
+            simulator.script(.error("invalid_client").of(users[0].userID))
+            #expect(try await backend.refresh(users[0].refreshToken).text == #"{"error":"invalid_client"}"#)
+            #expect(try await backend.refresh(users[1].refreshToken).status == 200)
+            simulator.clearFaults()
+
+            var fault = Fault.answer(500)
+            fault.clientID = "com.example.web"
+            simulator.script(fault)
+            #expect(try await backend.refresh(web.refreshToken, clientID: "com.example.web").status == 500)
+            #expect(try await backend.refresh(users[0].refreshToken).status == 200)
+            simulator.clearFaults()
+
+            fault = Fault.answer(500)
+            fault.grantType = "authorization_code"
+            simulator.script(fault)
+            #expect(try await backend.refresh(users[0].refreshToken).status == 200)
+            #expect(try await backend.redeem(coded.code).status == 500)
+        }
+    }
+
+    @Test("A share of the users can be met, always the same ones")
+    func share() async throws {
+        try await withBackend {
+            $0.refreshCarriesIDToken = false
+        } _: { backend, simulator in
+            let users = try simulator.createUsers(100)
+            let secret = try await backend.secret()
+            var fault = Fault.error("invalid_grant")
+            fault.userShare = 0.3
+            simulator.script(fault)
+            var met: [[Int]] = [[], []]
+            for round in met.indices {
+                for (index, user) in users.enumerated()
+                where try await backend.refresh(user.refreshToken, secret: secret).status == 400 {
+                    met[round].append(index)
+                }
+            }
+            #expect(met[0] == met[1])
+            #expect((10...50).contains(met[0].count))
+        }
+    }
+
+    @Test("The first fault that fits wins, and can be cleared alone")
+    func order() async throws {
+        try await withBackend { backend, simulator in
+            let first = simulator.script(.answer(500))
+            simulator.script(.answer(501))
+            #expect(try await backend.get("/auth/keys").status == 500)
+            try simulator.clearFault(first)
+            #expect(try await backend.get("/auth/keys").status == 501)
+            #expect(throws: SimulatorError.unknownFault(first)) { try simulator.clearFault(first) }
+        }
+    }
+
+    @Test("A delay delays, and then Apple answers")
+    func delay() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            _ = try await backend.refresh(user.refreshToken)
+            simulator.script(.delay(.milliseconds(50)))
+            let took = try await ContinuousClock().measure {
+                let answer = try await backend.refresh(user.refreshToken)
+                #expect(answer.status == 200)
+            }
+            #expect(took >= .milliseconds(50))
+        }
+    }
+
+    @Test("A reset breaks the connection before any byte")
+    func reset() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            simulator.script(.reset(count: 1))
+            await #expect(throws: (any Error).self) { try await backend.refresh(user.refreshToken) }
+            #expect(simulator.counters.requests == [.token: ["reset": 1]])
+            #expect(try await backend.refresh(user.refreshToken).status == 200)
+        }
+    }
+
+    @Test("A cut answer breaks off in the middle of its body")
+    func cut() async throws {
+        try await withBackend { backend, simulator in
+            var fault = Fault()
+            fault.effect = .cut(ScriptedAnswer(status: 200, body: #"{"keys":[]}"#, padding: 100_000))
+            simulator.script(fault)
+            await #expect(throws: (any Error).self) { try await backend.get("/auth/keys") }
+            #expect(simulator.counters.requests == [.keys: ["cut": 1]])
+        }
+    }
+
+    @Test("A hang outlasts the client's patience, and does not keep the simulator from stopping")
+    func hang() async throws {
+        try await withBackend { backend, simulator in
+            simulator.script(.hang())
+            await #expect(throws: HTTPClientError.self) {
+                try await backend.get("/auth/keys", timeout: .milliseconds(100))
+            }
+        }
+    }
+
+    @Test("An answer can get lost after the request was obeyed")
+    func lostAnswer() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            simulator.script(.reset(count: 1).afterObeying())
+            await #expect(throws: (any Error).self) { try await backend.redeem(user.code) }
+            #expect(try await backend.redeem(user.code)["error_description"] == "The code has already been used.")
+
+            let other = try simulator.createUser()
+            simulator.script(.reset(count: 1))
+            await #expect(throws: (any Error).self) { try await backend.revoke(other.refreshToken) }
+            #expect(try await backend.refresh(other.refreshToken).status == 200)
+            simulator.script(.reset(count: 1).afterObeying())
+            await #expect(throws: (any Error).self) { try await backend.revoke(other.refreshToken) }
+            #expect(try await backend.refresh(other.refreshToken)["error"] == "invalid_grant")
+        }
+    }
+
+    @Test("An answer can be huge")
+    func padding() async throws {
+        try await withBackend { backend, simulator in
+            var fault = Fault()
+            fault.effect = .answer(ScriptedAnswer(status: 200, body: "{}", padding: 10_000_000))
+            simulator.script(fault)
+            let answer = try await backend.get("/auth/keys")
+            #expect(answer.body.count == 10_000_002)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import Foundation
+import JWTKit
+import Testing
+
+@Suite("Apple's keys")
+struct KeysTests {
+    private struct Document: Decodable {
+        struct Key: Decodable, Equatable {
+            let kty: String
+            let kid: String
+            let use: String
+            let alg: String
+            let n: String
+            let e: String
+        }
+        let keys: [Key]
+    }
+
+    @Test("Three RSA keys, as in most years, of which the last signs")
+    func document() async throws {
+        try await withBackend {
+            $0.signingKeyCount = 3
+        } _: { backend, simulator in
+            let answer = try await backend.get("/auth/keys")
+            #expect(answer.status == 200)
+            let keys = try answer.decoded(Document.self).keys
+            #expect(keys.count == 3)
+            #expect(keys.map(\.kid) == simulator.signingKeyIDs)
+            #expect(Set(keys.map(\.n)).count == 3)
+            for key in keys {
+                #expect(key.kty == "RSA" && key.use == "sig" && key.alg == "RS256" && key.e == "AQAB")
+                #expect(key.kid.count == 10)
+                // 2048 bits are 256 bytes, which are 342 characters.
+                #expect(key.n.count == 342)
+            }
+            let notification = try await simulator.emit(.consentRevoked, about: .these([simulator.createUser().userID]))[0]
+            #expect(try WireNotification(notification.body).kid == keys[2].kid)
+        }
+    }
+
+    @Test("A new key signs at once, and the former one stays")
+    func rotation() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let before = try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0]
+            let ids = try simulator.rotateKeys()
+            #expect(ids.count == 2)
+            let after = try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0]
+            #expect(try WireNotification(before.body).kid == ids[0])
+            #expect(try WireNotification(after.body).kid == ids[1])
+            let keys = try await backend.keys()
+            for notification in [before, after] {
+                _ = try await keys.verify(WireNotification(notification.body).jws, as: NotificationToken.self)
+            }
+        }
+    }
+
+    @Test("A withdrawn key verifies nothing any more")
+    func withdrawal() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let before = try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0]
+            try simulator.rotateKeys(keepingFormer: false)
+            let keys = try await backend.keys()
+            await #expect(throws: JWTError.self) {
+                try await keys.verify(WireNotification(before.body).jws, as: NotificationToken.self)
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import Foundation
+import JWTKit
+import Testing
+
+@Suite("Notifications")
+struct NotificationTests {
+    @Test("By default one looks exactly as on the wire")
+    func wire() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let notification = try await simulator.setForwarding(of: .these([user.userID]), false)[0]
+            let wire = try WireNotification(notification.body)
+            #expect(notification.body == #"{"payload":"\#(wire.jws)"}"#)
+            #expect(Set(wire.header.keys) == ["alg", "kid"])
+            #expect(wire.header["alg"] as? String == "RS256")
+
+            let claims = try await backend.keys().verify(wire.jws, as: NotificationToken.self)
+            #expect(claims.iss == "https://appleid.apple.com")
+            #expect(claims.aud == "com.example.app")
+            #expect(claims.exp == claims.iat + 86_400)
+            #expect(abs(Double(claims.iat) - Date().timeIntervalSince1970) < 60)
+            #expect(claims.jti == notification.id)
+            #expect(claims.jti.count == 22)
+            #expect(Set(wire.claims.keys) == ["iss", "aud", "iat", "exp", "jti", "events"])
+
+            let event = try wire.event
+            #expect(Set(event.keys) == ["type", "sub", "event_time", "email", "is_private_email"])
+            #expect(event["type"] as? String == "email-disabled")
+            #expect(event["sub"] as? String == user.userID)
+            #expect(event["event_time"] as? Int64 == notification.eventTime.milliseconds)
+            #expect(event["email"] as? String == user.email)
+            #expect(event["is_private_email"] as? String == "true")
+        }
+    }
+
+    @Test("Only those about mail carry an address")
+    func noMail() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let notification = try await simulator.revokeConsent(of: .these([user.userID]))[0]
+            #expect(try Set(WireNotification(notification.body).event.keys) == ["type", "sub", "event_time"])
+        }
+    }
+
+    @Test("It can look as in Apple's documents")
+    func documents() async throws {
+        var style = NotificationStyle()
+        style.eventsAsObject = true
+        style.eventTimeInSeconds = true
+        style.privateEmail = .bool
+        style.deletionSpelling = .accountDelete
+        style.audience = .primaryAppID
+        try await withBackend {
+            $0.style = style
+        } _: { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
+            let mail = try await simulator.setForwarding(of: .these([user.userID]), false)[0]
+            let wire = try WireNotification(mail.body)
+            let event = try #require(wire.claims["events"] as? [String: Any])
+            #expect(event["event_time"] as? Int64 == mail.eventTime.seconds)
+            #expect(event["is_private_email"] as? Bool == true)
+            #expect(wire.claims["aud"] as? String == "com.example.app")
+
+            let deletion = try await simulator.deleteAccounts(of: .these([user.userID]))[0]
+            #expect(deletion.type == "account-delete")
+            #expect(try WireNotification(deletion.body).event["type"] as? String == "account-delete")
+        }
+    }
+
+    @Test("The audience is the client of the latest sign-in, unless told otherwise")
+    func audience() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            _ = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
+            #expect(try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0].audience == "com.example.web")
+            var emission = Emission()
+            emission.style = NotificationStyle()
+            emission.style?.audience = .exactly("com.stranger")
+            let strange = try await simulator.emit(.consentRevoked, about: .these([user.userID]), emission)[0]
+            #expect(try WireNotification(strange.body).claims["aud"] as? String == "com.stranger")
+        }
+    }
+
+    @Test("One can come late, or be of a type that nobody knows")
+    func lateAndUnknown() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            var emission = Emission()
+            emission.eventTime = Moment(milliseconds: 1_600_000_000_123)
+            emission.issuedAt = Moment(milliseconds: 1_600_000_010_999)
+            let notification = try await simulator.emit(.other("consent-withdrawn"), about: .these([user.userID]), emission)[0]
+            let wire = try WireNotification(notification.body)
+            #expect(try wire.event["event_time"] as? Int64 == 1_600_000_000_123)
+            #expect(wire.claims["iat"] as? Int64 == 1_600_000_010)
+            #expect(notification.type == "consent-withdrawn")
+            #expect(try simulator.truth(of: user.userID).credentials[0].state == .authorized)
+        }
+    }
+
+    @Test(
+        "A forged one does not verify, nor does one under an unknown key",
+        arguments: [
+            NotificationStyle.Signature.forged, .unknownKey,
+        ]
+    )
+    func forgery(signature: NotificationStyle.Signature) async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            var emission = Emission()
+            emission.style = NotificationStyle()
+            emission.style?.signature = signature
+            let notification = try await simulator.emit(.consentRevoked, about: .these([user.userID]), emission)[0]
+            let wire = try WireNotification(notification.body)
+            #expect((wire.kid == simulator.signingKeyIDs.last) == (signature == .forged))
+            let keys = try await backend.keys()
+            await #expect(throws: JWTError.self) { try await keys.verify(wire.jws, as: NotificationToken.self) }
+        }
+    }
+
+    @Test("A second delivery has the same bytes, a second event another jti")
+    func duplicates() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let first = try await simulator.revokeConsent(of: .these([user.userID]))[0]
+            #expect(try simulator.redeliver(first.id) == first)
+            var emission = Emission()
+            emission.eventTime = first.eventTime
+            let second = try await simulator.emit(.consentRevoked, about: .these([user.userID]), emission)[0]
+            #expect(second.id != first.id)
+            #expect(second.eventTime == first.eventTime)
+            #expect(simulator.notifications == [first, second])
+            #expect(throws: SimulatorError.unknownNotification("x")) { try simulator.redeliver("x") }
+        }
+    }
+
+    @Test("Many are signed in the order of the people they are about")
+    func bulk() async throws {
+        try await withBackend { backend, simulator in
+            let users = try simulator.createUsers(200).map(\.userID)
+            let notifications = try await simulator.revokeConsent(of: .these(users))
+            #expect(notifications.map(\.userID) == users)
+            #expect(Set(notifications.map(\.id)).count == 200)
+        }
+    }
+}

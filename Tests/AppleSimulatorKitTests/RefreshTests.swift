@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import Foundation
+import JWTKit
+import Testing
+
+@Suite("The refresh grant")
+struct RefreshTests {
+    @Test("A living token gets a 200 with an id_token and without a refresh_token")
+    func goodToken() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let answer = try await backend.refresh(user.refreshToken)
+            #expect(answer.status == 200)
+            #expect(answer.header("Content-Type") == "application/json;charset=ISO-8859-1")
+            #expect(answer.header("Cache-Control") == "no-store")
+
+            let wire = try JSONSerialization.jsonObject(with: answer.body) as? [String: Any] ?? [:]
+            #expect(Set(wire.keys) == ["access_token", "token_type", "expires_in", "id_token"])
+            #expect(wire["token_type"] as? String == "Bearer")
+            #expect(wire["expires_in"] as? Int == 3600)
+
+            let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
+            #expect(claims.iss == "https://appleid.apple.com")
+            #expect(claims.aud == "com.example.app")
+            #expect(claims.sub == user.userID)
+            #expect(claims.exp == claims.iat + 86_400)
+            #expect(claims.email == user.email)
+            #expect(claims.isPrivateEmail == true)
+        }
+    }
+
+    @Test("An id_token may be left out, as in 2019")
+    func withoutIDToken() async throws {
+        try await withBackend {
+            $0.refreshCarriesIDToken = false
+        } _: { backend, simulator in
+            let answer = try await backend.refresh(simulator.createUser().refreshToken)
+            #expect(answer.status == 200)
+            #expect(answer["id_token"] == nil)
+            #expect(answer["access_token"] != nil)
+        }
+    }
+
+    @Test("An answer is given again for a minute, and not after its key was withdrawn")
+    func reuse() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let first = try await backend.refresh(user.refreshToken)
+            #expect(try await backend.refresh(user.refreshToken).text == first.text)
+            simulator.clockOffset = .seconds(61)
+            let second = try await backend.refresh(user.refreshToken)
+            #expect(second.text != first.text)
+            try simulator.rotateKeys(keepingFormer: false)
+            let third = try await backend.refresh(user.refreshToken)
+            _ = try await backend.keys().verify(third["id_token"] ?? "", as: IDToken.self)
+        }
+    }
+
+    @Test("Answers can be signed ahead")
+    func preparation() async throws {
+        try await withBackend { backend, simulator in
+            let users = try simulator.createUsers(3)
+            _ = try simulator.createUser(SignInOptions(credential: .code))
+            _ = try await simulator.revokeConsent(of: .these([users[0].userID]))
+            #expect(try await simulator.prepareAnswers() == 2)
+            #expect(try await simulator.prepareAnswers() == 0)
+            let answer = try await backend.refresh(users[1].refreshToken)
+            let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
+            #expect(claims.sub == users[1].userID)
+        }
+    }
+
+    @Test("A token that is unknown, dead or of another client is dead")
+    func deadTokens() async throws {
+        try await withBackend { backend, simulator in
+            let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
+            let unknown = try await backend.refresh("r0123")
+            #expect(unknown.status == 400)
+            #expect(unknown.text == body)
+
+            let revoked = try simulator.createUser()
+            _ = try await simulator.revokeConsent(of: .these([revoked.userID]))
+            #expect(try await backend.refresh(revoked.refreshToken).text == body)
+
+            let other = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
+            #expect(try await backend.refresh(other.refreshToken).text == body)
+            #expect(try await backend.refresh(other.refreshToken, clientID: "com.example.web").status == 200)
+        }
+    }
+
+    @Test("A code or an access token is no refresh token, and is not spent by the mistake")
+    func otherKinds() async throws {
+        try await withBackend { backend, simulator in
+            let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            let early = try await backend.refresh(user.code)
+            #expect(early.status == 400)
+            #expect(early.text == body)
+            let answer = try await backend.redeem(user.code)
+            #expect(answer.status == 200)
+            #expect(try await backend.refresh(user.code).text == body)
+            #expect(try await backend.refresh(answer["access_token"]).text == body)
+            #expect(try simulator.truth(of: user.userID).credentials.map(\.refreshes.requests) == [0])
+            #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
+        }
+    }
+
+    @Test("The grant is judged before the client: a bad secret shows only with a good token")
+    func order() async throws {
+        try await withBackend { backend, simulator in
+            let dead = try await backend.refresh("r0123", clientID: "clientID", secret: "clientSecret")
+            #expect(dead["error"] == "invalid_grant")
+            #expect(simulator.counters.clientSecretFlaws.isEmpty)
+
+            let good = try await backend.refresh(simulator.createUser().refreshToken, secret: "clientSecret")
+            #expect(good.status == 400)
+            #expect(good.text == #"{"error":"invalid_client"}"#)
+        }
+    }
+
+    @Test("A request that misses something, says it twice or is broken is invalid")
+    func invalidRequests() async throws {
+        try await withBackend { backend, simulator in
+            let good = [("grant_type", "refresh_token"), ("client_id", "c"), ("client_secret", "s"), ("refresh_token", "t")]
+            for missing in good.indices {
+                var fields = good
+                fields.remove(at: missing)
+                let answer = try await backend.post("/auth/token", fields)
+                #expect(answer.text == #"{"error":"invalid_request"}"#)
+            }
+            #expect(try await backend.post("/auth/token", good + [good[1]])["error"] == "invalid_request")
+            #expect(try await backend.post("/auth/token", form: "grant_type=%zz")["error"] == "invalid_request")
+        }
+    }
+
+    @Test("Only two grants are known")
+    func unsupportedGrant() async throws {
+        try await withBackend { backend, simulator in
+            let answer = try await backend.post(
+                "/auth/token",
+                [("grant_type", "password"), ("client_id", "c"), ("client_secret", "s")]
+            )
+            #expect(answer.status == 400)
+            #expect(answer.text == #"{"error":"unsupported_grant_type"}"#)
+        }
+    }
+
+    @Test("A body that is no form is an invalid client")
+    func notAForm() async throws {
+        try await withBackend { backend, simulator in
+            let answer = try await backend.post("/auth/token", json: #"{"grant_type":"refresh_token"}"#)
+            #expect(answer.text == #"{"error":"invalid_client"}"#)
+            #expect(simulator.counters.clientSecretFlaws == [.notAForm: 1])
+        }
+    }
+}
+
+/// The claims of an id_token, as a careful reader expects them.
+struct IDToken: JWTPayload {
+    let iss: String
+    let aud: String
+    let sub: String
+    let iat: Int
+    let exp: Int
+    let email: String?
+    let isPrivateEmail: Bool?
+
+    enum CodingKeys: String, CodingKey {
+        case iss, aud, sub, iat, exp, email
+        case isPrivateEmail = "is_private_email"
+    }
+
+    func verify(using algorithm: some JWTAlgorithm) {}
+}

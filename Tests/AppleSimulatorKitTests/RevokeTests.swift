@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import Testing
+
+@Suite("The revocation endpoint")
+struct RevokeTests {
+    @Test("It says 200 and nothing else, and ends the consent to the whole app group")
+    func revocation() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let web = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
+            let answer = try await backend.revoke(user.refreshToken)
+            #expect(answer.status == 200)
+            #expect(answer.body.isEmpty)
+            #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
+            #expect(try await backend.refresh(web.refreshToken, clientID: "com.example.web")["error"] == "invalid_grant")
+            #expect(try simulator.truth(of: user.userID).credentials.map(\.reason) == [.revokedByApp, .revokedByApp])
+            #expect(simulator.notifications.isEmpty)
+            #expect(try await backend.revoke(user.refreshToken).status == 200)
+        }
+    }
+
+    @Test("An access token serves as well")
+    func accessToken() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            let token = try await backend.refresh(user.refreshToken)["access_token"]
+            #expect(try await backend.revoke(token).status == 200)
+            #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
+        }
+    }
+
+    @Test("A code ends nothing")
+    func code() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            #expect(try await backend.revoke(user.code).status == 200)
+            #expect(try await backend.redeem(user.code).status == 200)
+        }
+    }
+
+    @Test("200 proves nothing: a foreign client, a bad secret and rubbish get it too")
+    func lies() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser()
+            #expect(try await backend.revoke(user.refreshToken, clientID: "com.example.web").status == 200)
+            #expect(try await backend.revoke(user.refreshToken, secret: "clientSecret").status == 200)
+            #expect(try await backend.revoke("rubbish", clientID: "clientID", secret: "clientSecret").status == 200)
+            #expect(try await backend.refresh(user.refreshToken).status == 200)
+            #expect(simulator.counters.clientSecretFlaws == [.malformed: 1])
+        }
+    }
+
+    @Test("Nothing at all is an invalid client, no token an invalid request")
+    func refusals() async throws {
+        try await withBackend { backend, simulator in
+            let empty = try await backend.post("/auth/revoke", [])
+            #expect(empty.text == #"{"error":"invalid_client"}"#)
+            #expect(try await backend.post("/auth/revoke", json: "{}").text == #"{"error":"invalid_client"}"#)
+            #expect(try await backend.revoke(nil).text == #"{"error":"invalid_request"}"#)
+        }
+    }
+
+    @Test("It can cause a consent-revoked")
+    func notification() async throws {
+        try await withBackend {
+            $0.revocationNotifies = true
+        } _: { backend, simulator in
+            let user = try simulator.createUser()
+            _ = try await backend.revoke("rubbish")
+            #expect(simulator.notifications.isEmpty)
+            _ = try await backend.revoke(user.refreshToken)
+            #expect(simulator.notifications.map(\.type) == ["consent-revoked"])
+            #expect(simulator.notifications.map(\.userID) == [user.userID])
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import Logging
+import ServiceLifecycle
+import Testing
+
+@Suite("The simulator itself")
+struct SimulatorTests {
+    @Test("A taken port is an error, not a silence")
+    func takenPort() async throws {
+        try await withBackend { backend, simulator in
+            let port = try #require(Int(backend.baseURL.split(separator: ":").last ?? ""))
+            await #expect(throws: (any Error).self) {
+                try await withBackend {
+                    $0.port = port
+                } _: { _, _ in
+                    Issue.record("Two simulators on one port")
+                }
+            }
+        }
+    }
+
+    @Test("A graceful shutdown waits for nobody who hangs")
+    func shutdown() async throws {
+        let (listening, announcement) = AsyncStream.makeStream(of: String.self)
+        let key = ClientKey.generate()
+        var configuration = SimulatorConfiguration(groups: [AppGroup(keys: [key.registered])])
+        configuration.signingKeyCount = 1
+        let simulator = try AppleSimulator(configuration) { announcement.yield($0) }
+        simulator.script(.hang(count: 1))
+        let services = ServiceGroup(services: [simulator], logger: Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() }))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await services.run() }
+            let backend = Backend(baseURL: try #require(await listening.first { _ in true }), key: key)
+            group.addTask { _ = try? await backend.get("/auth/keys") }
+            while simulator.counters.inFlight == 0 { await Task.yield() }
+            #expect(try await backend.get("/auth/keys").status == 200)
+            await services.triggerGracefulShutdown()
+            try await group.waitForAll()
+        }
+        #expect(simulator.counters.requests == [.keys: ["200": 1, "hang": 1]])
+    }
+
+    @Test("Two simulators are two worlds")
+    func twoWorlds() async throws {
+        try await withBackend { first, simulator in
+            let user = try simulator.createUser()
+            try await withBackend { second, _ in
+                let there = try await second.refresh(user.refreshToken)
+                let here = try await first.refresh(user.refreshToken)
+                #expect(there.status == 400 && here.status == 200)
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import NIOCore
+import Testing
+
+@testable import AppleSimulatorKit
+
+@Suite("Pieces of the wire")
+struct WireTests {
+    @Test("Base64url goes both ways, and padding is refused", arguments: [0, 1, 2, 3, 4, 31, 32, 256])
+    func base64URL(count: Int) {
+        let bytes = Data((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 251 &+ 250) })
+        let text = Base64URL.encode(bytes)
+        #expect(!text.contains { "+/=".contains($0) })
+        #expect(Base64URL.decode(text) == bytes)
+        #expect(Base64URL.decode(text + "=") == nil)
+    }
+
+    @Test("A form decodes its escapes")
+    func form() throws {
+        let form = try FormBody(ByteBuffer(string: "a=1%2B1&b=x+y&c=&d=%C3%A9&e=a=b&&"))
+        #expect(form["a"] == "1+1")
+        #expect(form["b"] == "x y")
+        #expect(form["c"] == nil)
+        #expect(form["d"] == "é")
+        #expect(form["e"] == "a=b")
+    }
+
+    @Test("A broken form is refused", arguments: ["a=%", "a=%4", "a=%4g", "a=%FF", "a=1&a=2"])
+    func brokenForm(text: String) {
+        #expect(throws: TokenError.invalidRequest) { try FormBody(ByteBuffer(string: text)) }
+    }
+
+    @Test(
+        "A date is written as RFC 9110 has it",
+        arguments: [
+            (784_111_777_000 as Int64, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 GMT"),
+            (1_795_254_481_495, "Sat, 21 Nov 2026 09:48:01 GMT"),
+            (4_102_444_799_999, "Thu, 31 Dec 2099 23:59:59 GMT"),
+        ]
+    )
+    func date(milliseconds: Int64, text: String) {
+        #expect(HTTPDate.text(of: Moment(milliseconds: milliseconds)) == text)
+    }
+
+    @Test("Whole seconds are rounded down")
+    func seconds() {
+        #expect(Moment(milliseconds: 1999).seconds == 1)
+        #expect(Moment(milliseconds: -1).seconds == -1)
+    }
+}
