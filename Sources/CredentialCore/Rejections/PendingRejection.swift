@@ -15,3 +15,28 @@ package struct PendingRejection: Sendable, Equatable {
         self.keyID = keyID
     }
 }
+
+extension PendingRejection {
+    /// Whether Apple says again what waits, and has accepted the client after the first time. A time without any 200 may have been one
+    /// incident, or a mistake of ours, and its second rejection says no more than its first.
+    ///
+    /// One that waits from the future is of a clock that has since been set back, and is replaced. By Apple's clock an interval has to
+    /// lie between the two: ours may have leapt over it.
+    ///
+    /// - Parameter validAt: when Apple last accepted a token of the client, by its clock.
+    func isRepeated(by rejection: PendingRejection, validAt: Timestamp?, under policy: RefreshPolicy) -> Bool {
+        guard keyID == rejection.keyID, answeredAt <= rejection.answeredAt,
+            requestedAt.advanced(by: policy.interval) <= rejection.requestedAt, let validAt
+        else { return false }
+        // A request that was under way then may have been answered before whatever went wrong.
+        return validAt > requestedAt.advanced(by: policy.timeout) && validAt <= rejection.requestedAt.advanced(by: policy.timeout)
+    }
+}
+
+/// A rejection that was believed and ended a sign-in: remembered until a notification had time to come.
+package struct AdmittedRejection: Sendable, Equatable {
+    package var app: String
+    package var credential: CredentialID
+    package var tokenGrantedAt: Timestamp
+    package var rejectedAt: Timestamp
+}

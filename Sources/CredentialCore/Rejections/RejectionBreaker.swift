@@ -179,3 +179,26 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         update(at: now)
     }
 }
+
+/// A breaker as a store has it.
+package enum StoredBreaker: Sendable, Equatable {
+    case readable(RejectionBreaker)
+    /// Of another release, or changed by hand: it may have been open.
+    case unreadable
+
+    /// The breaker that judges from now on.
+    package func breaker(at now: Timestamp) -> RejectionBreaker {
+        switch self {
+        case .readable(let breaker): breaker
+        case .unreadable: .distrustful(since: now)
+        }
+    }
+
+    /// The breaker as it is shown.
+    package var shown: RejectionBreaker {
+        switch self {
+        case .readable(let breaker): breaker
+        case .unreadable: .unread
+        }
+    }
+}

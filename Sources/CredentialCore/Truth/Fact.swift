@@ -43,6 +43,14 @@ package struct Event: Sendable, Equatable {
         self.kind = kind
         self.occurredAt = occurredAt
     }
+
+    /// Whether it ends the sign-ins that are older.
+    package var endsSignIns: Bool {
+        switch kind {
+        case .consentRevoked, .accountDeleted: true
+        case .emailEnabled, .emailDisabled, .unknown: false
+        }
+    }
 }
 
 /// Apple's answer to a refresh, for the token under which it was asked.

@@ -86,26 +86,25 @@ package struct DueCredential: Sendable {
     }
 
     package var id: CredentialID
+    package var app: String
     package var purpose: Purpose
     package var claim: Claim
     package var token: RefreshToken.Key
     package var sealed: SealedToken
-    /// Checks in a row that brought no answer.
-    package var failures: Int
 
     package init(
         id: CredentialID,
+        app: String,
         purpose: Purpose = .check,
         claim: Claim,
         token: RefreshToken.Key,
-        sealed: SealedToken,
-        failures: Int
+        sealed: SealedToken
     ) {
         self.id = id
+        self.app = app
         self.purpose = purpose
         self.claim = claim
         self.token = token
         self.sealed = sealed
-        self.failures = failures
     }
 }

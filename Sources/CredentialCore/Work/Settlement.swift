@@ -32,57 +32,6 @@ package enum GrantRejection: String, Sendable, CaseIterable {
     case poison
 }
 
-/// What a refresh comes to: a fact or none, what the breaker is to judge, and when to ask again.
-package struct RefreshVerdict: Sendable, Equatable {
-    /// A 200, or a rejection that is believed. A failure is no fact.
-    package var fact: RefreshAnswer?
-    /// When Apple answered about the token; nil where it did not.
-    package var answeredAt: Timestamp?
-    package var nextCheck: Timestamp
-    /// What the breaker of the app learns from it.
-    package var finding: RejectionBreaker.Finding?
-    /// An `invalid_grant`, which the breaker holds, or lets wait.
-    package var rejection: PendingRejection?
-    /// Whether Apple accepted the token and named another user.
-    package var isOfAnotherUser: Bool
-
-    package init(
-        fact: RefreshAnswer?,
-        answeredAt: Timestamp?,
-        nextCheck: Timestamp,
-        finding: RejectionBreaker.Finding? = nil,
-        rejection: PendingRejection? = nil,
-        isOfAnotherUser: Bool = false
-    ) {
-        self.fact = fact
-        self.answeredAt = answeredAt
-        self.nextCheck = nextCheck
-        self.finding = finding
-        self.rejection = rejection
-        self.isOfAnotherUser = isOfAnotherUser
-    }
-
-    /// Nil where Apple did not answer.
-    package var answer: TokenAnswer? {
-        guard answeredAt != nil else { return nil }
-        if rejection != nil { return .rejected }
-        switch fact?.verdict {
-        case .valid: return .valid
-        case .rejected: return .rejected
-        case nil: return isOfAnotherUser ? .anotherUser : .unclear
-        }
-    }
-}
-
-/// What Apple last said of a token, believed or not.
-package enum TokenAnswer: String, Sendable, CaseIterable {
-    case valid, rejected
-    /// It is good, and is another user's.
-    case anotherUser = "another_user"
-    /// Neither yes nor no.
-    case unclear
-}
-
 /// What the store did with one settlement, for those who count.
 package enum Settled: Sendable, Equatable {
     case notification(NotificationLogOutcome)
@@ -108,29 +57,21 @@ package enum GrantLogOutcome: String, Sendable, CaseIterable {
     case rejected
 }
 
-/// A state that changed with a commit.
-package struct StateTransition: Sendable, Hashable {
+/// One entry of the change feed.
+package struct Announcement: Sendable, Equatable {
     package var app: String
     package var credential: CredentialID
-    package var from: CredentialState?
-    package var to: CredentialState
-    package var reason: StateReason
+    package var change: CredentialChange
     package var source: ChangeSource
+    /// The `jti` of the notification that it follows from.
+    package var tokenID: String?
 
-    package init(
-        app: String,
-        credential: CredentialID,
-        from: CredentialState?,
-        to: CredentialState,
-        reason: StateReason,
-        source: ChangeSource
-    ) {
+    package init(app: String, credential: CredentialID, change: CredentialChange, source: ChangeSource, tokenID: String? = nil) {
         self.app = app
         self.credential = credential
-        self.from = from
-        self.to = to
-        self.reason = reason
+        self.change = change
         self.source = source
+        self.tokenID = tokenID
     }
 }
 
@@ -138,7 +79,7 @@ package struct StateTransition: Sendable, Hashable {
 package struct SettledBatch: Sendable {
     /// One for each settlement, in the same order.
     package var results: [Settled]
-    package var transitions: [StateTransition]
+    package var announcements: [Announcement]
     /// Unsigned rubbish that left the quarantine's ring to make room.
     package var evicted: Int
     /// The breakers that judged something, by app, as they are now.
@@ -148,13 +89,13 @@ package struct SettledBatch: Sendable {
 
     package init(
         results: [Settled] = [],
-        transitions: [StateTransition] = [],
+        announcements: [Announcement] = [],
         evicted: Int = 0,
         breakers: [String: RejectionBreaker] = [:],
         replenished: Set<String> = []
     ) {
         self.results = results
-        self.transitions = transitions
+        self.announcements = announcements
         self.evicted = evicted
         self.breakers = breakers
         self.replenished = replenished

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+package import CredentialCore
 internal import ServiceLifecycle
 internal import Synchronization
 
@@ -15,8 +15,8 @@ package protocol WorkHandler: Sendable {
 
     /// Claims at most `slots` pieces. Never more than there are hands for.
     func claim(upTo slots: Int) async throws -> [Work]
-    /// Finds out what becomes of a piece of work. Failure is a resolution too.
-    func resolve(_ work: Work) async -> [Resolution]
+    /// Finds out what becomes of a piece of work. Failure is a settlement too.
+    func resolve(_ work: Work) async -> [Settlement]
     /// How soon to look again although nobody hints: where claiming stopped for another reason than want of work.
     func retryDelay() -> Duration?
 }

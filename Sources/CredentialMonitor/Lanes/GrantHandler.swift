@@ -45,13 +45,13 @@ package struct GrantHandler: WorkHandler {
         return grants.isEmpty ? [] : [grants]
     }
 
-    package func resolve(_ work: [ClaimedGrant]) async -> [Resolution] {
+    package func resolve(_ work: [ClaimedGrant]) async -> [Settlement] {
         let now = clock.now
         let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
         var sealed = 0
         var unknown: [String] = []
         var early = 0
-        let resolutions = work.compactMap { grant -> Resolution? in
+        let settlements = work.compactMap { grant -> Settlement? in
             do {
                 let verdict = try verdict(on: grant, at: now, trusted: trusted)
                 if case .accepted(let grant, _) = verdict, grant.token != nil { sealed += 1 }
@@ -67,7 +67,7 @@ package struct GrantHandler: WorkHandler {
         telemetry.sealed(sealed)
         if !unknown.isEmpty { telemetry.unknownClients(Set(unknown), grants: unknown.count) }
         if early > 0 { telemetry.grantsFromFuture(early) }
-        return resolutions
+        return settlements
     }
 
     private func verdict(on grant: ClaimedGrant, at now: Timestamp, trusted: Timestamp?) throws -> GrantVerdict {

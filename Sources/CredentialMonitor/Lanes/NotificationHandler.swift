@@ -35,13 +35,13 @@ package struct NotificationHandler: WorkHandler {
         return claimed.chunked(into: slots)
     }
 
-    package func resolve(_ work: ArraySlice<ClaimedNotification>) async -> [Resolution] {
-        var resolutions: [Resolution] = []
-        resolutions.reserveCapacity(work.count)
+    package func resolve(_ work: ArraySlice<ClaimedNotification>) async -> [Settlement] {
+        var settlements: [Settlement] = []
+        settlements.reserveCapacity(work.count)
         for notification in work {
-            resolutions.append(.notification(notification, await verdict(on: notification)))
+            settlements.append(.notification(notification, await verdict(on: notification)))
         }
-        return resolutions
+        return settlements
     }
 
     private func verdict(on notification: ClaimedNotification) async -> NotificationVerdict {

@@ -106,47 +106,69 @@ package struct RefreshHandler: WorkHandler {
         budget.isExhausted(at: clock.now) ? RequestBudget.refill : nil
     }
 
-    package func resolve(_ work: DueCredential) async -> [Resolution] {
+    package func resolve(_ work: DueCredential) async -> [Settlement] {
         if case .admission(let rejection) = work.purpose { return [.admission(work, rejection)] }
-        let requestedAt = clock.now
+        let sentAt = clock.now
         let response = await ask(work)
         let answeredAt = clock.now
+        pace(after: response, to: work, sentAt: sentAt, answeredAt: answeredAt)
+        telemetry.refreshAnswered(app, work.id, response.outcome)
+        // A clock that stepped in between says nothing of how long it took; longer than this it never takes.
+        let elapsed = sentAt.duration(to: answeredAt)
+        let longest = (.zero...policy.timeout).contains(elapsed) ? elapsed : policy.timeout
+        let requestedAt = response.requestedAt(sentAt, elapsed: longest)
+        return [.refresh(work, verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt))]
+    }
+
+    /// Asks more, less or not at all from now on.
+    private func pace(after response: RefreshResponse, to work: DueCredential, sentAt: Timestamp, answeredAt: Timestamp) {
         switch response.outcome {
         case .valid:
             // Another client's good answer says nothing of the one that Apple blamed.
             let blamed = breakers.breaker(of: app).blamedClients
             if blamed.subtracting([work.id.clientID]).isEmpty, budget.resume() { telemetry.appResumed(app) }
         case .misconfigured(let error):
-            if let pause = budget.pauseForMisconfiguration(askedAt: requestedAt, at: answeredAt) {
+            if let pause = budget.pauseForMisconfiguration(askedAt: sentAt, at: answeredAt) {
                 telemetry.appPaused(app, client: work.id.clientID, error: error, pause: pause)
             }
         case .throttled(let retryAfter):
-            budget.slowDown(askedAt: requestedAt, at: answeredAt)
+            budget.slowDown(askedAt: sentAt, at: answeredAt)
             budget.pause(for: min(retryAfter ?? .seconds(30), .seconds(3600)), at: answeredAt)
         case .unavailable(_, let retryAfter):
             // A token that cannot be opened never came to Apple.
             guard !response.identity.keyID.isEmpty else { break }
-            budget.slowDown(askedAt: requestedAt, at: answeredAt)
+            budget.slowDown(askedAt: sentAt, at: answeredAt)
             if let retryAfter { budget.pause(for: min(retryAfter, .seconds(3600)), at: answeredAt) }
         case .rejected, .ambiguous, .anotherUser:
             // A dead token answers `invalid_grant` whoever asks: it says nothing of our configuration.
             break
         }
-        telemetry.refreshAnswered(app, work.id, response.outcome)
-        // A clock that stepped in between says nothing of how long it took; longer than this it never takes.
-        let elapsed = requestedAt.duration(to: answeredAt)
-        let longest = (.zero...policy.timeout).contains(elapsed) ? elapsed : policy.timeout
-        return [
-            .refresh(
-                work,
-                RefreshAttempt(
-                    app: app,
-                    response: response,
-                    requestedAt: response.requestedAt(requestedAt, elapsed: longest),
-                    answeredAt: answeredAt
-                )
+    }
+
+    /// What the answer comes to for the user. A 200 and a rejection prove something of the client and the key, too.
+    private func verdict(
+        on response: RefreshResponse,
+        to work: DueCredential,
+        requestedAt: Timestamp,
+        answeredAt: Timestamp
+    ) -> RefreshVerdict {
+        let identity = response.identity
+        switch response.outcome {
+        case .valid:
+            breakers.record(isValid: true, of: work, by: identity, at: answeredAt)
+            return .valid(requestedAt: requestedAt, answeredAt: answeredAt)
+        case .rejected:
+            breakers.record(isValid: false, of: work, by: identity, at: answeredAt)
+            return .rejected(
+                PendingRejection(requestedAt: requestedAt, answeredAt: answeredAt, keyID: identity.keyID),
+                isProven: breakers.isProven(identity, at: answeredAt)
             )
-        ]
+        case .ambiguous: return .unclear(answeredAt: answeredAt)
+        case .anotherUser: return .anotherUser(answeredAt: answeredAt)
+        case .misconfigured: return .failed(.misconfigured, at: answeredAt)
+        case .throttled(let retryAfter): return .failed(.throttled, at: answeredAt, retryAfter: retryAfter)
+        case .unavailable(_, let retryAfter): return .failed(.unavailable, at: answeredAt, retryAfter: retryAfter)
+        }
     }
 
     private func ask(_ work: DueCredential) async -> RefreshResponse {

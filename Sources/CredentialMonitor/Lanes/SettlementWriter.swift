@@ -33,7 +33,7 @@ package final class SettlementWriter: Service {
     private static let longestCommit = Duration.seconds(30)
 
     private struct Submission {
-        var resolutions: [Resolution]
+        var settlements: [Settlement]
         var done: CheckedContinuation<Void, any Error>
     }
 
@@ -66,11 +66,11 @@ package final class SettlementWriter: Service {
     /// Returns after the commit.
     ///
     /// - Throws: where nothing of this submission was written, as far as is known; its claims then run out.
-    package func submit(_ resolutions: [Resolution]) async throws {
-        guard !resolutions.isEmpty else { return }
+    package func submit(_ settlements: [Settlement]) async throws {
+        guard !settlements.isEmpty else { return }
         try await withCheckedThrowingContinuation { done in
             let isClosed = state.withLockedValue { state in
-                if !state.isClosed { state.waiting.append(Submission(resolutions: resolutions, done: done)) }
+                if !state.isClosed { state.waiting.append(Submission(settlements: settlements, done: done)) }
                 return state.isClosed
             }
             if isClosed { done.resume(throwing: Closed()) } else { signal.yield() }
@@ -107,8 +107,8 @@ package final class SettlementWriter: Service {
             var size = 0
             let batch = Array(
                 state.waiting.prefix { submission in
-                    defer { size += submission.resolutions.count }
-                    return size == 0 || size + submission.resolutions.count <= Self.largestBatch
+                    defer { size += submission.settlements.count }
+                    return size == 0 || size + submission.settlements.count <= Self.largestBatch
                 }
             )
             state.waiting.removeFirst(batch.count)
@@ -127,7 +127,7 @@ package final class SettlementWriter: Service {
 
     private func commit(_ batch: [Submission]) async throws {
         do {
-            try await settle(batch.flatMap(\.resolutions))
+            try await settle(batch.flatMap(\.settlements))
             for submission in batch { submission.done.resume() }
         } catch {
             for submission in batch { submission.done.resume(throwing: error) }
@@ -135,30 +135,25 @@ package final class SettlementWriter: Service {
         }
     }
 
-    /// Judges and commits at once. For `run`, and for whoever takes its place: there is one writer.
-    package func settle(_ resolutions: [Resolution]) async throws {
-        try await settle(resolutions.map(judge))
-    }
-
-    /// Settles all, again and again while the store is in trouble.
-    private func settle(_ judged: [Judged]) async throws {
+    /// Commits at once, again and again while the store is in trouble. For `run`, and for whoever takes its place: there is one writer.
+    package func settle(_ settlements: [Settlement]) async throws {
         for attempt in 0... {
             do {
                 let start = ContinuousClock.now
                 state.withLockedValue { $0.askedAt = start }
                 defer { state.withLockedValue { $0.askedAt = nil } }
-                let batch = try await store.settle(judged.map(\.settlement), under: rules, at: clock.now)
+                let batch = try await store.settle(settlements, under: rules, at: clock.now)
                 troubled.store(false, ordering: .relaxed)
                 breakers.note(batch.breakers)
                 if !batch.replenished.isEmpty { onReplenished(batch.replenished) }
-                telemetry.settled(judged, batch, in: ContinuousClock.now - start, at: clock.now)
+                telemetry.settled(settlements, batch, in: ContinuousClock.now - start, at: clock.now)
                 return
             } catch StoreError.refused(let reason) {
                 // The database works: it says no. Claims may go on.
                 troubled.store(false, ordering: .relaxed)
-                guard judged.count > 1 else { return telemetry.settlementRefused(reason) }
+                guard settlements.count > 1 else { return telemetry.settlementRefused(reason) }
                 // One of them breaks a rule of the schema. The others must not wait for it, and it comes back alone.
-                for one in judged { try await settle([one]) }
+                for one in settlements { try await settle([one]) }
                 return
             } catch let error as StoreError {
                 troubled.store(true, ordering: .relaxed)
@@ -168,83 +163,4 @@ package final class SettlementWriter: Service {
             }
         }
     }
-
-    private func judge(_ resolution: Resolution) -> Judged {
-        switch resolution {
-        case .notification(let work, let verdict): Judged(settlement: .notification(work, verdict))
-        case .grant(let work, let verdict): Judged(settlement: .grant(work, verdict))
-        case .refresh(let work, let attempt): judge(work, attempt)
-        case .admission(let work, let rejection): Judged(settlement: .admission(work, rejection))
-        }
-    }
-
-    private func judge(_ work: DueCredential, _ attempt: RefreshAttempt) -> Judged {
-        let policy = rules.policy
-        let identity = attempt.response.identity
-        let nextCheck = policy.nextCheck(afterAnswerAt: attempt.answeredAt, of: work.id)
-
-        func answered(
-            _ label: RefreshLabel,
-            fact: RefreshAnswer? = nil,
-            finding: RejectionBreaker.Finding? = nil,
-            rejection: PendingRejection? = nil,
-            isOfAnotherUser: Bool = false
-        ) -> Judged {
-            let verdict = RefreshVerdict(
-                fact: fact,
-                answeredAt: attempt.answeredAt,
-                nextCheck: nextCheck,
-                finding: finding,
-                rejection: rejection,
-                isOfAnotherUser: isOfAnotherUser
-            )
-            return Judged(settlement: .refresh(work, verdict), refresh: (attempt.app, label))
-        }
-
-        func failed(_ label: RefreshLabel, retryAfter: Duration? = nil, finding: RejectionBreaker.Finding? = nil) -> Judged {
-            let retry = policy.retry(
-                afterFailures: work.failures + 1,
-                at: attempt.answeredAt,
-                retryAfter: retryAfter,
-                of: work.id
-            )
-            return Judged(
-                settlement: .refresh(work, RefreshVerdict(fact: nil, answeredAt: nil, nextCheck: retry, finding: finding)),
-                refresh: (attempt.app, label)
-            )
-        }
-
-        switch attempt.response.outcome {
-        case .valid:
-            breakers.record(isValid: true, of: work, by: identity, at: attempt.answeredAt)
-            let fact = RefreshAnswer(.valid, token: work.token, requestedAt: attempt.requestedAt)
-            return answered(.valid, fact: fact, finding: .valid)
-        case .rejected:
-            breakers.record(isValid: false, of: work, by: identity, at: attempt.answeredAt)
-            // Whether it waits or is forgotten is for the breaker to say, in the transaction.
-            let rejection = PendingRejection(
-                requestedAt: attempt.requestedAt,
-                answeredAt: attempt.answeredAt,
-                keyID: identity.keyID
-            )
-            let label = breakers.isProven(identity, at: attempt.answeredAt) ? RefreshLabel.rejected : .held
-            return answered(label, finding: .rejected, rejection: rejection)
-        case .ambiguous: return answered(.ambiguous)
-        case .anotherUser: return answered(.ambiguous, isOfAnotherUser: true)
-        case .misconfigured: return failed(.misconfigured, finding: .blamed)
-        case .throttled(let retryAfter): return failed(.throttled, retryAfter: retryAfter)
-        case .unavailable(_, let retryAfter): return failed(.unavailable, retryAfter: retryAfter)
-        }
-    }
-}
-
-/// A settlement, and for a refresh what to count it as.
-struct Judged: Sendable {
-    var settlement: Settlement
-    var refresh: (app: String, label: RefreshLabel)?
-}
-
-/// The outcomes of a refresh as metrics name them.
-package enum RefreshLabel: String, Sendable, CaseIterable {
-    case valid, rejected, held, ambiguous, misconfigured, throttled, unavailable
 }

@@ -7,25 +7,26 @@ internal import Logging
 
 /// What a commit did, counted a batch at a time.
 extension Telemetry {
-    func settled(_ judged: [Judged], _ batch: SettledBatch, in duration: Duration, at now: Timestamp) {
+    func settled(_ settlements: [Settlement], _ batch: SettledBatch, in duration: Duration, at now: Timestamp) {
         gauge(Metric.storeFull, 0)
         record(Metric.storeTransactionDuration, duration.inSeconds)
-        record(Metric.settlementBatchSize, Double(judged.count))
-        count(Metric.settlements, by: judged.count)
+        record(Metric.settlementBatchSize, Double(settlements.count))
+        count(Metric.settlements, by: settlements.count)
         if batch.evicted > 0 { count(Metric.notificationsEvicted, by: batch.evicted) }
         var tally: [Tallied: Int] = [:]
         var lastReceived: Timestamp?
-        for (judged, result) in zip(judged, batch.results) {
-            if case .notification(let work, .verified(let notification)) = judged.settlement, case .notification = result {
+        for (settlement, result) in zip(settlements, batch.results) {
+            if case .notification(let work, .verified(let notification)) = settlement, case .notification = result {
                 notificationLag.record(max(notification.event.occurredAt.duration(to: now).inSeconds, 0))
                 lastReceived = work.receivedAt
             }
-            if let counted = Tallied(judged, result) { tally[counted, default: 0] += 1 }
+            if let counted = Tallied(settlement, result) { tally[counted, default: 0] += 1 }
         }
         if let lastReceived { gauge(Metric.notificationLastReceived, lastReceived.inSeconds) }
-        for transition in batch.transitions {
-            tally[Tallied(transition), default: 0] += 1
-            changed(transition)
+        for announcement in batch.announcements {
+            guard case .state(let from, let to, let reason, _) = announcement.change else { continue }
+            tally[.transition(app: announcement.app, from: from, to: to, reason), default: 0] += 1
+            changed(announcement, from: from, to: to, reason)
         }
         for (counted, number) in tally { count(counted.metric, counted.labels, by: number) }
     }
@@ -38,25 +39,19 @@ extension Telemetry {
         case refresh(app: String, RefreshLabel)
         case transition(app: String, from: CredentialState?, to: CredentialState, StateReason)
 
-        init(_ transition: StateTransition) {
-            self = .transition(app: transition.app, from: transition.from, to: transition.to, transition.reason)
-        }
-
         /// Nil for what is not settled yet.
-        init?(_ judged: Judged, _ result: Settled) {
-            switch (judged.settlement, result) {
+        init?(_ settlement: Settlement, _ result: Settled) {
+            switch (settlement, result) {
             case (.notification(_, .verified(let notification)), .notification(let outcome)):
                 self = .notification(notification.event.kind.label, outcome)
             case (.notification, .quarantined(let reason)):
                 self = .quarantined(reason)
             case (.grant, .grant(let outcome, _)):
                 self = .grant(outcome)
-            case (.refresh, .refreshed):
-                guard let refresh = judged.refresh else { return nil }
-                self = .refresh(app: refresh.app, refresh.label)
-            case (.refresh, .held):
-                guard let refresh = judged.refresh else { return nil }
-                self = .refresh(app: refresh.app, .held)
+            case (.refresh(let work, let verdict), .refreshed):
+                self = .refresh(app: work.app, RefreshLabel(verdict))
+            case (.refresh(let work, _), .held):
+                self = .refresh(app: work.app, .held)
             case (.notification, _), (.grant, _), (.refresh, _), (.admission, _):
                 return nil
             }
@@ -84,20 +79,36 @@ extension Telemetry {
         }
     }
 
-    private func changed(_ transition: StateTransition) {
+    private func changed(_ announcement: Announcement, from: CredentialState?, to: CredentialState, _ reason: StateReason) {
         logger.log(
             .credentialChanged,
             [
-                "app": "\(transition.app)",
-                "client_id": "\(transition.credential.clientID)",
-                "user": .stringConvertible(LatePseudonym(userID: transition.credential.userID, make: pseudonym)),
-                "state_from": "\(transition.from?.rawValue ?? "none")",
-                "state_to": "\(transition.to.rawValue)",
-                "reason": "\(transition.reason.rawValue)",
-                "source": "\(transition.source.rawValue)",
+                "app": "\(announcement.app)",
+                "client_id": "\(announcement.credential.clientID)",
+                "user": .stringConvertible(LatePseudonym(userID: announcement.credential.userID, make: pseudonym)),
+                "state_from": "\(from?.rawValue ?? "none")",
+                "state_to": "\(to.rawValue)",
+                "reason": "\(reason.rawValue)",
+                "source": "\(announcement.source.rawValue)",
             ],
-            at: transition.to == .authorized ? .debug : nil
+            at: to == .authorized ? .debug : nil
         )
+    }
+}
+
+/// The outcomes of a refresh as metrics name them.
+enum RefreshLabel: String, CaseIterable {
+    case valid, rejected, held, ambiguous, misconfigured, throttled, unavailable
+
+    fileprivate init(_ verdict: RefreshVerdict) {
+        switch verdict {
+        case .valid: self = .valid
+        case .rejected(_, let isProven): self = isProven ? .rejected : .held
+        case .anotherUser, .unclear: self = .ambiguous
+        case .failed(.misconfigured, _, _): self = .misconfigured
+        case .failed(.throttled, _, _): self = .throttled
+        case .failed(.unavailable, _, _): self = .unavailable
+        }
     }
 }
 

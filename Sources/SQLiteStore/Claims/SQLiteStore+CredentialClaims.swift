@@ -81,7 +81,9 @@ extension SQLiteStore {
         }
         guard !admitted.isEmpty else { return [] }
         return try await write { [owner] db in
-            guard try !Self.isPaused(appID, in: db), try !BreakerTable.load(appID, at: now, in: db).isOpen else { return [] }
+            guard try !Self.isPaused(appID, in: db), try BreakerTable.load(appID, in: db)?.breaker(at: now).isOpen != true else {
+                return []
+            }
             return try Self.claim(admitted, directory, owner: owner, at: now, policy: policy, onlyPending: true, in: db) { rejection in
                 rejection.map { .admission($0) }
             }
@@ -106,7 +108,7 @@ extension SQLiteStore {
                AND (?8 = 0 OR verified_at IS NOT NULL)
                AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
                                 WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client
-                                  AND \(WaitingGrants.canBeTaken("g", at: "?7")))
+                                  AND \(WaitingGrant.canBeTaken("g", at: "?7")))
              ORDER BY pending_since LIMIT ?9
             """,
             app,
@@ -128,7 +130,7 @@ extension SQLiteStore {
         @Sendable func due(in db: Database) throws -> [DueCredential] {
             let statement = try db.cachedStatement(
                 sql: """
-                    SELECT c.client, c.token_granted_at, c.token_fingerprint, c.sealed_token, c.failures
+                    SELECT c.client, c.token_granted_at, c.token_fingerprint, c.sealed_token
                       FROM credential c LEFT JOIN canary a ON a.user_id = c.user_id AND a.client = c.client
                      WHERE c.user_id = ?1 AND c.app = ?2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
                        AND (a.asked_at IS NULL OR a.asked_at <= ?3 OR a.asked_at > ?4)
@@ -140,11 +142,11 @@ extension SQLiteStore {
                     guard let client = directory.clientsByID[row[0]], directory.isWatched(client) else { return nil }
                     return DueCredential(
                         id: CredentialID(clientID: client.clientID, userID: userID),
+                        app: client.app.name,
                         purpose: .canary,
                         claim: Claim(owner: "", attempts: 0),
                         token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row[1]), fingerprint: row.bytes(at: 2)),
-                        sealed: SealedToken(bytes: row.bytes(at: 3)),
-                        failures: row[4]
+                        sealed: SealedToken(bytes: row.bytes(at: 3))
                     )
                 }
             }
@@ -182,8 +184,7 @@ extension SQLiteStore {
             """
             UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
              WHERE user_id = ? AND client = ? AND due_at = ? \(onlyPending ? "AND pending_since IS NOT NULL" : "")
-            RETURNING token_granted_at, token_fingerprint, sealed_token, failures, attempts,
-                      pending_since, pending_asked_at, pending_key
+            RETURNING token_granted_at, token_fingerprint, sealed_token, attempts, pending_since, pending_asked_at, pending_key
             """,
             in: db
         )
@@ -191,14 +192,14 @@ extension SQLiteStore {
             guard let client = directory.clientsByID[credential.client] else { return nil }
             let leaseEnd = now.advanced(by: policy.lease(attempts: credential.attempts))
             return try take.first(leaseEnd, owner, credential.userID, credential.client, credential.dueAt) { row -> DueCredential? in
-                guard let purpose = purpose(PendingRejection(row, from: 5)) else { return nil }
+                guard let purpose = purpose(PendingRejection(row, from: 4)) else { return nil }
                 return DueCredential(
                     id: CredentialID(clientID: client.clientID, userID: credential.userID),
+                    app: client.app.name,
                     purpose: purpose,
-                    claim: Claim(owner: owner, attempts: Int(row.integer(at: 4))),
+                    claim: Claim(owner: owner, attempts: Int(row.integer(at: 3))),
                     token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 0)), fingerprint: row.bytes(at: 1)),
-                    sealed: SealedToken(bytes: row.bytes(at: 2)),
-                    failures: Int(row.integer(at: 3))
+                    sealed: SealedToken(bytes: row.bytes(at: 2))
                 )
             } ?? nil
         }

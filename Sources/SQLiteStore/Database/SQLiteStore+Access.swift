@@ -8,11 +8,10 @@ internal import NIOConcurrencyHelpers
 extension SQLiteStore: WorkStore {
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         let directory = self.directory.withLockedValue { $0 }
-        let (batch, erasedToken) = try await write { db in
-            var transaction = try SettlementTransaction(db: db, directory: directory, rules: rules, now: now)
-            return try transaction.settle(settlements)
+        let (batch, hasErased) = try await write { db in
+            try SettlementTransaction(db: db, directory: directory, rules: rules, now: now).settle(settlements)
         }
-        if erasedToken { checkpointer?.mustTruncate() }
+        if hasErased { checkpointer?.mustTruncate() }
         // A checkpoint that must wait takes nothing from what is committed.
         try? await checkpointer?.checkpointIfNeeded()
         return batch

@@ -91,6 +91,7 @@ struct AppRecheck {
         )
     }
 
+    /// `CredentialRecord.recheck`, where that is sooner; but those who have just signed in go before.
     private func bringForward(_ row: Row, _ position: inout Position) throws {
         let (userID, client, isBeingAsked): (String, Int64, Bool) = (row[1], row[2], row[4])
         let earliest = position.start.advanced(by: .zero - rules.interval)

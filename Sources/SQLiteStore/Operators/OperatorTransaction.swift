@@ -66,10 +66,10 @@ struct OperatorTransaction {
             return (try confirmRejections(of: app.id), nil)
         case .resetBreaker(let name):
             guard let app = try app(name) else { return (try unknownApp(), nil) }
-            var breaker = try BreakerTable.load(app.id, at: now, in: db)
-            let wasOpen = breaker.isOpen
-            breaker.reset()
-            try BreakerTable.save(breaker, of: app.id, in: db)
+            let wasOpen = try BreakerTable.change(app.id, at: now, in: db) { breaker in
+                defer { breaker.reset() }
+                return breaker.isOpen
+            }
             return (.breakerReset(wasOpen: wasOpen), nil)
         case .recheckUser(let userID):
             return (try recheck(userID), nil)
@@ -105,7 +105,6 @@ struct OperatorTransaction {
     }
 
     private func confirmRejections(of app: Int64) throws -> OperatorAnswer {
-        var breaker = try BreakerTable.load(app, at: now, in: db)
         // Of a token that Apple never accepted no state follows, and only what is repeated ends the asking.
         let pending =
             try Int.fetchOne(
@@ -114,51 +113,50 @@ struct OperatorTransaction {
                 ),
                 arguments: [app]
             ) ?? 0
-        guard breaker.isOpen || pending > 0 || breaker.hasRecentEpisode(at: now) else { return .nothingToConfirm }
-        let wasOpen = breaker.isOpen
-        breaker.confirm(at: now)
-        try BreakerTable.save(breaker, of: app, in: db)
-        return .rejectionsConfirmed(pending: pending, wasOpen: wasOpen)
+        return try BreakerTable.change(app, at: now, in: db) { breaker in
+            let wasOpen = breaker.isOpen
+            guard wasOpen || pending > 0 || breaker.hasRecentEpisode(at: now) else { return .nothingToConfirm }
+            breaker.confirm(at: now)
+            return .rejectionsConfirmed(pending: pending, wasOpen: wasOpen)
+        }
     }
 
     // MARK: Rechecks
 
     private func recheck(_ userID: String) throws -> OperatorAnswer {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT c.client, c.sealed_token IS NOT NULL, c.answered_at, c.claimed_by IS NOT NULL, app.name, app.paused_at, app.id
-                      FROM credential c JOIN app ON app.id = c.app
-                     WHERE c.user_id = ?
-                    """
-            ),
-            arguments: [userID]
-        )
-        guard !rows.isEmpty else { return .unknownUser }
+        let directory = try ClientDirectory(db)
+        let table = UserTable(db: db, directory: directory)
+        let users = try table.load(directory.apps.keys.sorted().map { AppUserID(app: $0, userID: userID) })
+        guard users.values.contains(where: { !$0.holdings.isEmpty }) else { return .unknownUser }
         var recheck = OperatorAnswer.Recheck()
-        for row in rows {
-            let (client, holdsToken, isBeingAsked): (Int64, Bool, Bool) = (row[0], row[1], row[3])
-            guard holdsToken else {
-                recheck.withoutToken += 1
-                continue
+        for var user in users.values.sorted(by: { $0.id.app < $1.id.app }) {
+            let (id, before) = (user.id, user.tally)
+            for holding in user.holdings {
+                guard try isDue(holding.record, of: id.app, &recheck) else { continue }
+                // Somebody waits for this one: it goes before a backlog of checks that are late.
+                let head = try directory.apps[id.app].flatMap { try db.headOfSchedule(ofApp: $0.id) }
+                user[holding.clientID]?.recheck(at: min(now, head?.advanced(by: .milliseconds(-1)) ?? now))
             }
-            if let answeredAt = row.time(at: 2), now < answeredAt.advanced(by: rules.interval), answeredAt <= now {
-                recheck.tooSoon += 1
-                recheck.soonest = min(recheck.soonest ?? .legal.upperBound, answeredAt.advanced(by: rules.interval))
-                continue
-            }
-            recheck.due += 1
-            if row.hasValue(at: 5) { recheck.pausedApps.append(row[4]) }
-            if isBeingAsked { continue }
-            // Somebody waits for this one: it goes before a backlog of checks that are late.
-            let head = try db.headOfSchedule(ofApp: row[6])?.advanced(by: .milliseconds(-1))
-            try db.execute(
-                cached: "UPDATE credential SET due_at = ?, first_check = 0 WHERE user_id = ? AND client = ?",
-                [min(now, head ?? now).milliseconds, userID, client]
-            )
-            try db.clearPending(userID, client)
+            _ = try table.save([user])
+            try table.add([id.app: user.tally - before])
         }
         return .rechecking(recheck)
+    }
+
+    /// Whether Apple is to be asked about a token. What is being asked comes back by itself.
+    private func isDue(_ record: CredentialRecord, of app: String, _ recheck: inout OperatorAnswer.Recheck) throws -> Bool {
+        guard record.credential.token?.sealed != nil else {
+            recheck.withoutToken += 1
+            return false
+        }
+        if let answeredAt = record.answeredAt, now < answeredAt.advanced(by: rules.interval), answeredAt <= now {
+            recheck.tooSoon += 1
+            recheck.soonest = min(recheck.soonest ?? .legal.upperBound, answeredAt.advanced(by: rules.interval))
+            return false
+        }
+        recheck.due += 1
+        if try self.app(app)?.pausedAt != nil { recheck.pausedApps.append(app) }
+        return record.claimedBy == nil
     }
 
     // MARK: The quarantine

@@ -10,12 +10,12 @@ extension SQLiteStore {
     package func keepInBreakers(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws {
         let directory = self.directory.withLockedValue { $0 }
         try await write { db in
-            var breakers = BreakerTable(db: db, rules: rules, now: now)
             for app in apps {
                 guard let known = directory.apps[app.name] else { continue }
-                try breakers.keep(canaries: rules.canaries[app.name] ?? [], clients: Set(app.clientIDs), of: known)
+                try BreakerTable.change(known.id, at: now, in: db) {
+                    $0.keep(canaries: rules.canaries[app.name] ?? [], clients: Set(app.clientIDs), at: now)
+                }
             }
-            try breakers.save()
         }
     }
 }
@@ -28,7 +28,7 @@ extension SQLiteStore {
         let directory = self.directory.withLockedValue { $0 }
         let dry = try await read { db in
             let blamed = try Row.fetchAll(db.cachedStatement(sql: "SELECT app, state FROM breaker")).flatMap { row in
-                (BreakerTable.breaker(row[1])?.blamedClients ?? []).compactMap { directory.clients[$0] }
+                BreakerTable.read(row[1]).breaker(at: now).blamedClients.compactMap { directory.clients[$0] }
             }
             return try blamed.filter { client in
                 try Int.fetchOne(
@@ -42,9 +42,7 @@ extension SQLiteStore {
         guard !dry.isEmpty else { return false }
         try await write { db in
             for client in dry {
-                var breaker = try BreakerTable.load(client.app.id, at: now, in: db)
-                breaker.forget(client: client.clientID, at: now)
-                try BreakerTable.save(breaker, of: client.app.id, in: db)
+                try BreakerTable.change(client.app.id, at: now, in: db) { $0.forget(client: client.clientID, at: now) }
             }
         }
         return true
@@ -81,7 +79,7 @@ extension SQLiteStore: OperatorDesk {
     }
 
     package func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
-        // A look before the leap: an idle round takes no write lock.
+        // An idle round takes no write lock.
         let isOpen = try await read { db in
             try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM operator_request WHERE \(Schema.open))")) ?? false
         }

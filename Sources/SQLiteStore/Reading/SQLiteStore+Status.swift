@@ -175,7 +175,7 @@ extension SQLiteStore: CredentialReader {
     package func breakers() async throws -> [String: RejectionBreaker] {
         try await read { db in
             let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app"))
-            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], BreakerTable.breaker($0[1]) ?? .unread) })
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], BreakerTable.read($0[1]).shown) })
         }
     }
 

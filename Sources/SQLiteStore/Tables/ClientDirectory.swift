@@ -31,6 +31,8 @@ struct ClientDirectory: Sendable {
     private(set) var apps: [String: App] = [:]
     private(set) var clients: [String: Client] = [:]
     private(set) var clientsByID: [Int64: Client] = [:]
+    /// The app of each client, by name.
+    private(set) var appNames: [String: String] = [:]
     /// Those that the configuration names; the others have been taken out of it.
     private(set) var configured: Set<Int64> = []
 
@@ -56,6 +58,7 @@ struct ClientDirectory: Sendable {
             let client = Client(id: row[0], clientID: row[1], app: app)
             clients[client.clientID] = client
             clientsByID[client.id] = client
+            appNames[client.clientID] = app.name
         }
     }
 

@@ -4,43 +4,16 @@
 internal import CredentialCore
 internal import GRDB
 
-/// One row of `credential`: the registers, and the schedule beside them.
-struct CredentialRow: Equatable {
-    var credential = Credential()
-    /// When Apple last answered about the token.
-    var answeredAt: Timestamp?
-    /// What it said then.
-    var answer: TokenAnswer?
-    /// A rejection that waits to be believed.
-    var pending: PendingRejection?
-    var dueAt: Timestamp?
-    var failures = 0
-    /// While the first check of the token has come to nothing yet.
-    var firstCheck: FirstCheck?
-    /// Whether Apple had not confirmed the token for long when it was last asked.
-    var isUnverified = false
-    /// Whether Apple rejects the token and has never accepted it. The registers say so; kept for those who list them.
-    var isNeverAccepted = false
-    var attempts = 0
-    var claimedBy: String?
-
-    /// What the first check of a token follows.
-    enum FirstCheck: Int64 {
-        /// A sign-in that had just happened, or an operator who waits for the answer: it goes before a backlog.
-        case signIn = 0
-        case imported = 1
-    }
-
+extension CredentialRecord {
     static let columns = """
         granted_at, token_granted_at, token_fingerprint, sealed_token, revoked_at, verified_at, rejected_at, answered_at, \
         due_at, failures, attempts, claimed_by, unverified, pending_since, pending_asked_at, pending_key, never_accepted, \
         first_check, answer
         """
 
-    init() {}
-
     /// - Parameter row: `columns`, from the given index on.
     init(_ row: PreparedStatement.Columns, from start: Int) {
+        self.init()
         credential.grantedAt = row.time(at: start)
         if let tokenGrantedAt = row.time(at: start + 1) {
             credential.token = RefreshToken(
@@ -59,7 +32,7 @@ struct CredentialRow: Equatable {
         isUnverified = row.integer(at: start + 12) != 0
         pending = PendingRejection(row, from: start + 13)
         isNeverAccepted = row.integer(at: start + 16) != 0
-        firstCheck = row.isNull(at: start + 17) ? nil : FirstCheck(rawValue: row.integer(at: start + 17))
+        firstCheck = row.isNull(at: start + 17) ? nil : FirstCheck(rawValue: Int(row.integer(at: start + 17)))
         answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
     }
 
@@ -154,10 +127,10 @@ extension AppUser {
         """
 
     /// - Parameter statement: `save`.
-    func save(user userID: String, app: ClientDirectory.App, by statement: PreparedStatement) throws {
+    func save(user userID: String, app: Int64, by statement: PreparedStatement) throws {
         try statement.run(
             userID,
-            app.id,
+            app,
             consentRevokedAt,
             deletedAt,
             mailbox?.at,

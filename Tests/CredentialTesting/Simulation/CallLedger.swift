@@ -117,7 +117,7 @@ struct CallLedger {
 
     /// Takes out what was answered to a piece of work, once the settlement has been committed.
     mutating func settled(_ work: DueCredential, _ verdict: RefreshVerdict, _ result: Settled, at now: Timestamp) -> AnsweredCall? {
-        let key = Key(work, sentAt: verdict.fact?.requestedAt ?? verdict.rejection?.requestedAt)
+        let key = Key(work, sentAt: verdict.requestedAt)
         guard let call = calls[key] else { return nil }
         let lapsed = call.trulySentAt.duration(to: now) >= Self.shortestLease
         // Nothing holds a canary: a settlement that is repeated counts again, and says the same.

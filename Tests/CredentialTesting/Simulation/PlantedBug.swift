@@ -41,13 +41,26 @@ extension PlantedBug {
     /// What is looked for in place of what may be believed.
     func admissions(_ admissions: [AdmissionRule], at now: Timestamp) -> [AdmissionRule] {
         switch self {
-        case .proofIgnored:
+        case .rejectionBelievedAtOnce:
+            return [AdmissionRule(answered: .earliest...now)]
+        case .proofIgnored, .outageTakenForRejection:
             return [AdmissionRule(answered: .earliest...now.advanced(by: .seconds(-900)))]
         case .repetitionIgnored:
             return admissions.map { AdmissionRule(clientID: $0.clientID, keyID: $0.keyID, answered: $0.answered) }
         default:
             return admissions
         }
+    }
+
+    /// By what a batch is settled.
+    func rules(_ rules: SettlementRules) -> SettlementRules {
+        var rules = rules
+        switch self {
+        case .dueTimeNotMoved: rules.policy = RefreshPolicy(interval: .milliseconds(1), timeout: rules.policy.timeout)
+        case .dueTimeLost: rules.policy = RefreshPolicy(interval: .seconds(400 * 86_400), timeout: rules.policy.timeout)
+        default: break
+        }
+        return rules
     }
 
     /// What is committed in place of a batch.
@@ -66,26 +79,13 @@ extension PlantedBug {
 
     func settlement(_ settlement: Settlement, at now: Timestamp) -> Settlement {
         switch (self, settlement) {
-        case (.answerDatedByItsArrival, .refresh(let work, var verdict)):
-            verdict.fact?.requestedAt = now
-            return .refresh(work, verdict)
-        case (.dueTimeNotMoved, .refresh(let work, var verdict)):
-            verdict.nextCheck = now
-            return .refresh(work, verdict)
-        case (.dueTimeLost, .refresh(let work, var verdict)):
-            verdict.nextCheck = now.advanced(by: .seconds(400 * 86_400))
-            return .refresh(work, verdict)
-        case (.rejectionForgotten, .refresh(let work, var verdict)):
-            verdict.rejection = nil
-            return .refresh(work, verdict)
-        case (.rejectionBelievedAtOnce, .refresh(let work, var verdict)):
-            if let rejection = verdict.rejection {
-                verdict.fact = RefreshAnswer(.rejected, token: work.token, requestedAt: rejection.requestedAt)
-            }
-            return .refresh(work, verdict)
-        case (.outageTakenForRejection, .refresh(let work, var verdict)):
-            if verdict.answeredAt == nil { verdict.fact = RefreshAnswer(.rejected, token: work.token, requestedAt: now) }
-            return .refresh(work, verdict)
+        case (.answerDatedByItsArrival, .refresh(let work, .valid(_, let answeredAt))):
+            return .refresh(work, .valid(requestedAt: now, answeredAt: answeredAt))
+        case (.rejectionForgotten, .refresh(let work, .rejected(let rejection, _))):
+            return .refresh(work, .unclear(answeredAt: rejection.answeredAt))
+        case (.outageTakenForRejection, .refresh(let work, .failed(_, let time, _))):
+            let rejection = PendingRejection(requestedAt: time, answeredAt: time, keyID: "")
+            return .refresh(work, .rejected(rejection, isProven: true))
         case (.eventDatedByItsArrival, .notification(let work, .verified(var notification))):
             notification.event.occurredAt = now
             return .notification(work, .verified(notification))

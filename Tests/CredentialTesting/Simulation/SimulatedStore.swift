@@ -86,6 +86,7 @@ struct SimulatedStore: WorkStore {
 
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         let settlements = settlements.map { bug?.settlement($0, at: now) ?? $0 }
+        let rules = bug?.rules(rules) ?? rules
         let trouble: SimulatedWorld.StoreTrouble? = world.with { $0.storeTrouble.isEmpty ? nil : $0.storeTrouble.removeFirst() }
         switch trouble {
         case .busy: throw StoreError.busy
@@ -143,7 +144,7 @@ extension SimulatedWorld.State {
                 if result == .held { count(.held) }
                 if result == .superseded, !model.isCurrent(work) { count(.tokenReplacedInFlight) }
                 expected = model.settle(work, verdict, call)
-                note("refresh \(work.id.clientID) \(work.id.userID): \(result), fact \(verdict.fact.map { "\($0.verdict)" } ?? "none")")
+                note("refresh \(work.id.clientID) \(work.id.userID): \(result), \(verdict.answer?.rawValue ?? "no answer")")
                 report(judge(verdict, call, of: work, result))
             case .admission(let work, let rejection):
                 if model.goesAfterGrant(work, at: now) { count(.rejectionAwaitsGrant) }
@@ -158,18 +159,12 @@ extension SimulatedWorld.State {
         }
     }
 
-    /// Whether a fact is what Apple said, and true.
-    private mutating func judge(_ verdict: RefreshVerdict, _ call: AnsweredCall?, of work: DueCredential, _ result: Settled) -> Violation? {
-        guard result == .refreshed, let fact = verdict.fact else { return nil }
+    /// Whether a 200 is what Apple said.
+    private func judge(_ verdict: RefreshVerdict, _ call: AnsweredCall?, of work: DueCredential, _ result: Settled) -> Violation? {
+        guard result == .refreshed, case .valid = verdict else { return nil }
         let user = work.id.userID
         guard let call else { return Violation(.stateFollowsFromFacts, "a fact about \(user) that nobody was asked for") }
-        switch (fact.verdict, call.outcome) {
-        case (.valid, .valid): return nil
-        case (.rejected, .rejected):
-            count(.admitted)
-            return call.isDead ? nil : Violation(.noFalseRevocation, "the rejection of a good token of \(user) was admitted")
-        default: return Violation(.stateFollowsFromFacts, "\(user): \(call.outcome) became \(fact.verdict)")
-        }
+        return call.outcome == .valid ? nil : Violation(.stateFollowsFromFacts, "\(user): \(call.outcome) became a 200")
     }
 
     /// Whether a rejection that is believed now is what Apple said, and true.

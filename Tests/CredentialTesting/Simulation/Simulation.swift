@@ -64,9 +64,9 @@ package struct Simulation {
     var agenda: [(at: Timestamp, delivery: Delivery)] = []
     /// Requests that Apple has not answered.
     var flights: [Flight] = []
-    /// Work that is claimed and not resolved, and resolutions that wait for the writer.
+    /// Work that is claimed and not resolved, and settlements that wait for the writer.
     var claimed: [ClaimedBatch] = []
-    var waiting: [[Resolution]] = []
+    var waiting: [[Settlement]] = []
     var steps = 0
     /// The apps that had their incident at Apple.
     var struck: Set<String> = []
@@ -90,7 +90,7 @@ package struct Simulation {
         /// By the clock of the host, and by Apple's.
         var sentAt: Timestamp
         var trulySentAt: Timestamp
-        var resolving: Task<[Resolution], Never>
+        var resolving: Task<[Settlement], Never>
     }
 
     struct Person {

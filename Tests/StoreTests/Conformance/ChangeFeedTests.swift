@@ -20,7 +20,7 @@ import Testing
         let relay = EmailAddress("a@privaterelay.appleid.com", isPrivate: true)
         try await store.signIn(token: "r", email: EmailAddress("a@example.com"), at: Self.hour(0), now: Self.hour(0) + .minutes(1))
         try await store.notify(.emailDisabled(relay), at: Self.hour(1), tokenID: "j1", now: Self.hour(1) + .minutes(1))
-        try await store.refresh(.valid, at: Self.hour(2), nextCheck: Self.hour(48))
+        try await store.refresh(.valid, at: Self.hour(2))
         try await store.refresh(.rejected, at: Self.hour(48))
         try await store.notify(.consentRevoked, at: Self.hour(49), tokenID: "j2", now: Self.hour(49) + .minutes(1))
         try await store.notify(.accountDeleted, at: Self.hour(50), tokenID: "j3", now: Self.hour(50) + .minutes(1))

@@ -36,7 +36,6 @@ import Testing
         #expect(due.id == CredentialID(clientID: "app", userID: "user"))
         #expect(due.token == RefreshToken.sealed(Secret("r.secret"), for: due.id, grantedAt: .start).key)
         #expect(try PlainSealer().open(due.sealed, for: due.id, grantedAt: .start) == Secret("r.secret"))
-        #expect(due.failures == 0)
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -53,7 +53,7 @@ import Testing
         var now = Timestamp.start + .days(2)
         func answer(isOfAnotherUser: Bool) async throws {
             let due = try await store.claimCredentials(at: now)[0]
-            let verdict = RefreshVerdict(fact: nil, answeredAt: now, nextCheck: now + .days(1), isOfAnotherUser: isOfAnotherUser)
+            let verdict = isOfAnotherUser ? RefreshVerdict.anotherUser(answeredAt: now) : .unclear(answeredAt: now)
             _ = try await store.settle(.refresh(due, verdict), at: now)
             now = now + .days(2)
         }
@@ -63,7 +63,7 @@ import Testing
         #expect(try await seen() == ["another_user", 1])
         #expect(try await store.ports.foreignTokens(of: "example").map(\.userID) == ["user"])
         let due = try await store.claimCredentials(at: now)[0]
-        _ = try await store.settle(.refresh(due, .failure(nextCheck: now + .hours(1))), at: now)
+        _ = try await store.settle(.refresh(due, .failure(at: now)), at: now)
         #expect(try await seen() == ["another_user", 1], "no answer is none")
         now = now + .hours(1)
         try await answer(isOfAnotherUser: true)
@@ -87,7 +87,7 @@ import Testing
         try await store.signIn(token: "r")
         let now = Timestamp.start + .days(2)
         let due = try await store.claimCredentials(at: now)[0]
-        _ = try await store.settle(.refresh(due, .failure(nextCheck: now + .minutes(1))), at: now)
+        _ = try await store.settle(.refresh(due, .failure(at: now)), at: now)
         try await store.refresh(.valid, at: now + .minutes(1))
         #expect(
             try await store.ports.checks()

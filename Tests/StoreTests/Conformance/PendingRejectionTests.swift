@@ -275,11 +275,10 @@ import Testing
             policy: StoreUnderTest.policy
         )
         guard case .admission(let rejection) = try #require(pendingWork.first).purpose else { return #expect(Bool(false)) }
-        let next = Self.settled + .days(1)
         let batch = try await store.settle(
             [
-                .refresh(due[0], RefreshVerdict(fact: nil, answeredAt: nil, nextCheck: next, finding: .blamed)),
-                .refresh(due[1], RefreshVerdict(fact: nil, answeredAt: Self.settled, nextCheck: next, finding: .valid)),
+                .refresh(due[0], .failed(.misconfigured, at: Self.settled)),
+                .refresh(due[1], .valid(at: Self.settled)),
                 .admission(pendingWork[0], rejection),
             ],
             at: Self.settled
@@ -300,14 +299,7 @@ import Testing
             "CREATE TRIGGER refuse BEFORE UPDATE OF pending_since ON credential BEGIN SELECT RAISE(ABORT, 'no'); END"
         )
         let due = try await store.claimCredentials(at: Self.asked)[0]
-        let rejection = PendingRejection(requestedAt: Self.asked, answeredAt: Self.asked, keyID: "KEY")
-        let verdict = RefreshVerdict(
-            fact: nil,
-            answeredAt: Self.asked,
-            nextCheck: Self.asked + .days(1),
-            finding: .rejected,
-            rejection: rejection
-        )
+        let verdict = RefreshVerdict.rejected(at: Self.asked)
         await #expect(throws: StoreError.self) { try await store.settle(.refresh(due, verdict), at: Self.asked) }
         #expect(try await store.ports.breakers() == before)
         #expect(try await pending(store) == 0)
@@ -358,13 +350,7 @@ import Testing
         #expect(Set(taken.map(\.id.clientID)) == ["app", "web"])
         #expect(try await take(at: .start + .hours(1) - .milliseconds(1)).isEmpty)
         #expect(try await take(at: .start - .days(1)).count == 2, "a clock set back stalls nothing")
-        let verdict = RefreshVerdict(
-            fact: RefreshAnswer(.valid, token: taken[0].token, requestedAt: Self.asked),
-            answeredAt: Self.asked,
-            nextCheck: Self.asked + .days(1),
-            finding: .valid
-        )
-        #expect(try await store.settle(.refresh(taken[0], verdict), at: Self.asked) == .refreshed)
+        #expect(try await store.settle(.refresh(taken[0], .valid(at: Self.asked)), at: Self.asked) == .refreshed)
         #expect(try await store.rows(schedule) == before)
         #expect(try await store.column("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") == [1])
         #expect(try await store.ports.unknownCanaries(["user", "nobody"], of: "example") == ["nobody"])
@@ -377,6 +363,10 @@ import Testing
         #expect(try await store.reject("user", at: Self.asked, canaries: ["user"]) == .held)
         #expect(try await store.ports.breakers()["example"]?.causes == [.canary])
         #expect(try await pending(store) == 0)
-        #expect(try await store.column("SELECT next_check_at FROM credential_state") == [.at(Self.asked + .days(1))])
+        let next = StoreUnderTest.policy.nextCheck(
+            afterAnswerAt: Self.asked + .seconds(1),
+            of: CredentialID(clientID: "app", userID: "user")
+        )
+        #expect(try await store.column("SELECT next_check_at FROM credential_state") == [.at(next)])
     }
 }

@@ -31,7 +31,7 @@ import Testing
     func aClientIsTriedWithTheFirstCheckThatComesNext(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.signIn("asked", token: "r")
-        try await store.refresh(.valid, at: .start + .minutes(10), nextCheck: .start + .minutes(11))
+        try await store.refresh(.valid, at: .start + .minutes(10))
         for user in ["late", "soon"] { try await store.signIn(user, token: user) }
         try await store.signIn("web", client: "web", token: "w")
         try await store.signIn("without")
@@ -57,7 +57,7 @@ import Testing
             try await store.signIn("import\(number)", token: "r", at: .start - .days(2), now: .start + .minutes(1))
         }
         for due in try await store.claimCredentials(upTo: 5, at: .start + .minutes(10)) {
-            _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: .start + .minutes(10))), at: .start + .minutes(10))
+            _ = try await store.settle(.valid, about: due, at: .start + .minutes(10))
         }
         try await store.signIn("new", client: "web", token: "r", at: now - .minutes(11))
         #expect(users(try await store.claimCredentials(upTo: 1, at: now)) == ["new"])

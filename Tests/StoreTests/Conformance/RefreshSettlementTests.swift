@@ -7,7 +7,8 @@ import Testing
 /// What an answer of Apple's does to a credential and its schedule.
 @Suite struct RefreshSettlementTests {
     private static let asked = Timestamp.start + .days(2)
-    private static let next = asked + .hours(25)
+    private static let next = StoreUnderTest.policy.nextCheck(afterAnswerAt: asked, of: user)
+    private static let user = CredentialID(clientID: "app", userID: "user")
 
     private func signedIn(_ kind: StoreKind) async throws -> StoreUnderTest {
         let store = try kind.make()
@@ -22,7 +23,7 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func aGoodAnswerVerifies(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
-        #expect(try await store.refresh(.valid, at: Self.asked, nextCheck: Self.next) == .refreshed)
+        #expect(try await store.refresh(.valid, at: Self.asked) == .refreshed)
         #expect(try await row(store) == ["authorized", "granted", .at(.start), .at(Self.asked), .at(Self.next)])
         #expect(try await store.claimCredentials(at: Self.next).map(\.claim.attempts) == [1])
     }
@@ -30,7 +31,7 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func aRejectionRevokesSinceApplesLast200AndEndsTheChecks(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
-        try await store.refresh(.valid, at: Self.asked, nextCheck: Self.next)
+        try await store.refresh(.valid, at: Self.asked)
         #expect(try await store.refresh(.rejected, at: Self.next) == .refreshed)
         #expect(try await row(store) == ["revoked", "token_rejected", .at(Self.asked), .at(Self.asked), nil])
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
@@ -39,7 +40,7 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func aHeldAnswerIsNoFact(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
-        #expect(try await store.refresh(nil, at: Self.asked, nextCheck: Self.next) == .refreshed)
+        #expect(try await store.refresh(nil, at: Self.asked) == .refreshed)
         #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, .at(Self.next)])
     }
 
@@ -47,16 +48,15 @@ import Testing
     func failuresAreCountedUntilAnAnswerComes(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
         var now = Self.asked
-        for failures in 0...2 {
+        for failures in 1...3 {
             let due = try await store.claimCredentials(at: now)[0]
-            #expect(due.failures == failures)
             #expect(due.claim.attempts == 1)
-            now = now + .minutes(10)
-            #expect(try await store.settle(.refresh(due, .failure(nextCheck: now)), at: now) == .refreshed)
+            #expect(try await store.settle(.refresh(due, .failure(at: now)), at: now) == .refreshed)
+            now = StoreUnderTest.policy.retry(afterFailures: failures, at: now, of: Self.user)
             #expect(try await row(store) == ["authorized", "granted", .at(.start), nil, .at(now)])
         }
-        try await store.refresh(.valid, at: now, nextCheck: now + .days(1))
-        #expect(try await store.claimCredentials(at: now + .days(1)).map(\.failures) == [0])
+        try await store.refresh(.valid, at: now)
+        #expect(try await store.column("SELECT failures FROM credential") == [0])
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -65,10 +65,10 @@ import Testing
         let early = try await store.claimCredentials(at: Self.asked)[0]
         let later = Self.asked + StoreUnderTest.policy.lease(attempts: 0)
         let late = try await store.claimCredentials(at: later)[0]
-        #expect(try await store.settle(.refresh(early, .answer(.rejected, about: early, at: Self.asked)), at: later) == .superseded)
+        #expect(try await store.settle(.rejected, about: early, at: later) == .superseded)
         #expect(try await row(store)[0] == "authorized")
-        #expect(try await store.settle(.refresh(late, .answer(.valid, about: late, at: later)), at: later) == .refreshed)
-        #expect(try await store.settle(.refresh(late, .answer(.rejected, about: late, at: later)), at: later) == .superseded)
+        #expect(try await store.settle(.valid, about: late, at: later) == .refreshed)
+        #expect(try await store.settle(.rejected, about: late, at: later) == .superseded)
         #expect(try await row(store)[0] == "authorized")
     }
 
@@ -80,7 +80,7 @@ import Testing
         try await store.signIn(token: "new", at: Self.asked)
         let before = try await row(store)
         let now = Self.asked + .seconds(1)
-        #expect(try await store.settle(.refresh(due, .answer(.rejected, about: due, at: Self.asked)), at: now) == .superseded)
+        #expect(try await store.settle(.rejected, about: due, at: now) == .superseded)
         #expect(try await row(store) == before)
     }
 
@@ -90,16 +90,29 @@ import Testing
         let store = try await signedIn(kind)
         let due = try await store.claimCredentials(at: Self.asked)[0]
         try await store.signIn(token: "newer", at: Self.asked)
-        _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: Self.asked)), at: Self.asked + .seconds(1))
+        _ = try await store.settle(.refresh(due, .valid(at: Self.asked)), at: Self.asked + .seconds(1))
         #expect(try await store.claimCredentials(at: Self.asked + .minutes(10)).map(\.token.grantedAt) == [Self.asked])
     }
 
-    /// The same token, told with another sign-in, is asked about a day after the answer: given, or still to come.
-    @Test(arguments: StoreKind.allCases, [true, false])
-    func theSameTokenAgainIsNotAskedAboutTwiceADay(_ kind: StoreKind, isAnswered: Bool) async throws {
+    /// What became known of a token before it is told again, with another sign-in.
+    enum Meanwhile: CaseIterable, Sendable {
+        case answered, asked, askedWhileRejected, askedAndErased
+    }
+
+    /// It is asked about a day after the answer: given, or still to come.
+    @Test(arguments: StoreKind.allCases, Meanwhile.allCases)
+    func theSameTokenAgainIsNotAskedAboutTwiceADay(_ kind: StoreKind, _ meanwhile: Meanwhile) async throws {
         let store = try await signedIn(kind)
+        if meanwhile == .askedWhileRejected {
+            let due = try await store.claimCredentials(at: Self.asked - .days(2) + .hours(1))[0]
+            _ = try await store.settle(
+                .refresh(due, .rejected(at: Self.asked - .days(2) + .hours(1))),
+                at: Self.asked - .days(2) + .hours(1)
+            )
+        }
         let due = try await store.claimCredentials(at: Self.asked)[0]
-        if isAnswered { _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: Self.asked)), at: Self.asked) }
+        if meanwhile == .answered { try await store.settle(.valid, about: due, at: Self.asked) }
+        if meanwhile == .askedAndErased { try await store.notify(.consentRevoked, at: Self.asked - .seconds(1), now: Self.asked) }
         try await store.signIn(token: "r", at: Self.asked)
         let next = try #require(try await row(store)[4].integer)
         #expect(next >= (Self.asked + .days(1)).milliseconds)
@@ -149,7 +162,7 @@ import Testing
         let store = try await signedIn(kind)
         let due = try await store.claimCredentials(at: Self.asked)[0]
         try await store.notify(.consentRevoked, at: Self.asked)
-        _ = try await store.settle(.refresh(due, .answer(.valid, about: due, at: Self.asked)), at: Self.asked)
+        _ = try await store.settle(.valid, about: due, at: Self.asked)
         let found = try await row(store)
         #expect(found[0] == "revoked" && found[1] == "consent_revoked" && found[4] == nil)
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)

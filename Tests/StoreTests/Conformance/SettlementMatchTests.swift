@@ -71,14 +71,13 @@ import Testing
         ])
         #expect(batch.results == [.notification(.applied), .postponed, .quarantined(.expired), .notification(.duplicate)])
         #expect(
-            batch.transitions == [
-                StateTransition(
+            batch.announcements == [
+                Announcement(
                     app: "example",
                     credential: CredentialID(clientID: "app", userID: "user"),
-                    from: nil,
-                    to: .revoked,
-                    reason: .consentRevoked,
-                    source: .notification
+                    change: .state(from: nil, to: .revoked, reason: .consentRevoked, occurredAt: .start),
+                    source: .notification,
+                    tokenID: "jti"
                 )
             ]
         )
@@ -87,6 +86,6 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func anEmptyBatchIsNothing(_ kind: StoreKind) async throws {
         let batch = try await kind.make().settle([])
-        #expect(batch.results.isEmpty && batch.transitions.isEmpty && batch.evicted == 0)
+        #expect(batch.results.isEmpty && batch.announcements.isEmpty && batch.evicted == 0)
     }
 }

@@ -35,7 +35,7 @@ import Testing
         )
         let due = try await store.claimCredentials(upTo: 1, at: now)[0]
         try #require(due.id == CredentialID(clientID: client, userID: user))
-        _ = try await store.settle(.refresh(due, .answer(answer, about: due, at: now, nextCheck: now + .days(1))), at: now)
+        _ = try await store.settle(answer, about: due, at: now)
     }
 
     // MARK: To follow

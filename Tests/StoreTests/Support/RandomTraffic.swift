@@ -107,9 +107,10 @@ struct RandomTraffic {
         now = now + .days(1)
         var settlements: [Settlement] = []
         for app in ["example", "other"] {
+            settlements += try await store.admissions(of: app, at: now)
             settlements += try await store.claimCredentials(of: app, upTo: 3, at: now).map { work in
-                let answer = [RefreshAnswer.Verdict.valid, .rejected, nil].randomElement(using: &generator)!
-                return .refresh(work, .answer(answer, about: work, at: now))
+                let verdicts = [RefreshVerdict.valid(at: now), .rejected(at: now), .unclear(answeredAt: now), .failure(at: now)]
+                return .refresh(work, verdicts.randomElement(using: &generator)!)
             }
         }
         return settlements

@@ -66,14 +66,14 @@ extension StoreUnderTest {
     ) async throws -> Settled {
         try await run("UPDATE credential SET due_at = 0, first_check = 0 WHERE user_id = ?", [.text(user)])
         let due = try await claimCredentials(upTo: 1, at: now)[0]
-        let rejection = PendingRejection(requestedAt: requestedAt ?? now, answeredAt: now + .seconds(1), keyID: keyID)
-        let verdict = RefreshVerdict(
-            fact: finding == .valid ? RefreshAnswer(.valid, token: due.token, requestedAt: now) : nil,
-            answeredAt: finding == .blamed ? nil : now + .seconds(1),
-            nextCheck: now + .days(1),
-            finding: finding,
-            rejection: finding == .rejected ? rejection : nil
-        )
+        let answeredAt = now + .seconds(1)
+        let verdict: RefreshVerdict =
+            switch finding {
+            case .valid: .valid(requestedAt: now, answeredAt: answeredAt)
+            case .rejected:
+                .rejected(PendingRejection(requestedAt: requestedAt ?? now, answeredAt: answeredAt, keyID: keyID), isProven: true)
+            case .blamed: .failed(.misconfigured, at: answeredAt)
+            }
         return try await settle([.refresh(due, verdict)], at: now, canaries: ["example": canaries]).results[0]
     }
 
@@ -81,24 +81,34 @@ extension StoreUnderTest {
     @discardableResult
     func admit(_ rule: AdmissionRule? = nil, at now: Timestamp) async throws -> [Settled] {
         let rule = rule ?? AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(now - .minutes(15)))
-        let claimed = try await ports.claimPendingRejections(
-            of: "example",
-            admittedBy: [rule],
-            upTo: 100,
-            at: now,
-            policy: Self.policy
-        )
-        let settlements = claimed.compactMap { work -> Settlement? in
+        return try await settle(admissions(of: "example", by: rule, at: now), at: now).results
+    }
+
+    /// Claims what is to be believed of an app; without a rule all that waits.
+    func admissions(of app: String, by rule: AdmissionRule? = nil, at now: Timestamp) async throws -> [Settlement] {
+        let rules = [rule ?? AdmissionRule(answered: .earliest...now)]
+        let claimed = try await ports.claimPendingRejections(of: app, admittedBy: rules, upTo: 100, at: now, policy: Self.policy)
+        return claimed.compactMap { work in
             guard case .admission(let rejection) = work.purpose else { return nil }
             return .admission(work, rejection)
         }
-        return try await settle(settlements, at: now).results
     }
 
-    /// An answer of Apple's about the one credential of `example` that is due, believed at once.
+    /// An answer of Apple's about the one credential of `example` that is due. A rejection is believed at once; nil is neither yes nor no.
     @discardableResult
-    func refresh(_ answer: RefreshAnswer.Verdict?, at now: Timestamp, nextCheck: Timestamp? = nil) async throws -> Settled {
-        let due = try await claimCredentials(at: now)
-        return try await settle(.refresh(due[0], .answer(answer, about: due[0], at: now, nextCheck: nextCheck)), at: now)
+    func refresh(_ answer: RefreshAnswer.Verdict?, at now: Timestamp) async throws -> Settled {
+        try await settle(answer, about: try await claimCredentials(at: now)[0], at: now)
+    }
+
+    /// - Parameter now: when Apple answered, and when it is settled.
+    @discardableResult
+    func settle(_ answer: RefreshAnswer.Verdict?, about due: DueCredential, at now: Timestamp) async throws -> Settled {
+        switch answer {
+        case .valid: return try await settle(.refresh(due, .valid(at: now)), at: now)
+        case nil: return try await settle(.refresh(due, .unclear(answeredAt: now)), at: now)
+        case .rejected:
+            let settled = try await settle(.refresh(due, .rejected(at: now)), at: now)
+            return try await admit(AdmissionRule(answered: .earliest...now), at: now).first ?? settled
+        }
     }
 }

@@ -57,22 +57,14 @@ extension Event.Kind {
 }
 
 extension RefreshVerdict {
-    /// A day until the next check, unless told otherwise. Nil is an answer that was held.
-    static func answer(
-        _ answer: RefreshAnswer.Verdict?,
-        about work: DueCredential,
-        at time: Timestamp,
-        nextCheck: Timestamp? = nil
-    ) -> RefreshVerdict {
-        RefreshVerdict(
-            fact: answer.map { RefreshAnswer($0, token: work.token, requestedAt: time) },
-            answeredAt: time,
-            nextCheck: nextCheck ?? time + .days(1)
-        )
+    /// A 200 that came in the moment of the question.
+    static func valid(at time: Timestamp) -> RefreshVerdict { .valid(requestedAt: time, answeredAt: time) }
+
+    /// A rejection that came in the moment of the question.
+    static func rejected(at time: Timestamp, keyID: String = "KEY") -> RefreshVerdict {
+        .rejected(PendingRejection(requestedAt: time, answeredAt: time, keyID: keyID), isProven: true)
     }
 
     /// No answer.
-    static func failure(nextCheck: Timestamp) -> RefreshVerdict {
-        RefreshVerdict(fact: nil, answeredAt: nil, nextCheck: nextCheck)
-    }
+    static func failure(at time: Timestamp) -> RefreshVerdict { .failed(.unavailable, at: time) }
 }

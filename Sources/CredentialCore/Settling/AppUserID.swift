@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// One user in one app group.
+package struct AppUserID: Sendable, Hashable {
+    package var app: String
+    package var userID: String
+
+    package init(app: String, userID: String) {
+        self.app = app
+        self.userID = userID
+    }
+
+    /// By bytes, as tables compare: to `String`, two spellings of one character are equal.
+    package static func == (left: AppUserID, right: AppUserID) -> Bool {
+        left.userID.utf8.elementsEqual(right.userID.utf8) && left.app.utf8.elementsEqual(right.app.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        for var text in [app, userID] {
+            text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Grants: a sign-in becomes a credential, and whatever comes of it is logged.
+extension SettlementFold {
+    mutating func settle(_ work: ClaimedGrant, _ verdict: GrantVerdict) -> Settled {
+        guard basis.heldGrants[work.id] == work.claim else { return .superseded }
+        switch verdict {
+        case .accepted(let grant, let credential):
+            guard let app = apps[credential.clientID] else { return wait(work, lookedAt: nil, orElse: .rejected, .unknownClientExpired) }
+            return log(work, apply(grant, credential, of: app))
+        case .rejected(let reason):
+            return log(work, .rejected, reason)
+        case .inFuture(let due, let lookedAt):
+            return wait(work, due: due, lookedAt: lookedAt, orElse: .inFuture)
+        case .unknownClient(let lookedAt):
+            return wait(work, lookedAt: lookedAt, orElse: .rejected, .unknownClientExpired)
+        }
+    }
+
+    private mutating func apply(_ grant: Grant, _ credential: CredentialID, of app: String) -> GrantLogOutcome {
+        let id = AppUserID(app: app, userID: credential.userID)
+        let (outcome, isNewToken) = withUser(id, .grant, at: grant.grantedAt) { [rules, now] user -> (GrantLogOutcome, Bool) in
+            let (registers, known) = (user.registers, user[credential.clientID])
+            var record = known ?? CredentialRecord()
+            user.registers.apply(grant)
+            let isNewToken = record.take(grant, of: credential, under: rules.policy, at: now)
+            user[credential.clientID] = record
+            if record.credential != known?.credential || user.registers != registers { return (.applied, isNewToken) }
+            let isSame =
+                record.credential.grantedAt == grant.grantedAt && (grant.token == nil || grant.token?.key == record.credential.token?.key)
+            return (isSame ? .duplicate : .stale, isNewToken)
+        }
+        if isNewToken { changes.replenished.insert(app) }
+        return outcome
+    }
+
+    /// It waits for its client or its time, for a week at most.
+    ///
+    /// The wait counts from the first look under a clock that can be trusted, so that no step of a clock shortens it.
+    private mutating func wait(
+        _ work: ClaimedGrant,
+        due: Timestamp? = nil,
+        lookedAt: Timestamp?,
+        orElse outcome: GrantLogOutcome,
+        _ reason: GrantRejection? = nil
+    ) -> Settled {
+        var since = basis.waitsSince[work.id]
+        if let lookedAt {
+            since = min(since ?? lookedAt, lookedAt)
+            if since!.duration(to: lookedAt) > SettlementRules.longestGrantWait { return log(work, outcome, reason) }
+        }
+        release(work)
+        let retry = now.advanced(by: SettlementRules.waitingGrantRetry)
+        changes.queueRows.append(.postponeGrant(work.id, until: min(due ?? retry, retry), waitsSince: since))
+        return .postponed
+    }
+
+    private mutating func log(_ work: ClaimedGrant, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
+        release(work)
+        changes.queueRows.append(.logGrant(work, outcome, reason))
+        return .grant(outcome, reason)
+    }
+
+    /// It holds back nobody any more.
+    private mutating func release(_ work: ClaimedGrant) {
+        basis.heldGrants[work.id] = nil
+        if let userID = work.content?.credential.userID { basis.waitingGrants[userID]?.removeAll { $0.id == work.id } }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Notifications: what Apple signed moves registers and is kept as evidence, what it did not sign goes to quarantine.
+extension SettlementFold {
+    mutating func settle(_ work: ClaimedNotification, _ verdict: NotificationVerdict) -> Settled {
+        switch verdict {
+        case .postponed(let until):
+            return postpone(work, until: until)
+        case .rejected(let reason, let detail):
+            guard release(work) else { return .superseded }
+            changes.queueRows.append(.quarantine(work, reason, detail: detail))
+            return .quarantined(reason)
+        case .verified(let notification):
+            // A client that no app names any more: the verifier knows the configuration, so this is a row of a former life.
+            guard let app = apps[notification.clientID] else {
+                return postpone(work, until: now.advanced(by: SettlementRules.unknownClientRetry))
+            }
+            if awaitsNewerGrant(notification, of: app, receivedAt: work.receivedAt) {
+                return postpone(work, until: now.advanced(by: min(rules.pollInterval, .seconds(60))))
+            }
+            guard release(work) else { return .superseded }
+            let outcome = apply(notification, of: app)
+            changes.queueRows.append(.logNotification(work, notification, app: app, outcome, settlement: changes.results.count))
+            return .notification(outcome)
+        }
+    }
+
+    private mutating func postpone(_ work: ClaimedNotification, until time: Timestamp) -> Settled {
+        guard release(work) else { return .superseded }
+        changes.queueRows.append(.postponeNotification(work.id, until: time))
+        return .postponed
+    }
+
+    /// - Returns: whether the claim has held the row until now.
+    private mutating func release(_ work: ClaimedNotification) -> Bool {
+        guard basis.heldNotifications[work.id] == work.claim else { return false }
+        basis.heldNotifications[work.id] = nil
+        return true
+    }
+
+    /// An event is judged against the newest grant known, one that still waits in its queue included: a user who signed in again is
+    /// never reported revoked in between.
+    private func awaitsNewerGrant(_ notification: VerifiedNotification, of app: String, receivedAt: Timestamp) -> Bool {
+        guard notification.event.endsSignIns else { return false }
+        // A moment that has yet to come is from a clock that has since been set back.
+        guard let start = [receivedAt, rules.startedAt].filter({ $0 <= now }).max(),
+            now < start.advanced(by: SettlementRules.longestWaitForGrant)
+        else { return false }
+        return basis.waitingGrants[notification.userID]?.contains {
+            apps[$0.clientID] == app && $0.grantedAt >= notification.event.occurredAt
+        } ?? false
+    }
+
+    private mutating func apply(_ notification: VerifiedNotification, of app: String) -> NotificationLogOutcome {
+        let event = notification.event
+        if event.kind == .unknown { return .unknownType }
+        let id = AppUserID(app: app, userID: notification.userID)
+        return withUser(id, .notification, at: event.occurredAt, tokenID: notification.tokenID) { user in
+            let before = user.registers
+            user.registers.apply(event)
+            if user[notification.clientID] == nil { user[notification.clientID] = CredentialRecord() }
+            return user.registers == before || user.isOutdated(event) ? .stale : .applied
+        }
+    }
+}

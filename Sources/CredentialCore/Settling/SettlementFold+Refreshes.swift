@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Refreshes: a 200 is a fact, a rejection has to wait until it is believed, every answer moves the next check.
+extension SettlementFold {
+    mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict) -> Settled {
+        guard let app = apps[work.id.clientID] else { return .superseded }
+        if verdict.answeredAt != nil { changes.checks.answered += 1 } else { changes.checks.failed += 1 }
+        let id = AppUserID(app: app, userID: work.id.userID)
+        guard let known = find(work, of: id) else { return .superseded }
+        let wait = judge(verdict, of: work, in: app, known)
+        withUser(id, .refresh, at: verdict.factTime ?? now) { [rules, now] user in
+            // Not as it was known: what the breaker said may have taken back what waited.
+            guard var record = user[work.id.clientID] else { return }
+            if work.purpose == .canary {
+                record.takeOutOfTurn(verdict, under: rules.policy, at: now)
+            } else {
+                record.take(verdict, of: work.id, wait: wait ?? .forgotten, under: user.registers, rules, at: now)
+            }
+            user[work.id.clientID] = record
+        }
+        return wait == .forgotten || (work.purpose == .canary && verdict.rejection != nil) ? .held : .refreshed
+    }
+
+    /// What the breaker says of an answer.
+    ///
+    /// - Returns: what becomes of a rejection; nil where there is none, or nothing new in it.
+    private mutating func judge(
+        _ verdict: RefreshVerdict,
+        of work: DueCredential,
+        in app: String,
+        _ known: CredentialRecord
+    ) -> CredentialRecord.RejectionWait? {
+        // Whoever asks about a token that was rejected before learns nothing from hearing it again.
+        guard let finding = verdict.finding, !(known.credential.isTokenRejected && finding == .rejected) else { return nil }
+        let clientID = work.id.clientID
+        let isRepeated =
+            verdict.rejection.map {
+                known.pending?.isRepeated(by: $0, validAt: basis.validAt[clientID], under: rules.policy) ?? false
+            } ?? false
+        let subject = RejectionBreaker.Subject(
+            work.id,
+            isCanary: rules.isCanary(work.id.userID, of: app),
+            isCheck: work.purpose == .check && !isRepeated
+        )
+        let admission = withBreaker(of: app) { [rules, now] in $0.judge(finding, of: subject, under: rules.breaker, at: now) }
+        switch finding {
+        case .valid:
+            basis.validAt[clientID] = latest(basis.validAt[clientID], verdict.requestedAt)
+            changes.validAt[clientID] = latest(changes.validAt[clientID], verdict.requestedAt)
+            return nil
+        case .blamed: return nil
+        case .rejected: return admission == .held ? .forgotten : isRepeated ? .goesOn : .begins
+        }
+    }
+
+    /// A rejection has waited long enough. It is believed if it still waits and the breaker is closed.
+    mutating func admit(_ rejection: PendingRejection, of work: DueCredential) -> Settled {
+        guard let app = apps[work.id.clientID] else { return .superseded }
+        let id = AppUserID(app: app, userID: work.id.userID)
+        guard let known = find(work, of: id) else { return .superseded }
+        // Grants go first here too: who has signed in again is not told of the end of an older token.
+        let hasSignedInAgain =
+            basis.waitingGrants[work.id.userID]?.contains {
+                $0.clientID == work.id.clientID && $0.grantedAt > work.token.grantedAt
+            } ?? false
+        // Opening has taken back what waited, even if it closed again since.
+        let isOpen = withBreaker(of: app) { $0.isOpen }
+        let isBelieved = known.pending == rejection && !hasSignedInAgain && !isOpen
+        let endsSignIn = withUser(id, .refresh, at: rejection.requestedAt) { [rules] user in
+            var record = known
+            if isBelieved { record.believe(rejection, under: rules.policy) } else { record.waitForRepetition(under: rules.policy) }
+            user[work.id.clientID] = record
+            return isBelieved && record.credential.standing(under: user.registers).reason == .tokenRejected
+        }
+        if endsSignIn {
+            changes.admitted.append(
+                AdmittedRejection(
+                    app: app,
+                    credential: work.id,
+                    tokenGrantedAt: work.token.grantedAt,
+                    rejectedAt: rejection.requestedAt
+                )
+            )
+        }
+        return isBelieved ? .refreshed : .postponed
+    }
+
+    /// The record of the credential, if the claim still holds it and the token is the one that was asked about.
+    private func find(_ work: DueCredential, of id: AppUserID) -> CredentialRecord? {
+        guard let record = basis.users[id]?[work.id.clientID], record.credential.token?.key == work.token else { return nil }
+        // Nothing holds a canary: what it says is true whoever else asks.
+        if work.purpose == .canary { return record }
+        return record.claimedBy == work.claim.owner && record.attempts == work.claim.attempts ? record : nil
+    }
+}
+
+extension RefreshVerdict {
+    /// What the breaker learns from it.
+    fileprivate var finding: RejectionBreaker.Finding? {
+        switch self {
+        case .valid: .valid
+        case .rejected: .rejected
+        case .failed(.misconfigured, _, _): .blamed
+        case .anotherUser, .unclear, .failed(.throttled, _, _), .failed(.unavailable, _, _): nil
+        }
+    }
+
+    /// When what it says became true; nil where it is no fact.
+    fileprivate var factTime: Timestamp? {
+        if case .valid(let requestedAt, _) = self { requestedAt } else { nil }
+    }
+}

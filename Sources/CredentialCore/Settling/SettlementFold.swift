@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// A batch of settlements folded over what a store holds: facts move registers, the breaker judges, and what has to be written comes out.
+///
+/// Pure: a store loads the basis, folds, and writes the changes, in one transaction.
+package struct SettlementFold {
+    let rules: SettlementRules
+    let now: Timestamp
+    /// The app of each client.
+    let apps: [String: String]
+    var basis: SettlementBasis
+    var changes = SettlementChanges()
+    private var breakers: [String: RejectionBreaker] = [:]
+
+    /// - Parameters:
+    ///   - basis: all that the scope of these settlements names.
+    ///   - apps: the app of each client.
+    package static func fold(
+        _ settlements: [Settlement],
+        over basis: SettlementBasis,
+        apps: [String: String],
+        under rules: SettlementRules,
+        at now: Timestamp
+    ) -> SettlementChanges {
+        var fold = SettlementFold(rules: rules, now: now, apps: apps, basis: basis)
+        fold.changes.results.reserveCapacity(settlements.count)
+        for settlement in settlements {
+            let result = fold.settle(settlement)
+            fold.changes.results.append(result)
+        }
+        return fold.finished()
+    }
+
+    private init(rules: SettlementRules, now: Timestamp, apps: [String: String], basis: SettlementBasis) {
+        self.rules = rules
+        self.now = now
+        self.apps = apps
+        self.basis = basis
+    }
+
+    private mutating func settle(_ settlement: Settlement) -> Settled {
+        switch settlement {
+        case .notification(let work, let verdict): settle(work, verdict)
+        case .grant(let work, let verdict): settle(work, verdict)
+        case .refresh(let work, let verdict): settle(work, verdict)
+        case .admission(let work, let rejection): admit(rejection, of: work)
+        }
+    }
+
+    private consuming func finished() -> SettlementChanges {
+        // What takes the place of a state that cannot be read is written down, with its time.
+        for (app, breaker) in breakers where basis.breakers[app, default: .readable(RejectionBreaker())] != .readable(breaker) {
+            changes.breakers[app] = breaker
+        }
+        changes.users = basis.users.values.sorted { $0.id.userID < $1.id.userID }
+        return changes
+    }
+
+    // MARK: What follows from a fact
+
+    /// Applies one fact to a user and announces what it changes, at every client of the app.
+    mutating func withUser<Result>(
+        _ id: AppUserID,
+        _ source: ChangeSource,
+        at time: Timestamp,
+        tokenID: String? = nil,
+        _ body: (inout UserRecord) -> Result
+    ) -> Result {
+        let (result, changed) = with(id) { user in
+            let result = body(&user)
+            return (result, user.publish())
+        }
+        if rules.isCanary(id.userID, of: id.app) { forgetLostCanaries(of: id) }
+        for (clientID, old, new) in changed {
+            count(id.app, from: old?.standing.state, to: new.standing.state)
+            for change in new.changes(since: old, at: time) {
+                let credential = CredentialID(clientID: clientID, userID: id.userID)
+                changes.announcements.append(
+                    Announcement(app: id.app, credential: credential, change: change, source: source, tokenID: tokenID)
+                )
+            }
+        }
+        return result
+    }
+
+    /// Changes a user's records, and counts.
+    @discardableResult
+    private mutating func with<Result>(_ id: AppUserID, _ body: (inout UserRecord) -> Result) -> Result {
+        func counting(_ user: inout UserRecord?) -> (Result, UserRecord.Tally) {
+            guard user != nil else { preconditionFailure("a user of the batch is missing from its basis") }
+            let before = user!.tally
+            let result = body(&user!)
+            return (result, user!.tally - before)
+        }
+        let (result, tally) = counting(&basis.users[id])
+        if tally != UserRecord.Tally() { changes.tallies[id.app, default: UserRecord.Tally()] += tally }
+        return result
+    }
+
+    /// A canary whose token is gone is not asked about any more.
+    private mutating func forgetLostCanaries(of id: AppUserID) {
+        for holding in basis.users[id]?.holdings ?? [] where holding.record.credential.token?.sealed == nil {
+            let canary = CredentialID(clientID: holding.clientID, userID: id.userID)
+            withBreaker(of: id.app) { [now] in $0.forget(canary: canary, at: now) }
+        }
+    }
+
+    private mutating func count(_ app: String, from old: CredentialState?, to new: CredentialState) {
+        guard old != new else { return }
+        if let old { changes.counts[SettlementChanges.StateOfApp(app: app, state: old), default: 0] -= 1 }
+        changes.counts[SettlementChanges.StateOfApp(app: app, state: new), default: 0] += 1
+    }
+
+    // MARK: Breakers
+
+    /// Lets the breaker of an app judge, as it is after all that the batch has said before.
+    mutating func withBreaker<Result>(of app: String, _ body: (inout RejectionBreaker) -> Result) -> Result {
+        var breaker = breakers[app] ?? basis.breakers[app]?.breaker(at: now) ?? RejectionBreaker()
+        let wasOpen = breaker.isOpen
+        let result = body(&breaker)
+        breakers[app] = breaker
+        if !wasOpen, breaker.isOpen { opened(app) }
+        return result
+    }
+
+    /// No rejection waits any longer: their users are asked about again at the daily check.
+    private mutating func opened(_ app: String) {
+        changes.openedApps.insert(app)
+        for id in basis.users.keys where id.app == app {
+            with(id) { [rules] in $0.forgetRejections(under: rules.policy) }
+        }
+    }
+}

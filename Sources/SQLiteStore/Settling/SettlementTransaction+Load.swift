@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import GRDB
+
+/// What the tables hold of all that a batch touches: each row is read once, however many facts the batch holds of it.
+extension SettlementTransaction {
+    func load(_ scope: SettlementScope) throws -> SettlementBasis {
+        var basis = SettlementBasis()
+        basis.users = try UserTable(db: db, directory: directory).load(scope.users)
+        try loadClaims(scope, into: &basis)
+        try loadWaitingGrants(of: scope.signingIn, into: &basis)
+        for name in scope.judgedApps {
+            guard let app = directory.apps[name] else { continue }
+            basis.breakers[name] = try BreakerTable.load(app.id, in: db)
+        }
+        for clientID in scope.rejectedClients {
+            let validAt = try Int64.fetchOne(
+                db.cachedStatement(sql: "SELECT valid_at FROM client WHERE client_id = ?"),
+                arguments: [clientID]
+            )
+            basis.validAt[clientID] = validAt.map(Timestamp.init(milliseconds:))
+        }
+        return basis
+    }
+
+    private func loadClaims(_ scope: SettlementScope, into basis: inout SettlementBasis) throws {
+        if !scope.notifications.isEmpty {
+            let held = try PreparedStatement("SELECT 1 FROM notification_queue WHERE id = ? AND claimed_by = ? AND attempts = ?", in: db)
+            for (id, claim) in scope.notifications {
+                if try held.first(id, claim.owner, claim.attempts, read: { _ in true }) != nil { basis.heldNotifications[id] = claim }
+            }
+        }
+        if !scope.grants.isEmpty {
+            let held = try PreparedStatement("SELECT waits_since FROM grant_queue WHERE id = ? AND claimed_by = ? AND attempts = ?", in: db)
+            for (id, claim) in scope.grants {
+                guard let waitsSince = try held.first(id, claim.owner, claim.attempts, read: { $0.time(at: 0) }) else { continue }
+                basis.heldGrants[id] = claim
+                basis.waitsSince[id] = waitsSince
+            }
+        }
+    }
+
+    private func loadWaitingGrants(of users: Set<String>, into basis: inout SettlementBasis) throws {
+        guard !users.isEmpty,
+            try Bool.fetchOne(db.cachedStatement(sql: "SELECT MAX(id) IS NOT NULL FROM grant_queue")) ?? false
+        else { return }
+        let waiting = try PreparedStatement(
+            "SELECT id, client_id, granted_at FROM grant_queue g WHERE user_id = ?1 AND \(WaitingGrant.canBeTaken("g", at: "?2"))",
+            in: db
+        )
+        for userID in users {
+            var grants: [WaitingGrant] = []
+            try waiting.forEachRow(userID, now) { row in
+                grants.append(
+                    WaitingGrant(
+                        id: row.integer(at: 0),
+                        clientID: row.text(at: 1) ?? "",
+                        grantedAt: Timestamp(milliseconds: row.integer(at: 2))
+                    )
+                )
+            }
+            basis.waitingGrants[userID] = grants
+        }
+    }
+}
+
+extension WaitingGrant {
+    /// The condition on a row of `grant_queue`.
+    static func canBeTaken(_ grant: String, at now: String) -> String {
+        "\(grant).authorization_code IS NULL AND (\(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import GRDB
+
+/// Rows of queues: each that leaves stands in a log or in the quarantine from then on.
+extension SettlementTransaction {
+    /// - Returns: whether a token was erased.
+    func writeQueueRows(_ rows: [QueueRowChange], _ batch: inout SettledBatch) throws -> Bool {
+        guard !rows.isEmpty else { return false }
+        let statements = try QueueStatements(db)
+        var quarantine = QuarantineRing(db: db)
+        var removed: [Queue: Int] = [:]
+        var hasErased = false
+        for row in rows {
+            switch row {
+            case .logNotification(let work, let notification, let app, let outcome, let settlement):
+                if try !statements.log(work, notification, app: app, outcome, at: now) {
+                    batch.results[settlement] = .notification(.duplicate)
+                }
+                try statements.removeNotification.run(work.id)
+                removed[.notification, default: 0] += 1
+            case .quarantine(let work, let reason, let detail):
+                try quarantine.add(notification: work.id, payloadSize: work.payload.count, reason: reason, detail: detail, at: now)
+                try statements.removeNotification.run(work.id)
+                removed[.notification, default: 0] += 1
+            case .postponeNotification(let id, let until):
+                try db.execute(
+                    cached: "UPDATE notification_queue SET due_at = ?, attempts = 0, claimed_by = NULL WHERE id = ?",
+                    [until.milliseconds, id]
+                )
+            case .logGrant(let work, let outcome, let reason):
+                try statements.logGrant.run(now, outcome.rawValue, reason?.rawValue, work.id)
+                try statements.removeGrant.run(work.id)
+                removed[.grant, default: 0] += 1
+                // What could not be read may have been a token.
+                if work.content.map({ $0.refreshToken != nil }) ?? true { hasErased = true }
+            case .postponeGrant(let id, let until, let waitsSince):
+                try db.execute(
+                    cached: "UPDATE grant_queue SET due_at = ?, attempts = 0, claimed_by = NULL, waits_since = ? WHERE id = ?",
+                    [until.milliseconds, waitsSince?.milliseconds, id]
+                )
+            }
+        }
+        batch.evicted = try quarantine.save()
+        for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
+        return hasErased
+    }
+}
+
+private struct QueueStatements {
+    let removeNotification, removeGrant, logGrant: PreparedStatement
+    private let logNotification, logDuplicate: PreparedStatement
+    private let db: Database
+
+    init(_ db: Database) throws {
+        self.db = db
+        removeNotification = try PreparedStatement("DELETE FROM notification_queue WHERE id = ?", in: db)
+        removeGrant = try PreparedStatement("DELETE FROM grant_queue WHERE id = ?", in: db)
+        // From the row itself: what the backend wrote may not be text that Swift can hold.
+        logGrant = try PreparedStatement(
+            """
+            INSERT INTO grant_log (client_id, user_id, granted_at, settled_at, outcome, reason)
+            SELECT client_id, user_id, granted_at, ?, ?, ? FROM grant_queue WHERE id = ?
+            """,
+            in: db
+        )
+        logNotification = try PreparedStatement(
+            """
+            INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
+            SELECT ?, ?, ?, ?, ?, ?, payload, received_at, ?, ? FROM notification_queue WHERE id = ?
+                ON CONFLICT (event_time, user_id, app, type) WHERE outcome <> 'duplicate' DO NOTHING
+            """,
+            in: db
+        )
+        logDuplicate = try PreparedStatement(
+            """
+            INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, received_at, settled_at, outcome)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'duplicate')
+            """,
+            in: db
+        )
+    }
+
+    /// - Returns: false for an event that the log has already; this one stands there as its duplicate.
+    func log(
+        _ work: ClaimedNotification,
+        _ notification: VerifiedNotification,
+        app: String,
+        _ outcome: NotificationLogOutcome,
+        at now: Timestamp
+    ) throws -> Bool {
+        let (user, time) = (notification.userID, notification.event.occurredAt)
+        let (jti, client, type) = (notification.tokenID, notification.clientID, notification.type)
+        try logNotification.run(app, jti, client, user, type, time, now, outcome.rawValue, work.id)
+        if db.changesCount > 0 { return true }
+        try logDuplicate.run(app, jti, client, user, type, time, work.receivedAt, now)
+        return false
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import GRDB
+
+/// What has changed: users, the change feed, rows that leave their queues, and what is counted.
+extension SettlementTransaction {
+    func write(_ changes: SettlementChanges) throws -> (batch: SettledBatch, hasErased: Bool) {
+        var batch = SettledBatch(
+            results: changes.results,
+            announcements: changes.announcements,
+            breakers: changes.breakers,
+            replenished: changes.replenished
+        )
+        var hasErased = try writeQueueRows(changes.queueRows, &batch)
+        try write(changes.announcements)
+        let users = UserTable(db: db, directory: directory)
+        if try users.save(changes.users) { hasErased = true }
+        try users.add(changes.tallies)
+        try writeCounts(changes)
+        for rejection in changes.admitted { try write(rejection) }
+        for (app, breaker) in changes.breakers {
+            if let app = directory.apps[app] { try BreakerTable.save(breaker, of: app.id, in: db) }
+        }
+        // Last: of the rows that the batch did not touch too.
+        for app in changes.openedApps {
+            if let app = directory.apps[app] { try BreakerTable.clearPending(of: app.id, interval: rules.policy.interval, in: db) }
+        }
+        return (batch, hasErased)
+    }
+
+    private func write(_ announcements: [Announcement]) throws {
+        guard !announcements.isEmpty else { return }
+        let insert = try PreparedStatement(
+            """
+            INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, recorded_at, occurred_at, kind,
+                                           from_state, to_state, reason, email, email_forwarding)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?)
+            """,
+            in: db
+        )
+        for entry in announcements {
+            let (client, user) = (entry.credential.clientID, entry.credential.userID)
+            switch entry.change {
+            case .state(let from, let to, let reason, let time):
+                try insert.run(
+                    entry.app,
+                    client,
+                    user,
+                    entry.source.rawValue,
+                    entry.tokenID,
+                    now,
+                    time,
+                    "state",
+                    from?.rawValue,
+                    to.rawValue,
+                    reason.rawValue,
+                    String?.none,
+                    String?.none
+                )
+            case .email(let address, let forwarding, let time):
+                try insert.run(
+                    entry.app,
+                    client,
+                    user,
+                    entry.source.rawValue,
+                    entry.tokenID,
+                    now,
+                    time,
+                    "email",
+                    String?.none,
+                    String?.none,
+                    String?.none,
+                    address?.text,
+                    forwarding?.rawValue
+                )
+            }
+        }
+    }
+
+    /// Remembers it until a notification had time to come.
+    private func write(_ rejection: AdmittedRejection) throws {
+        guard let client = directory.clients[rejection.credential.clientID] else { return }
+        try db.execute(
+            cached: """
+                INSERT INTO admitted_rejection (app, client, user_id, granted_at, rejected_at, admitted_at) VALUES (?, ?, ?, ?, ?, ?)
+                """,
+            [
+                client.app.id, client.id, rejection.credential.userID, rejection.tokenGrantedAt.milliseconds,
+                rejection.rejectedAt.milliseconds, now.milliseconds,
+            ]
+        )
+    }
+
+    // MARK: Counts
+
+    private func writeCounts(_ changes: SettlementChanges) throws {
+        for (key, change) in changes.counts where change != 0 {
+            try db.execute(
+                cached: """
+                    INSERT INTO credential_count (app, state, count) VALUES (?, ?, ?)
+                        ON CONFLICT (app, state) DO UPDATE SET count = count + excluded.count
+                    """,
+                [directory.apps[key.app]?.id, key.state.rawValue, change]
+            )
+        }
+        for (client, time) in changes.validAt {
+            try db.execute(
+                cached: "UPDATE client SET valid_at = ?1 WHERE client_id = ?2 AND (valid_at IS NULL OR valid_at < ?1 OR valid_at > ?3)",
+                [time.milliseconds, client, now.milliseconds]
+            )
+        }
+        try save(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
+        try save(changes.checks.failed, CheckCounter.failed, CheckCounter.failedAt)
+    }
+
+    private func save(_ checks: Int, _ counter: String, _ time: String) throws {
+        guard checks > 0 else { return }
+        try db.add(checks, to: counter)
+        try db.set(time, to: now.milliseconds)
+    }
+}
+
+extension Database {
+    func set(_ counter: String, to value: Int64) throws {
+        try execute(
+            cached: "INSERT INTO counter (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            [counter, value]
+        )
+    }
+
+    func add(_ amount: Int, to counter: String) throws {
+        try execute(
+            cached: """
+                INSERT INTO counter (name, value) VALUES (?, ?)
+                    ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
+                """,
+            [counter, amount]
+        )
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+internal import CredentialCore
+internal import GRDB
+
+/// Users with all that is kept of them, in `user_event` and `credential`.
+struct UserTable {
+    let db: Database
+    let directory: ClientDirectory
+
+    func load(_ ids: [AppUserID]) throws -> [AppUserID: UserRecord] {
+        var users: [AppUserID: UserRecord] = [:]
+        guard !ids.isEmpty else { return users }
+        users.reserveCapacity(ids.count)
+        let user = try PreparedStatement("SELECT \(AppUser.columns) FROM user_event WHERE user_id = ? AND app = ?", in: db)
+        let credentials = try PreparedStatement(
+            "SELECT client, app, \(CredentialRecord.columns) FROM credential WHERE user_id = ?",
+            in: db
+        )
+        for id in ids {
+            guard let app = directory.apps[id.app]?.id else { continue }
+            let stored = try user.first(id.userID, app) { AppUser($0) }
+            var held: [(clientID: String, record: CredentialRecord)] = []
+            try credentials.forEachRow(id.userID) { columns in
+                guard columns.integer(at: 1) == app, let client = directory.clientsByID[columns.integer(at: 0)] else { return }
+                held.append((client.clientID, CredentialRecord(columns, from: 2)))
+            }
+            users[id] = UserRecord(id, stored: stored, credentials: held)
+        }
+        return users
+    }
+
+    /// Writes what has changed.
+    ///
+    /// - Returns: whether a sealed token or an address was erased.
+    func save(_ users: [UserRecord]) throws -> Bool {
+        guard !users.isEmpty else { return false }
+        let saveUser = try PreparedStatement(AppUser.save, in: db)
+        let saveCredential = try PreparedStatement(CredentialRecord.save, in: db)
+        var hasErased = false
+        for user in users {
+            guard let app = directory.apps[user.id.app]?.id else { continue }
+            if user.areRegistersChanged {
+                try user.registers.save(user: user.id.userID, app: app, by: saveUser)
+                if user.registers.mailbox == nil, user.stored?.mailbox != nil { hasErased = true }
+            }
+            for holding in user.holdings where holding.isChanged {
+                guard let client = directory.clients[holding.clientID], let standing = holding.standing else { continue }
+                try holding.record.save(user: user.id.userID, client: client, standing: standing, by: saveCredential)
+                if let old = holding.stored?.credential.token?.sealed, old != holding.record.credential.token?.sealed { hasErased = true }
+            }
+        }
+        return hasErased
+    }
+
+    /// Adds to what is counted of each app.
+    func add(_ tallies: [String: UserRecord.Tally]) throws {
+        for (app, change) in tallies {
+            try db.execute(
+                cached: """
+                    UPDATE app
+                       SET unverified = unverified + ?, pending = pending + ?, never_accepted = never_accepted + ?,
+                           foreign_tokens = foreign_tokens + ?
+                     WHERE name = ?
+                    """,
+                [change.unverified, change.pending, change.neverAccepted, change.foreign, app]
+            )
+        }
+    }
+}

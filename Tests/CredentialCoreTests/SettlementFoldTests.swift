@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Foundation
+import Testing
+
+/// What a batch of settlements comes to, without any store.
+@Suite struct SettlementFoldTests {
+    private static let apps = ["app": "example", "web": "example", "elsewhere": "other"]
+    private static let start = Timestamp(seconds: 1_700_000_000)
+    private static let rules = SettlementRules(
+        policy: RefreshPolicy(),
+        pollInterval: .seconds(1),
+        startedAt: start,
+        breaker: BreakerRules(window: 8, maxRejections: 2, maxRejectedPercent: 30),
+        canaries: ["example": ["canary"]]
+    )
+    private static let claim = Claim(owner: "me", attempts: 1)
+
+    /// A store of the plainest kind: what is loaded is what was written.
+    private struct Tables {
+        var users: [AppUserID: [(clientID: String, record: CredentialRecord)]] = [:]
+        var registers: [AppUserID: AppUser] = [:]
+        var breakers: [String: RejectionBreaker] = [:]
+        var validAt: [String: Timestamp] = [:]
+        var notifications: Set<Int64> = []
+        var grants: [Int64: WaitingGrant] = [:]
+        var grantUsers: [Int64: String] = [:]
+
+        mutating func settle(_ settlements: [Settlement], at now: Timestamp) -> SettlementChanges {
+            let scope = SettlementScope(of: settlements, apps: apps, under: rules)
+            var basis = SettlementBasis()
+            for id in scope.users { basis.users[id] = UserRecord(id, stored: registers[id], credentials: users[id] ?? []) }
+            for (id, claim) in scope.notifications where notifications.contains(id) { basis.heldNotifications[id] = claim }
+            for (id, claim) in scope.grants where grants[id] != nil { basis.heldGrants[id] = claim }
+            for user in scope.signingIn { basis.waitingGrants[user] = grants.values.filter { grantUsers[$0.id] == user } }
+            for app in scope.judgedApps { basis.breakers[app] = breakers[app].map(StoredBreaker.readable) }
+            for client in scope.rejectedClients { basis.validAt[client] = validAt[client] }
+            let changes = SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now)
+            write(changes)
+            return changes
+        }
+
+        private mutating func write(_ changes: SettlementChanges) {
+            for user in changes.users {
+                registers[user.id] = user.registers
+                users[user.id] = user.holdings.map { ($0.clientID, $0.record) }
+            }
+            breakers.merge(changes.breakers) { $1 }
+            validAt.merge(changes.validAt) { max($0, $1) }
+            for row in changes.queueRows {
+                switch row {
+                case .logNotification(let work, _, _, _, _), .quarantine(let work, _, _): notifications.remove(work.id)
+                case .postponeNotification(let id, _): notifications.remove(id)
+                case .logGrant(let work, _, _): grants[work.id] = nil
+                case .postponeGrant(let id, _, _): grants[id] = nil
+                }
+            }
+            for app in changes.openedApps {
+                for id in users.keys where id.app == app {
+                    for place in users[id]!.indices { users[id]![place].record.forgetRejection(under: rules.policy) }
+                }
+            }
+        }
+
+        func record(_ credential: CredentialID) -> CredentialRecord? {
+            users[AppUserID(app: apps[credential.clientID]!, userID: credential.userID)]?.first { $0.clientID == credential.clientID }?
+                .record
+        }
+
+        /// Those that have something to say.
+        var speakingBreakers: [String: RejectionBreaker] { breakers.filter { $0.value != RejectionBreaker() } }
+
+        /// All else that is kept, to compare.
+        var summary: [String] {
+            users.flatMap { id, held in held.map { "\(id) \($0.clientID) \($0.record)" } }.sorted()
+                + registers.map { "\($0) \($1)" }.sorted() + validAt.map { "\($0) \($1)" }.sorted()
+        }
+    }
+
+    // MARK: However settlements fall into batches
+
+    /// Group commit puts together what came together by chance, and nothing must hang on it.
+    @Test func aBatchIsWhatItsSettlementsAreOneByOne() throws {
+        let seed = ProcessInfo.processInfo.environment["FOLD_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0..<1_000_000)
+        for seed in seed..<(seed + 300) {
+            var traffic = Traffic(seed: seed)
+            var (together, apart) = (traffic.tables, traffic.tables)
+            for _ in 1...6 {
+                let (batch, now) = traffic.batch(after: together)
+                together = traffic.arrived(in: together)
+                apart = traffic.arrived(in: apart)
+                let changes = together.settle(batch, at: now)
+                let steps = batch.map { apart.settle([$0], at: now) }
+                try #require(changes.results == steps.flatMap(\.results), "FOLD_SEED=\(seed)")
+                try #require(changes.announcements == steps.flatMap(\.announcements), "FOLD_SEED=\(seed)")
+                try #require(together.summary == apart.summary, "FOLD_SEED=\(seed)")
+                try #require(together.speakingBreakers == apart.speakingBreakers, "FOLD_SEED=\(seed)")
+                try #require(changes.counts.filter { $0.value != 0 } == Self.sum(steps.map(\.counts)), "FOLD_SEED=\(seed)")
+                try #require(changes.openedApps == steps.reduce(into: []) { $0.formUnion($1.openedApps) }, "FOLD_SEED=\(seed)")
+            }
+        }
+    }
+
+    private static func sum(_ counts: [[SettlementChanges.StateOfApp: Int]]) -> [SettlementChanges.StateOfApp: Int] {
+        counts.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }.filter { $0.value != 0 }
+    }
+
+    /// Random settlements of a few users, with claims that hold and claims that do not.
+    private struct Traffic {
+        private var generator: SeededGenerator
+        private var now = SettlementFoldTests.start
+        private var id: Int64 = 0
+        private var newNotifications: Set<Int64> = []
+        private var newGrants: [Int64: (WaitingGrant, user: String)] = [:]
+        let tables = Tables()
+
+        init(seed: UInt64) {
+            generator = SeededGenerator(seed: seed)
+        }
+
+        mutating func batch(after tables: Tables) -> ([Settlement], at: Timestamp) {
+            now = now.advanced(by: .seconds(Int.random(in: 1...100_000, using: &generator)))
+            let batch = (0..<Int.random(in: 1...8, using: &generator)).map { _ in settlement(tables) }
+            return (batch.shuffled(using: &generator), now)
+        }
+
+        /// The tables with the rows that the last batch settles.
+        func arrived(in tables: Tables) -> Tables {
+            var tables = tables
+            tables.notifications.formUnion(newNotifications)
+            for (id, grant) in newGrants {
+                tables.grants[id] = grant.0
+                tables.grantUsers[id] = grant.user
+            }
+            // All are claimed by the one process.
+            for user in tables.users.keys {
+                for place in tables.users[user]!.indices {
+                    tables.users[user]![place].record.claimedBy = SettlementFoldTests.claim.owner
+                    tables.users[user]![place].record.attempts = SettlementFoldTests.claim.attempts
+                }
+            }
+            return tables
+        }
+
+        private mutating func settlement(_ tables: Tables) -> Settlement {
+            let credential = CredentialID(
+                clientID: ["app", "web", "elsewhere"].randomElement(using: &generator)!,
+                userID: ["ann", "bob", "canary"].randomElement(using: &generator)!
+            )
+            switch Int.random(in: 0..<4, using: &generator) {
+            case 0: return notification(of: credential)
+            case 1: return grant(of: credential)
+            default:
+                guard let record = tables.record(credential), let token = record.credential.token, let sealed = token.sealed else {
+                    return grant(of: credential)
+                }
+                var work = DueCredential(
+                    id: credential,
+                    app: SettlementFoldTests.apps[credential.clientID]!,
+                    claim: SettlementFoldTests.claim,
+                    token: token.key,
+                    sealed: sealed
+                )
+                if let pending = record.pending, Bool.random(using: &generator) { return .admission(work, pending) }
+                if Int.random(in: 0..<5, using: &generator) == 0 { work.purpose = .canary }
+                return .refresh(work, verdict())
+            }
+        }
+
+        private mutating func notification(of credential: CredentialID) -> Settlement {
+            id += 1
+            newNotifications.insert(id)
+            let work = ClaimedNotification(id: id, claim: SettlementFoldTests.claim, payload: [1], receivedAt: now)
+            let kinds: [Event.Kind] = [.consentRevoked, .accountDeleted, .emailDisabled(EmailAddress("a@b")), .unknown]
+            let event = Event(kinds.randomElement(using: &generator)!, at: recently())
+            let verified = VerifiedNotification(
+                clientID: credential.clientID,
+                userID: credential.userID,
+                tokenID: "jti\(id)",
+                type: "type",
+                event: event
+            )
+            let verdicts: [NotificationVerdict] = [
+                .verified(verified), .verified(verified), .postponed(until: now), .rejected(.expired, detail: ""),
+            ]
+            return .notification(work, verdicts.randomElement(using: &generator)!)
+        }
+
+        private mutating func grant(of credential: CredentialID) -> Settlement {
+            id += 1
+            let grantedAt = recently()
+            newGrants[id] = (WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt), credential.userID)
+            let token = RefreshToken(
+                key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: [UInt8.random(in: 0...3, using: &generator)]),
+                sealed: SealedToken(bytes: [1])
+            )
+            let content = ClaimedGrant.Content(credential: credential, refreshToken: nil, address: nil)
+            let work = ClaimedGrant(id: id, claim: SettlementFoldTests.claim, grantedAt: grantedAt, content: content)
+            let grant = Grant(grantedAt: grantedAt, token: Bool.random(using: &generator) ? token : nil)
+            let verdicts: [GrantVerdict] = [
+                .accepted(grant, credential), .accepted(grant, credential), .accepted(grant, credential),
+                .inFuture(due: now, lookedAt: now), .unknownClient(lookedAt: nil), .rejected(.malformed),
+            ]
+            return .grant(work, verdicts.randomElement(using: &generator)!)
+        }
+
+        private mutating func verdict() -> RefreshVerdict {
+            let rejection = PendingRejection(requestedAt: recently(), answeredAt: now, keyID: "KEY")
+            let verdicts: [RefreshVerdict] = [
+                .valid(requestedAt: recently(), answeredAt: now), .valid(requestedAt: now, answeredAt: now),
+                .rejected(rejection, isProven: true), .rejected(rejection, isProven: true), .unclear(answeredAt: now),
+                .anotherUser(answeredAt: now), .failed(.unavailable, at: now), .failed(.misconfigured, at: now),
+            ]
+            return verdicts.randomElement(using: &generator)!
+        }
+
+        private mutating func recently() -> Timestamp {
+            now.advanced(by: .seconds(-Int.random(in: 0...100_000, using: &generator)))
+        }
+    }
+
+    // MARK: One by one
+
+    private static func due(_ tables: Tables, _ user: String = "ann") throws -> DueCredential {
+        let id = CredentialID(clientID: "app", userID: user)
+        let token = try #require(tables.record(id)?.credential.token)
+        return DueCredential(id: id, app: "example", claim: claim, token: token.key, sealed: try #require(token.sealed))
+    }
+
+    /// Users of one client, signed in and claimed.
+    private static func tables(_ users: String..., breaker: RejectionBreaker? = nil) -> Tables {
+        var tables = Tables()
+        for user in users {
+            var record = CredentialRecord()
+            let token = RefreshToken(
+                key: RefreshToken.Key(grantedAt: start, fingerprint: [1]),
+                sealed: SealedToken(bytes: [1])
+            )
+            _ = record.take(
+                Grant(grantedAt: start, token: token),
+                of: CredentialID(clientID: "app", userID: user),
+                under: rules.policy,
+                at: start
+            )
+            record.claimedBy = claim.owner
+            record.attempts = claim.attempts
+            tables.users[AppUserID(app: "example", userID: user)] = [("app", record)]
+        }
+        tables.breakers["example"] = breaker
+        return tables
+    }
+
+    @Test func whatIsSettledTwiceInABatchCountsOnce() throws {
+        var tables = Self.tables("ann")
+        let due = try Self.due(tables)
+        let now = Self.start.advanced(by: .seconds(600))
+        let valid = Settlement.refresh(due, .valid(requestedAt: now, answeredAt: now))
+        let changes = tables.settle([valid, valid], at: now)
+        #expect(changes.results == [.refreshed, .superseded])
+        #expect(changes.checks == (2, 0))
+        #expect(tables.record(due.id)?.credential.verifiedAt == now)
+    }
+
+    /// Whom the batch touches and whom it does not: opening takes back what waits of both.
+    @Test func openingTakesBackWhatWaitsInTheSameBatch() throws {
+        var tables = Self.tables("ann", "bob")
+        let (ann, bob) = (try Self.due(tables), try Self.due(tables, "bob"))
+        let now = Self.start.advanced(by: .seconds(600))
+        let rejection = PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY")
+        let changes = tables.settle(
+            [.refresh(ann, .rejected(rejection, isProven: true)), .refresh(bob, .failed(.misconfigured, at: now))],
+            at: now
+        )
+        #expect(changes.results == [.refreshed, .refreshed])
+        #expect(changes.openedApps == ["example"])
+        let record = try #require(tables.record(ann.id))
+        #expect(record.pending == nil)
+        #expect(record.dueAt == now.advanced(by: Self.rules.policy.interval))
+        #expect(changes.tallies["example", default: UserRecord.Tally()].pending == 0)
+    }
+
+    /// What cannot be read may have been an open breaker: it is open from now on, and that is written down.
+    @Test func aBreakerThatCannotBeReadIsOpen() throws {
+        let tables = Self.tables("ann")
+        let due = try Self.due(tables)
+        let now = Self.start.advanced(by: .seconds(600))
+        let settlement = Settlement.refresh(
+            due,
+            .rejected(PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY"), isProven: true)
+        )
+        var basis = SettlementBasis()
+        let id = AppUserID(app: "example", userID: "ann")
+        basis.users[id] = UserRecord(id, stored: nil, credentials: tables.users[id]!)
+        basis.breakers["example"] = .unreadable
+        let changes = SettlementFold.fold([settlement], over: basis, apps: Self.apps, under: Self.rules, at: now)
+        #expect(changes.results == [.held])
+        #expect(changes.breakers["example"]?.openedAt == now)
+    }
+
+    /// A scope names all that a fold asks for, and no more users than there are.
+    @Test func aScopeNamesEveryUserOnce() {
+        let work = ClaimedNotification(id: 1, claim: Self.claim, payload: [], receivedAt: Self.start)
+        func event(_ kind: Event.Kind, client: String) -> Settlement {
+            let event = Event(kind, at: Self.start)
+            return .notification(
+                work,
+                .verified(VerifiedNotification(clientID: client, userID: "ann", tokenID: "", type: "", event: event))
+            )
+        }
+        let scope = SettlementScope(
+            of: [event(.consentRevoked, client: "app"), event(.unknown, client: "web"), event(.unknown, client: "nobody's")],
+            apps: Self.apps,
+            under: Self.rules
+        )
+        #expect(scope.users == [AppUserID(app: "example", userID: "ann")])
+        #expect(scope.signingIn == ["ann"])
+        #expect(scope.notifications.count == 3)
+        #expect(scope.judgedApps.isEmpty && scope.rejectedClients.isEmpty)
+    }
+}
