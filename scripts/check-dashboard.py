@@ -272,7 +272,7 @@ def tested_in(texts):
     return fires, silent
 
 
-def check_rules(path, operations, promtool, scrape, problems):
+def check_rules(path, runbooks, promtool, scrape, problems):
     alerts = list(alerts_in(path.read_text(encoding="utf-8")))
     names = [name for name, _ in alerts]
     for name in sorted({name for name in names if names.count(name) > 1}):
@@ -282,7 +282,7 @@ def check_rules(path, operations, promtool, scrape, problems):
         problems.add(path.name, "promtool check rules finds fault with it.")
     elif found != len(alerts):
         problems.add(path.name, f"promtool finds {found} rules in it and this script {len(alerts)}; write it as the others are.")
-    anchors = anchors_in(operations.read_text(encoding="utf-8"))
+    anchors = anchors_in(runbooks.read_text(encoding="utf-8"))
     fires, silent = tested_in(file.read_text(encoding="utf-8") for file in sorted(path.parent.glob("*.test.yml")))
     for name, values in alerts:
         for key in ("expr", "summary", "description", "runbook_url"):
@@ -291,8 +291,8 @@ def check_rules(path, operations, promtool, scrape, problems):
         if values.get("severity") not in ("page", "ticket"):
             problems.add(name, "its severity is neither page nor ticket.")
         page, _, anchor = values.get("runbook_url", "").partition("#")
-        if not page.endswith("docs/operations.md") or anchor != name.lower() or anchor not in anchors:
-            problems.add(name, f"docs/operations.md has no section for it, or its runbook_url does not lead to #{name.lower()}.")
+        if not page.endswith("docs/alerts.md") or anchor != name.lower() or anchor not in anchors:
+            problems.add(name, f"docs/alerts.md has no section for it, or its runbook_url does not lead to #{name.lower()}.")
         if name not in fires:
             problems.add(name, "no test expects it to fire.")
         if name not in silent:
@@ -323,7 +323,7 @@ def main():
             if not scrape.family("siwatch_build_info"):
                 problems.add(str(arguments.scrape), "it is no scrape of siwatch.")
         rules = arguments.root / "etc/prometheus/siwatch.rules.yml"
-        alerts = check_rules(rules, arguments.root / "docs/operations.md", promtool, scrape, problems)
+        alerts = check_rules(rules, arguments.root / "docs/alerts.md", promtool, scrape, problems)
         panels, expressions = check_dashboard(arguments.root / "etc/grafana/siwatch.json", promtool, scrape, problems)
     except OSError as error:
         print(f"{error.filename} cannot be read: {error.strerror}.", file=sys.stderr)

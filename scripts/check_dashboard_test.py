@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The siwatch authors
-"""Plants a fault into a copy of the alerts, the dashboard or the page on operations, and sees check-dashboard.py find it."""
+"""Plants a fault into a copy of the alerts, the dashboard or the runbooks, and sees check-dashboard.py find it."""
 
 import json
 import re
@@ -12,11 +12,11 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RULES, TESTS, DASHBOARD, OPERATIONS = (
+RULES, TESTS, DASHBOARD, ALERTS = (
     "etc/prometheus/siwatch.rules.yml",
     "etc/prometheus/siwatch.rules.test.yml",
     "etc/grafana/siwatch.json",
-    "docs/operations.md",
+    "docs/alerts.md",
 )
 
 
@@ -38,7 +38,7 @@ class CheckDashboardTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        for path in (RULES, TESTS, TESTS.replace(".test", ".days.test"), DASHBOARD, OPERATIONS):
+        for path in (RULES, TESTS, TESTS.replace(".test", ".days.test"), DASHBOARD, ALERTS):
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / path, self.root / path)
         self.scrape = scrape_of((ROOT / RULES).read_text() + (ROOT / DASHBOARD).read_text())
@@ -115,8 +115,8 @@ class CheckDashboardTest(unittest.TestCase):
         self.assertFound("SiwatchStoreFull: no metric siwatch_store_full")
 
     def test_no_runbook(self):
-        self.replace(OPERATIONS, "### SiwatchDown\n", "### SiwatchUp\n")
-        self.assertFound("SiwatchDown: docs/operations.md has no section")
+        self.replace(ALERTS, "## SiwatchDown\n", "## SiwatchUp\n")
+        self.assertFound("SiwatchDown: docs/alerts.md has no section")
 
     def test_no_summary(self):
         self.replace(RULES, "          summary: siwatch on {{ $labels.instance }} does not answer\n", "")
