@@ -8,9 +8,6 @@ import Testing
 
 /// The metrics that the documents promise are those that a daemon at work serves, and those that alerts and dashboard read.
 struct CatalogueTests {
-    private static let root =
-        URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-
     @Test func aLiveScrapeHasTheWholeCatalogue() async throws {
         try await Site.with(listen: "127.0.0.1:0", ["refresh": "interval = \"1s\""]) { site in
             try await site.daemon { daemon in
@@ -46,7 +43,7 @@ struct CatalogueTests {
                 try scrape.write(toFile: file, atomically: true, encoding: .utf8)
                 let script = try ChildProcess(
                     URL(filePath: "/usr/bin/env"),
-                    ["python3", Self.root.appending(path: "scripts/check-dashboard.py").path, "--scrape", file]
+                    ["python3", URL.repository.appending(path: "scripts/check-dashboard.py").path, "--scrape", file]
                 )
                 #expect(await script.exit() == 0, "\(script.output.joined(separator: "\n"))")
             }
@@ -55,7 +52,7 @@ struct CatalogueTests {
 
     /// Every metric stands in the table for operators, with its labels.
     @Test func everyMetricIsDocumented() throws {
-        let page = try String(contentsOf: Self.root.appending(path: "docs/operations.md"), encoding: .utf8)
+        let page = try String(contentsOf: .repository.appending(path: "docs/operations.md"), encoding: .utf8)
         for metric in Metric.all {
             let name = metric.name.dropFirst("siwatch_".count)
             let labels = metric.labels.isEmpty ? "" : "{\(metric.labels.joined(separator: ","))}"

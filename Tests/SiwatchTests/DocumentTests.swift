@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import Testing
+
+extension URL {
+    static let repository = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
+}
+
+/// What the documents name is there: pages and their sections, files, folders and modules.
+struct DocumentTests {
+    @Test func everyLinkAndPathLeadsSomewhere() throws {
+        var number = 0
+        for page in try Self.pages() {
+            let text = try String(contentsOf: page, encoding: .utf8)
+            for (target, base) in Self.targets(in: text, of: page) {
+                number += 1
+                let parts = target.split(separator: "#", omittingEmptySubsequences: false)
+                let file = parts[0].isEmpty ? page : base.appending(path: parts[0]).standardized
+                #expect(FileManager.default.fileExists(atPath: file.path), "\(page.lastPathComponent): \(target)")
+                guard parts.count > 1, let anchored = try? String(contentsOf: file, encoding: .utf8) else { continue }
+                #expect(Self.anchors(in: anchored).contains(String(parts[1])), "\(page.lastPathComponent): \(target)")
+            }
+        }
+        #expect(number > 200)
+    }
+
+    @Test func everyModuleStandsInTheTable() throws {
+        let package = try String(contentsOf: .repository.appending(path: "Package.swift"), encoding: .utf8)
+        let architecture = try String(contentsOf: .repository.appending(path: "docs/architecture.md"), encoding: .utf8)
+        let modules = package.matches(of: /\.(?:target|executableTarget)\(\s*name: "([\w-]+)"/).map(\.1)
+        let rows = architecture.matches(of: /(?m)^\| `([\w-]+)` \|/).map(\.1)
+        #expect(!modules.isEmpty && Set(modules).isSubset(of: rows), "\(Set(modules).subtracting(rows))")
+    }
+
+    private static func pages() throws -> [URL] {
+        let files = try ["docs", "etc"].flatMap { folder in
+            try FileManager.default.subpathsOfDirectory(atPath: URL.repository.appending(path: folder).path).map { "\(folder)/\($0)" }
+        }
+        return (["README.md", "CONTRIBUTING.md", "SECURITY.md"] + files)
+            .map { URL.repository.appending(path: $0) }.filter { !$0.pathExtension.isEmpty }
+    }
+
+    /// The links of a page, which begin at its folder, and what it names by a path, which begins at the root.
+    private static func targets(in text: String, of page: URL) -> [(target: Substring, base: URL)] {
+        guard page.pathExtension == "md" else {
+            return text.matches(of: /(?m)(?:^|[\s"(])((?:docs|etc|scripts|systemd|Sources|Instruments|Tests)\/[\w.\/-]*\w(?:#[\w-]+)?)/)
+                .map { ($0.1, .repository) }
+        }
+        let links = text.matches(of: /\]\(([^)\s]+)\)/).map(\.1).filter { !$0.contains("://") }
+        let paths = text.matches(of: /`((?:\w[\w.+-]*\/)+[\w.+-]*|\w+\.(?:md|swift))`/).map(\.1)
+        return links.map { ($0, page.deletingLastPathComponent()) } + paths.map { ($0, .repository) }
+    }
+
+    /// The anchors that a Markdown renderer gives to headings.
+    private static func anchors(in text: String) -> Set<String> {
+        let titles = text.replacing(/(?ms)^ *```.*?^ *```$/, with: "").matches(of: /(?m)^#+ +(.+)$/).map(\.1)
+        return Set(titles.map { $0.lowercased().filter { $0.isLetter || $0.isNumber || "_- ".contains($0) }.replacing(" ", with: "-") })
+    }
+}
