@@ -73,7 +73,7 @@ struct LogTests {
 
     /// The page for operators lists every event as the code has it.
     @Test func everyEventIsDocumented() throws {
-        let page = try String(contentsOf: .repository.appending(path: "docs/operations.md"), encoding: .utf8)
+        let page = try String(contentsOf: Checkout.root.appending(path: "docs/operations.md"), encoding: .utf8)
         let rows = page.matches(of: /(?m)^\| `([a-z_]+)` \| (debug|info|notice|warning|error) \| (.+?) \|/).map {
             "\($0.1) \($0.2) \($0.3)"
         }

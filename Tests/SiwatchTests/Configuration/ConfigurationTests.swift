@@ -67,7 +67,7 @@ import Testing
 
     /// The example names every key, so it cannot go stale, and shows every default.
     @Test func theExampleShowsEveryKeyWithItsDefault() throws {
-        let example = URL.repository.appending(path: "etc/siwatch.toml")
+        let example = Checkout.root.appending(path: "etc/siwatch.toml")
         var configuration = try Configuration(contentsOf: example.path, credentials: nil, parser: .built())
         #expect(configuration.source == example.path)
         let folder = example.deletingLastPathComponent().path

@@ -43,7 +43,7 @@ struct CatalogueTests {
                 try scrape.write(toFile: file, atomically: true, encoding: .utf8)
                 let script = try ChildProcess(
                     URL(filePath: "/usr/bin/env"),
-                    ["python3", URL.repository.appending(path: "scripts/check-dashboard.py").path, "--scrape", file]
+                    ["python3", Checkout.root.appending(path: "scripts/check-dashboard.py").path, "--scrape", file]
                 )
                 #expect(await script.exit() == 0, "\(script.output.joined(separator: "\n"))")
             }
@@ -52,7 +52,7 @@ struct CatalogueTests {
 
     /// Every metric stands in the table for operators, with its labels.
     @Test func everyMetricIsDocumented() throws {
-        let page = try String(contentsOf: .repository.appending(path: "docs/operations.md"), encoding: .utf8)
+        let page = try String(contentsOf: Checkout.root.appending(path: "docs/operations.md"), encoding: .utf8)
         for metric in Metric.all {
             let name = metric.name.dropFirst("siwatch_".count)
             let labels = metric.labels.isEmpty ? "" : "{\(metric.labels.joined(separator: ","))}"

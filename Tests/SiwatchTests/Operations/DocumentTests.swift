@@ -4,10 +4,6 @@
 import Foundation
 import Testing
 
-extension URL {
-    static let repository = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
-}
-
 /// What the documents name is there: pages and their sections, files, folders and modules.
 struct DocumentTests {
     @Test func everyLinkAndPathLeadsSomewhere() throws {
@@ -27,8 +23,8 @@ struct DocumentTests {
     }
 
     @Test func everyModuleStandsInTheTable() throws {
-        let package = try String(contentsOf: .repository.appending(path: "Package.swift"), encoding: .utf8)
-        let architecture = try String(contentsOf: .repository.appending(path: "docs/architecture.md"), encoding: .utf8)
+        let package = try String(contentsOf: Checkout.root.appending(path: "Package.swift"), encoding: .utf8)
+        let architecture = try String(contentsOf: Checkout.root.appending(path: "docs/architecture.md"), encoding: .utf8)
         let modules = package.matches(of: /\.(?:target|executableTarget)\(\s*name: "([\w-]+)"/).map(\.1)
         let rows = architecture.matches(of: /(?m)^\| `([\w-]+)` \|/).map(\.1)
         #expect(!modules.isEmpty && Set(modules).isSubset(of: rows), "\(Set(modules).subtracting(rows))")
@@ -36,21 +32,21 @@ struct DocumentTests {
 
     private static func pages() throws -> [URL] {
         let files = try ["docs", "etc"].flatMap { folder in
-            try FileManager.default.subpathsOfDirectory(atPath: URL.repository.appending(path: folder).path).map { "\(folder)/\($0)" }
+            try FileManager.default.subpathsOfDirectory(atPath: Checkout.root.appending(path: folder).path).map { "\(folder)/\($0)" }
         }
         return (["README.md", "CONTRIBUTING.md", "SECURITY.md"] + files)
-            .map { URL.repository.appending(path: $0) }.filter { !$0.pathExtension.isEmpty }
+            .map { Checkout.root.appending(path: $0) }.filter { !$0.pathExtension.isEmpty }
     }
 
     /// The links of a page, which begin at its folder, and what it names by a path, which begins at the root.
     private static func targets(in text: String, of page: URL) -> [(target: Substring, base: URL)] {
         guard page.pathExtension == "md" else {
             return text.matches(of: /(?m)(?:^|[\s"(])((?:docs|etc|scripts|systemd|Sources|Instruments|Tests)\/[\w.\/-]*\w(?:#[\w-]+)?)/)
-                .map { ($0.1, .repository) }
+                .map { ($0.1, Checkout.root) }
         }
         let links = text.matches(of: /\]\(([^)\s]+)\)/).map(\.1).filter { !$0.contains("://") }
         let paths = text.matches(of: /`((?:\w[\w.+-]*\/)+[\w.+-]*|\w+\.(?:md|swift))`/).map(\.1)
-        return links.map { ($0, page.deletingLastPathComponent()) } + paths.map { ($0, .repository) }
+        return links.map { ($0, page.deletingLastPathComponent()) } + paths.map { ($0, Checkout.root) }
     }
 
     /// The anchors that a Markdown renderer gives to headings.

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// The files beside the code that these tests were built from.
+enum Checkout {
+    static let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
+}
