@@ -3,6 +3,8 @@
 
 import CredentialCore
 
+@testable import CredentialTesting
+
 /// The registers of one user at every client of an app, moved one fact at a time as a store moves them.
 struct Registers {
     private var user = AppUser()
@@ -27,30 +29,42 @@ struct Registers {
         for client in Client.allCases { credentials[client]!.eraseUnusableToken(under: user) }
     }
 
-    func row(of client: Client) -> Row {
+    func standing(at client: Client) -> Oracle.Standing {
         let credential = credentials[client]!
         let standing = credential.standing(under: user)
-        return Row(
-            state: standing.state,
-            reason: standing.reason,
-            since: standing.since?.milliseconds,
-            token: credential.token?.key,
-            sealed: credential.token?.sealed?.bytes,
+        return Oracle.Standing(
+            state: standing.state.rawValue,
+            reason: standing.reason.rawValue,
+            since: standing.since,
+            token: credential.token.map { Oracle.Token($0.key) },
+            keptToken: credential.token?.keptForTest,
             isAskedAbout: credential.tokenToCheck(under: user) != nil,
             isNeverAccepted: credential.isTokenNeverAccepted(under: user),
-            verifiedAt: credential.verifiedAt?.milliseconds,
-            rejectedAt: credential.rejectedAt?.milliseconds,
+            verifiedAt: credential.verifiedAt,
+            rejectedAt: credential.rejectedAt,
             mail: user.mailbox.map {
-                Row.Mail(at: $0.at.milliseconds, isFromEvent: $0.rank == .event, address: Row.Address($0.address))
+                Oracle.Mail($0.address.text, isPrivate: $0.address.isPrivate, at: $0.at, isFromEvent: $0.rank == .event)
             },
-            relay: user.forwarding.map { Row.Relay(at: $0.at.milliseconds, isEnabled: $0.status == .enabled) },
-            shownRelay: user.shownForwarding
+            relay: user.forwarding.map { Oracle.Relay(at: $0.at, isEnabled: $0.status == .enabled) },
+            shownRelay: user.shownForwarding.map { $0 == .enabled }
         )
     }
 }
 
-extension Row.Address {
-    init(_ address: EmailAddress) {
-        self.init(bytes: Array(address.text.utf8), isPrivate: address.isPrivate)
+extension RefreshToken {
+    /// A token whose sealed bytes follow from its key, so that a test can tell whose they are.
+    static func sealedForTest(_ key: Key) -> RefreshToken {
+        RefreshToken(key: key, sealed: SealedToken(bytes: sealedBytes(of: key)))
+    }
+
+    private static func sealedBytes(of key: Key) -> [UInt8] {
+        Array("sealed \(key.fingerprint) of \(key.grantedAt.milliseconds)".utf8)
+    }
+
+    /// Whose sealed bytes are kept: those of another token are taken for a fingerprint, which equals none.
+    fileprivate var keptForTest: Oracle.Token? {
+        sealed.map {
+            $0.bytes == Self.sealedBytes(of: key) ? Oracle.Token(key) : Oracle.Token(grantedAt: key.grantedAt, fingerprint: $0.bytes)
+        }
     }
 }

@@ -2,11 +2,12 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialTesting
 import Foundation
 import Testing
 
-/// State is a function of the set of facts: whatever the order and the duplicates, a row is what the rules say of the set.
+@testable import CredentialTesting
+
+/// State is a function of the set of facts: whatever the order and the duplicates, what stands is what the rules say of the set.
 @Suite struct TruthTests {
     /// Every case follows from its number alone. `TRUTH_SEED` picks one.
     private static let seeds: ClosedRange<UInt64> = {
@@ -14,7 +15,7 @@ import Testing
         return chosen.map { $0...$0 } ?? 1...5_000
     }()
 
-    @Test func everyArrivalEndsInTheRowThatTheRulesSay() {
+    @Test func everyArrivalEndsAsTheRulesSay() {
         if let seed = Self.seeds.first(where: { !isTrue(Self.arrival($0)) }) {
             Issue.record("\(report(seed))")
         }
@@ -22,19 +23,19 @@ import Testing
 
     /// What is never tried is never proved.
     @Test func theCasesMeetEveryRule() {
-        let rows = (1...1_000).map(Self.arrival).flatMap { arrival in
-            Client.allCases.map(Oracle(knowing: arrival).row)
+        let standings = (1...1_000).map(Self.arrival).flatMap { arrival in
+            Client.allCases.map { Oracle(knowing: arrival, at: $0).standing }
         }
         for reason in StateReason.allCases {
-            #expect(rows.count { $0.reason == reason } >= 20, "\(reason)")
+            #expect(standings.count { $0.reason == reason.rawValue } >= 20, "\(reason)")
         }
-        #expect(rows.count { $0.token != nil && $0.sealed == nil } >= 100)
-        #expect(rows.count { $0.sealed != nil && !$0.isAskedAbout } >= 100)
-        #expect(rows.count { $0.verifiedAt != nil && $0.verifiedAt == $0.rejectedAt } >= 20)
-        #expect(rows.count(where: \.isNeverAccepted) >= 100)
-        #expect(rows.count { $0.isNeverAccepted && $0.state == .authorized } >= 20)
-        #expect(rows.count { $0.mail == nil && $0.relay != nil } >= 100)
-        #expect(rows.count { $0.relay != nil && $0.shownRelay == nil } >= 100)
+        #expect(standings.count { $0.token != nil && $0.keptToken == nil } >= 100)
+        #expect(standings.count { $0.keptToken != nil && !$0.isAskedAbout } >= 100)
+        #expect(standings.count { $0.verifiedAt != nil && $0.verifiedAt == $0.rejectedAt } >= 20)
+        #expect(standings.count(where: \.isNeverAccepted) >= 100)
+        #expect(standings.count { $0.isNeverAccepted && $0.state == "authorized" } >= 20)
+        #expect(standings.count { $0.mail == nil && $0.relay != nil } >= 100)
+        #expect(standings.count { $0.relay != nil && $0.shownRelay == nil } >= 100)
     }
 
     private static func arrival(_ seed: UInt64) -> Arrival {
@@ -43,13 +44,13 @@ import Testing
     }
 
     private func isTrue(_ arrival: Arrival) -> Bool {
-        Client.allCases.allSatisfy { Registers(after: arrival).row(of: $0) == Oracle(knowing: arrival).row(of: $0) }
+        Client.allCases.allSatisfy { Registers(after: arrival).standing(at: $0) == Oracle(knowing: arrival, at: $0).standing }
     }
 
     private func report(_ seed: UInt64) -> String {
         let shortest = Self.arrival(seed).shortened { !isTrue($0) }
         let differences = Client.allCases.flatMap { client in
-            let (found, expected) = (Registers(after: shortest).row(of: client), Oracle(knowing: shortest).row(of: client))
+            let (found, expected) = (Registers(after: shortest).standing(at: client), Oracle(knowing: shortest, at: client).standing)
             return found.differences(from: expected).map { "\(client): \($0)" }
         }
         return """

@@ -5,8 +5,8 @@ internal import CredentialCore
 
 /// What the tables must say, worked out from the facts that were committed and from nothing else.
 ///
-/// It holds sets and takes maxima of them, as the rules in docs/architecture.md read. It shares no code with what it judges, and takes
-/// facts from whoever made them: sign-ins as the backend inserted them, events as Apple signed them, answers as Apple gave them.
+/// It holds sets of facts, of which the oracle says what has to stand. It shares no code with what it judges, and takes facts from
+/// whoever made them: sign-ins as the backend inserted them, events as Apple signed them, answers as Apple gave them.
 struct ReferenceModel {
     struct Held: Equatable {
         var owner: String
@@ -32,17 +32,7 @@ struct ReferenceModel {
         var held: Held?
     }
 
-    /// A token as a fact: when it was granted, and its fingerprint, which settles ties.
-    struct Token: Hashable {
-        var grantedAt: Timestamp
-        var fingerprint: [UInt8]
-    }
-
-    struct Answer {
-        var token: Token
-        var isValid: Bool
-        var at: Timestamp
-    }
+    typealias Token = Oracle.Token
 
     /// What was committed of one user at one client.
     struct Facts {
@@ -50,7 +40,7 @@ struct ReferenceModel {
         var tokens: Set<Token> = []
         /// What each token is in clear.
         var texts: [Token: String] = [:]
-        var answers: [Answer] = []
+        var answers: [Oracle.Answer] = []
         var held: Held?
         /// When the retention swept the rejected token away.
         var swept: Token?
@@ -62,8 +52,8 @@ struct ReferenceModel {
     struct UserFacts {
         var consentRevoked: Set<Timestamp> = []
         var deleted: Set<Timestamp> = []
-        var addresses: [(at: Timestamp, rank: Int, text: String)] = []
-        var forwarding: [(at: Timestamp, isEnabled: Bool)] = []
+        var mails: [Oracle.Mail] = []
+        var relays: [Oracle.Relay] = []
         var logged: Set<String> = []
     }
 
@@ -121,41 +111,34 @@ struct ReferenceModel {
     // MARK: Rows, by the rules
 
     func row(of credential: CredentialID) -> Row? {
+        guard let facts = facts[credential], let standing = standing(of: credential) else { return nil }
+        let holdsToken = standing.keptToken != nil && facts.swept != standing.token
+        return Row(
+            state: standing.state,
+            reason: standing.reason,
+            changedAt: standing.since?.milliseconds,
+            verifiedAt: standing.verifiedAt?.milliseconds,
+            rejectedAt: standing.rejectedAt?.milliseconds,
+            holdsToken: holdsToken,
+            isScheduled: holdsToken && (standing.isAskedAbout || facts.rechecked == standing.token),
+            email: standing.mail.map { String(decoding: $0.address, as: UTF8.self) },
+            forwarding: standing.shownRelay.map { $0 ? "enabled" : "disabled" },
+            neverAccepted: standing.isNeverAccepted
+        )
+    }
+
+    private func standing(of credential: CredentialID) -> Oracle.Standing? {
         guard let facts = facts[credential] else { return nil }
         let user = userFacts[credential.userID] ?? UserFacts()
-        let (granted, deleted, revoked) = (facts.grants.max(), user.deleted.max(), user.consentRevoked.max())
-        let token = facts.token
-        let valid = facts.answers.filter { $0.token == token && $0.isValid }.map(\.at).max()
-        let rejected = facts.answers.filter { $0.token == token && !$0.isValid }.map(\.at).max()
-        let isRejected = isAfter(rejected, valid)
-        let (state, reason, since): (String, String, Timestamp?) =
-            if isAfter(deleted, granted) {
-                ("notFound", "account_deleted", deleted)
-            } else if isAfter(revoked, granted) {
-                ("revoked", "consent_revoked", revoked)
-            } else if granted == nil {
-                ("notFound", "never_granted", nil)
-            } else if let valid, isRejected, token?.grantedAt == granted || valid >= granted! {
-                ("revoked", "token_rejected", max(valid, granted!.advanced(by: .milliseconds(1))))
-            } else {
-                ("authorized", "granted", granted)
-            }
-        let isUsable = token.map { !isAfter(deleted, $0.grantedAt) && !isAfter(revoked, $0.grantedAt) } ?? false
-        let holdsToken = isUsable && facts.swept != token
-        let mail = user.addresses.max { ($0.at, $0.rank, $0.text) < ($1.at, $1.rank, $1.text) }
-        let relay = user.newestForwarding
-        return Row(
-            state: state,
-            reason: reason,
-            changedAt: since?.milliseconds,
-            verifiedAt: valid?.milliseconds,
-            rejectedAt: rejected?.milliseconds,
-            holdsToken: holdsToken,
-            isScheduled: holdsToken && (!isRejected || facts.rechecked == token),
-            email: mail.flatMap { isAfter($0.at, deleted) ? $0.text : nil },
-            forwarding: relay.flatMap { isAfter($0.at, deleted) ? $0.isEnabled ? "enabled" : "disabled" : nil },
-            neverAccepted: isUsable && rejected != nil && valid == nil
-        )
+        return Oracle(
+            grants: facts.grants,
+            tokens: facts.tokens,
+            answers: facts.answers,
+            consentRevocations: user.consentRevoked,
+            deletions: user.deleted,
+            mails: user.mails,
+            relays: user.relays
+        ).standing
     }
 
     func tokenText(of credential: CredentialID) -> String? {
@@ -164,11 +147,6 @@ struct ReferenceModel {
 
     func tokenIsOfNewestSignIn(_ credential: CredentialID) -> Bool {
         facts[credential].map { $0.token?.grantedAt == $0.grants.max() } ?? false
-    }
-
-    private func isAfter(_ left: Timestamp?, _ right: Timestamp?) -> Bool {
-        guard let left else { return false }
-        return right.map { left > $0 } ?? true
     }
 
     /// Whether a sign-in waits that is newer than `time`, or as new where `orEqual`.
@@ -245,7 +223,7 @@ struct ReferenceModel {
         grantRows[work.id] = nil
         touched.insert(row.credential.userID)
         var known = facts[row.credential] ?? Facts()
-        let (newest, token, mail) = (known.grants.max(), known.token, userFacts[row.credential.userID]?.newestMail)
+        let (newest, token, mail) = (known.grants.max(), known.token, userFacts[row.credential.userID]?.mail)
         known.grants.insert(row.grantedAt)
         var brought: Token?
         if let text = row.token {
@@ -255,11 +233,11 @@ struct ReferenceModel {
         }
         if known.token != token { known.held = nil }
         if let address = row.address {
-            userFacts[row.credential.userID, default: UserFacts()].addresses.append((row.grantedAt, 0, address))
+            userFacts[row.credential.userID, default: UserFacts()].mails.append(Oracle.Mail(address, at: row.grantedAt, isFromEvent: false))
         }
         let isNews =
             known.grants.max() != newest || known.token != token || facts[row.credential] == nil
-            || userFacts[row.credential.userID]?.newestMail != mail
+            || userFacts[row.credential.userID]?.mail != mail
         facts[row.credential] = known
         if isNews { return .grant(.applied, nil) }
         return .grant(newest == row.grantedAt && (brought == nil || brought == token) ? .duplicate : .stale, nil)
@@ -319,7 +297,7 @@ struct ReferenceModel {
         touched.insert(work.id.userID)
         if work.purpose == .check, call?.outcome.isAnswer ?? false { facts[work.id]!.rechecked = nil }
         switch call?.outcome {
-        case .valid: facts[work.id]!.answers.append(Answer(token: token, isValid: true, at: call!.sentAt))
+        case .valid: facts[work.id]!.answers.append(Oracle.Answer(token: token, isValid: true, at: call!.sentAt))
         case .rejected: return [.refreshed, .held]
         case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable, nil: break
         }
@@ -335,7 +313,7 @@ struct ReferenceModel {
         let token = Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
         let isDisproved = facts[work.id]!.answers.contains { $0.token == token && $0.isValid && $0.at >= rejection.requestedAt }
         if isDisproved { return [.postponed] }
-        if result == .refreshed { facts[work.id]!.answers.append(Answer(token: token, isValid: false, at: rejection.requestedAt)) }
+        if result == .refreshed { facts[work.id]!.answers.append(Oracle.Answer(token: token, isValid: false, at: rejection.requestedAt)) }
         return [.refreshed, .postponed]
     }
 
@@ -356,51 +334,33 @@ struct ReferenceModel {
         let cutoff = now.advanced(by: .seconds(-7 * 86_400))
         for credential in credentials {
             touched.insert(credential.userID)
-            let known = facts[credential]!
-            guard let token = known.token else { continue }
-            let rejected = known.answers.filter { $0.token == token && !$0.isValid }.map(\.at).max()
-            let valid = known.answers.filter { $0.token == token && $0.isValid }.map(\.at).max()
-            guard let rejected, rejected < cutoff, isAfter(rejected, valid) else { continue }
+            guard let standing = standing(of: credential), let token = standing.keptToken, !standing.isAskedAbout,
+                let rejected = standing.rejectedAt, rejected < cutoff
+            else { continue }
             facts[credential]!.swept = token
         }
     }
 }
 
 extension ReferenceModel.Facts {
-    /// `T`: the newest, and of two at one time the greater bytes.
-    var token: ReferenceModel.Token? {
-        tokens.max { left, right in
-            left.grantedAt != right.grantedAt
-                ? left.grantedAt < right.grantedAt : left.fingerprint.lexicographicallyPrecedes(right.fingerprint)
-        }
-    }
+    var token: Oracle.Token? { Oracle(tokens: tokens).token }
 }
 
 extension ReferenceModel.UserFacts {
+    var mail: Oracle.Mail? { Oracle(deletions: deleted, mails: mails).mail }
+
     /// - Returns: whether it says anything that was not known.
     mutating func apply(_ notice: ScriptedApple.Notice) -> Bool {
-        let before = (consentRevoked.max(), deleted.max(), newestMail, newestForwarding.map { "\($0)" })
+        let before = (consentRevoked.max(), deleted.max(), mail, Oracle(relays: relays).relay)
         switch notice.kind {
         case .consentRevoked: consentRevoked.insert(notice.at)
         case .accountDeleted: deleted.insert(notice.at)
         case .emailDisabled, .emailEnabled:
-            forwarding.append((notice.at, notice.kind == .emailEnabled))
-            if let address = notice.address { addresses.append((notice.at, 1, address)) }
+            relays.append(Oracle.Relay(at: notice.at, isEnabled: notice.kind == .emailEnabled))
+            if let address = notice.address { mails.append(Oracle.Mail(address, at: notice.at, isFromEvent: true)) }
         case .unknown: break
         }
-        return before != (consentRevoked.max(), deleted.max(), newestMail, newestForwarding.map { "\($0)" })
-    }
-
-    /// The newest address with its time, as one text to compare. None is kept that is not newer than the deletion of the account.
-    var newestMail: String? {
-        addresses.filter { mail in deleted.allSatisfy { mail.at > $0 } }.max { ($0.at, $0.rank, $0.text) < ($1.at, $1.rank, $1.text) }.map {
-            "\($0)"
-        }
-    }
-
-    /// The newest word; of two at one time, that it is disabled.
-    var newestForwarding: (at: Timestamp, isEnabled: Bool)? {
-        forwarding.max { $0.at != $1.at ? $0.at < $1.at : $0.isEnabled && !$1.isEnabled }
+        return before != (consentRevoked.max(), deleted.max(), mail, Oracle(relays: relays).relay)
     }
 }
 

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// The rules of docs/architecture.md, read off a whole set of facts at once.
+///
+/// It sees no order and keeps no register: every value is a maximum over the facts that count. Facts come as bare times and bytes, and
+/// no rule is shared with the code that it judges, so that one mistake cannot stand on both sides.
+struct Oracle {
+    /// A token as a fact: when it was granted, and its fingerprint, which settles ties.
+    struct Token: Hashable {
+        var grantedAt: Timestamp
+        var fingerprint: [UInt8]
+    }
+
+    /// Whether Apple called a token good, and when it was asked.
+    struct Answer {
+        var token: Token
+        var isValid: Bool
+        var at: Timestamp
+    }
+
+    /// An address in its bytes, as a table compares it: Swift holds two spellings of one character for equal.
+    struct Mail: Equatable {
+        var at: Timestamp
+        var isFromEvent: Bool
+        var address: [UInt8]
+        var isPrivate: Bool?
+
+        init(_ address: String, isPrivate: Bool? = nil, at: Timestamp, isFromEvent: Bool) {
+            self.at = at
+            self.isFromEvent = isFromEvent
+            self.address = Array(address.utf8)
+            self.isPrivate = isPrivate
+        }
+    }
+
+    struct Relay: Equatable {
+        var at: Timestamp
+        var isEnabled: Bool
+    }
+
+    // MARK: Facts of the user at one client
+
+    var grants: Set<Timestamp> = []
+    var tokens: Set<Token> = []
+    var revocations: Set<Timestamp> = []
+    var answers: [Answer] = []
+
+    // MARK: Facts of the user in the app
+
+    var consentRevocations: Set<Timestamp> = []
+    var deletions: Set<Timestamp> = []
+    var mails: [Mail] = []
+    var relays: [Relay] = []
+
+    // MARK: Registers
+
+    /// `T`: the token with the greatest time, then the greatest bytes.
+    var token: Token? {
+        tokens.max { left, right in
+            left.grantedAt != right.grantedAt
+                ? left.grantedAt < right.grantedAt : order(left.fingerprint).lexicographicallyPrecedes(order(right.fingerprint))
+        }
+    }
+
+    /// `M`: the address with the greatest time, an event's before a grant's, the greatest bytes, then private before not private before
+    /// not known. None that is as old as the deletion of the account is kept.
+    var mail: Mail? {
+        func rank(_ mail: Mail) -> [Int] {
+            [mail.isFromEvent ? 1 : 0] + order(mail.address) + [mail.isPrivate.map { $0 ? 2 : 1 } ?? 0]
+        }
+        let newest = mails.max { $0.at != $1.at ? $0.at < $1.at : rank($0).lexicographicallyPrecedes(rank($1)) }
+        return newest.flatMap { $0.at > deletions.max() ?? never ? $0 : nil }
+    }
+
+    /// `F`: the newest word on forwarding; of two at one time, that it is disabled.
+    var relay: Relay? {
+        let latest = relays.map(\.at).max()
+        let newest = relays.filter { $0.at == latest }
+        return newest.first { !$0.isEnabled } ?? newest.first
+    }
+
+    /// What has to be shown and kept.
+    var standing: Standing {
+        let token = token
+        func latest(_ isValid: Bool) -> Timestamp {
+            answers.lazy.filter { $0.token == token && $0.isValid == isValid }.map(\.at).max() ?? never
+        }
+        let (g, b, r, d) = (
+            grants.max() ?? never, revocations.max() ?? never, consentRevocations.max() ?? never, deletions.max() ?? never
+        )
+        let (t, v, x) = (token?.grantedAt ?? never, latest(true), latest(false))
+
+        let (state, reason, since): (String, String, Timestamp) =
+            if d > g {
+                ("notFound", "account_deleted", d)
+            } else if b != never, b >= g {
+                ("revoked", "revoked_by_app", b)
+            } else if r > g {
+                ("revoked", "consent_revoked", r)
+            } else if g == never {
+                ("notFound", "never_granted", never)
+            } else if v != never, x > v, max(t, v) >= g {
+                ("revoked", "token_rejected", max(v, g.advanced(by: .milliseconds(1))))
+            } else {
+                ("authorized", "granted", g)
+            }
+
+        let isUsable = token != nil && t >= max(d, r) && t > b
+        let relay = relay
+        return Standing(
+            state: state,
+            reason: reason,
+            since: known(since),
+            token: token,
+            keptToken: isUsable ? token : nil,
+            isAskedAbout: isUsable && x <= v,
+            isNeverAccepted: isUsable && x != never && v == never,
+            verifiedAt: known(v),
+            rejectedAt: known(x),
+            mail: mail,
+            relay: relay,
+            shownRelay: relay.flatMap { $0.at > d ? $0.isEnabled : nil }
+        )
+    }
+
+    /// A time before all times, which stands for an absent one.
+    private var never: Timestamp { Timestamp(milliseconds: .min) }
+
+    private func known(_ time: Timestamp) -> Timestamp? { time == never ? nil : time }
+
+    /// Bytes as numbers to compare one by one. Each is one more than it is, and 0 ends them: a beginning comes before the whole.
+    private func order(_ bytes: [UInt8]) -> [Int] { bytes.map { Int($0) + 1 } + [0] }
+
+    /// All that is kept and shown of one user at one client.
+    struct Standing: Equatable {
+        var state: String
+        var reason: String
+        var since: Timestamp?
+        /// `T`, and the token whose sealed bytes are kept.
+        var token: Token?
+        var keptToken: Token?
+        var isAskedAbout: Bool
+        var isNeverAccepted: Bool
+        /// `V` and `X`.
+        var verifiedAt: Timestamp?
+        var rejectedAt: Timestamp?
+        /// `M`.
+        var mail: Mail?
+        /// `F`, and whether mail is shown as forwarded.
+        var relay: Relay?
+        var shownRelay: Bool?
+    }
+}
