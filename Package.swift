@@ -116,13 +116,15 @@ let package = Package(
         // The programs as processes of their own, for the demo, the benchmarks and the tests from end to end.
         .target(
             name: "DaemonHarness",
-            dependencies: [ahc, grdb, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1],
+            dependencies: [
+                "AppleSimulatorKit", ahc, argumentParser, grdb, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1, unixSignals,
+            ],
             path: "Instruments/DaemonHarness",
             swiftSettings: strict
         ),
         .executableTarget(
             name: "siwatch-demo",
-            dependencies: ["DaemonHarness", argumentParser, grdb, unixSignals],
+            dependencies: ["AppleSimulatorKit", "DaemonHarness", argumentParser],
             path: "Instruments/siwatch-demo",
             swiftSettings: strict
         ),
@@ -130,8 +132,8 @@ let package = Package(
             name: "siwatch-bench",
             dependencies: [
                 // The programs that it runs are built with it.
-                "AppleIdentity", "CredentialCore", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
-                ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1, unixSignals,
+                "AppleIdentity", "AppleSimulatorKit", "CredentialCore", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
+                ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1,
             ],
             path: "Instruments/siwatch-bench",
             swiftSettings: strict
@@ -193,8 +195,8 @@ let package = Package(
         .testTarget(
             name: "SiwatchTests",
             dependencies: [
-                "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTesting", "DaemonHarness", "SQLiteStore",
-                "apple-simulator", "siwatch",
+                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTesting", "DaemonHarness",
+                "SQLiteStore", "apple-simulator", "siwatch",
                 ahc, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
             ],
             swiftSettings: strict

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+package import AppleSimulatorKit
 package import GRDB
 
 /// What an app's backend does with the database: a second process's view of it, with the pragmas that docs/schema.md asks for.
@@ -17,7 +18,7 @@ package struct Backend: Sendable {
     }
 
     /// Reports sign-ins, in one transaction.
-    package func insert(_ signIns: [SimulatedApple.SignIn]) async throws {
+    package func insert(_ signIns: [SignIn]) async throws {
         try await queue.write { db in
             let statement = try db.cachedStatement(
                 sql: """
@@ -27,7 +28,7 @@ package struct Backend: Sendable {
             )
             for signIn in signIns {
                 try statement.execute(arguments: [
-                    signIn.client_id, signIn.user_id, signIn.refresh_token, signIn.email, signIn.email_is_private, signIn.granted_at,
+                    signIn.clientID, signIn.userID, signIn.refreshToken, signIn.email, signIn.emailIsPrivate, signIn.grantedAt.milliseconds,
                 ])
             }
         }

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import Foundation
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// A program of ours as a real process: started, listened to, signalled, awaited.
 package final class ChildProcess: Sendable {
@@ -116,6 +116,17 @@ package final class ChildProcess: Sendable {
             state.withLockedValue { $0.waitingForExit.append(continuation) }
             resumeAfterExit()
         }
+    }
+
+    /// Waits for the end of the process, which comes at once where the task is cancelled.
+    package func end() async throws -> Int32 {
+        let status = await withTaskCancellationHandler {
+            await exit()
+        } onCancel: {
+            signal(SIGKILL)
+        }
+        try Task.checkCancellation()
+        return status
     }
 
     private func resumeAfterExit() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import AsyncHTTPClient
-internal import NIOCore
+import AsyncHTTPClient
+import NIOCore
 
 /// What a daemon serves to those who watch it.
 package struct OperationsPages: Sendable {

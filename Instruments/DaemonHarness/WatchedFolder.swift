@@ -21,7 +21,7 @@ package struct WatchedFolder: Sendable {
     /// - Parameter more: further TOML, by table, such as `["refresh": "interval = \"1s\""]`.
     package func configure(
         apple: SimulatedApple,
-        clientIDs: [String] = ["com.example.app", "com.example.web"],
+        clientIDs: [String] = SimulatedApple.clientIDs,
         listen: String = "",
         _ more: [String: String] = [:]
     ) throws {
@@ -47,25 +47,97 @@ package struct WatchedFolder: Sendable {
         try text.write(toFile: configurationPath, atomically: true, encoding: .utf8)
     }
 
+    /// Puts one text in place of another in the configuration.
+    ///
+    /// - Throws: if that does not stand there.
+    package func edit(_ old: String, _ new: String) throws {
+        let text = try String(contentsOfFile: configurationPath, encoding: .utf8)
+        guard text.contains(old) else { throw HarnessError("\(configurationPath) does not contain \(old)") }
+        try text.replacing(old, with: new).write(toFile: configurationPath, atomically: true, encoding: .utf8)
+    }
+
     /// Starts a subcommand.
     package func start(_ arguments: String..., environment: [String: String] = [:]) throws -> ChildProcess {
-        try ChildProcess("siwatch", arguments + ["--config", configurationPath], environment: environment)
+        try start(arguments, environment)
     }
 
     /// Runs a subcommand to its end.
     package func run(_ arguments: String..., environment: [String: String] = [:]) async throws -> (status: Int32, output: [String]) {
-        let process = try ChildProcess("siwatch", arguments + ["--config", configurationPath], environment: environment)
+        let process = try start(arguments, environment)
         let status = await process.exit()
         return (status, process.output)
     }
 
+    /// Runs a subcommand to its end, which comes at once where the task is cancelled.
+    ///
+    /// - Throws: if it does not end with 0.
+    package func complete(_ arguments: String...) async throws {
+        try await finish(start(arguments, [:]))
+    }
+
+    private func finish(_ process: ChildProcess) async throws {
+        let status = try await process.end()
+        guard status == 0 else { throw HarnessError("siwatch ended with \(status): \(process.output.suffix(5).joined(separator: "\n"))") }
+    }
+
+    private func start(_ arguments: [String], _ environment: [String: String]) throws -> ChildProcess {
+        try ChildProcess("siwatch", arguments + ["--config", configurationPath], environment: environment)
+    }
+
     /// Starts the daemon and waits until it is ready.
-    package func startDaemon(environment: [String: String] = [:]) async throws -> ChildProcess {
-        let daemon = try start("run", environment: environment)
+    package func startDaemon() async throws -> ChildProcess {
+        let daemon = try start("run")
+        try await untilReady(daemon)
+        return daemon
+    }
+
+    private func untilReady(_ daemon: ChildProcess) async throws {
         guard await daemon.line(containing: "siwatch is ready") != nil else {
             throw HarnessError("siwatch did not start: \(daemon.output.joined(separator: "\n"))")
         }
-        return daemon
+    }
+
+    /// Runs the daemon while `body` does, and ends it: with SIGTERM afterwards, at once where that fails or is cancelled.
+    package func withDaemon<Result>(
+        environment: [String: String] = [:],
+        _ body: (ChildProcess) async throws -> Result
+    ) async throws -> Result {
+        let daemon = try start("run", environment: environment)
+        do {
+            let result = try await withTaskCancellationHandler {
+                try await untilReady(daemon)
+                return try await body(daemon)
+            } onCancel: {
+                daemon.signal(SIGKILL)
+            }
+            daemon.signal(SIGTERM)
+            try await finish(daemon)
+            return result
+        } catch {
+            daemon.signal(SIGKILL)
+            await daemon.exit()
+            throw error
+        }
+    }
+
+    /// Which of some texts, of eight bytes at least, stand in clear in each file of the folder.
+    package func files(with texts: [String]) throws -> [String: Set<String>] {
+        func beginning(_ bytes: UnsafeRawBufferPointer) -> UInt64 { bytes.loadUnaligned(as: UInt64.self) }
+        // One pass over a file for all of them: what begins like one is compared with it.
+        let beginnings = Dictionary(grouping: Set(texts)) { Array($0.utf8).withUnsafeBytes(beginning) }
+        let files = try FileManager.default.contentsOfDirectory(at: url, includingPropertiesForKeys: nil)
+        return try Dictionary(
+            uniqueKeysWithValues: files.map { file in
+                var found: Set<String> = []
+                try Data(contentsOf: file).withUnsafeBytes { bytes in
+                    for start in bytes.indices.dropLast(MemoryLayout<UInt64>.size - 1) {
+                        guard let candidates = beginnings[beginning(UnsafeRawBufferPointer(rebasing: bytes[start...]))] else { continue }
+                        found.formUnion(candidates.filter { bytes[start...].starts(with: $0.utf8) })
+                    }
+                }
+                return (file.lastPathComponent, found)
+            }
+        )
     }
 
     package func remove() {

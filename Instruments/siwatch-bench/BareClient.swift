@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AppleIdentity
+import AppleSimulatorKit
 import AsyncHTTPClient
 import CredentialCore
 import DaemonHarness
@@ -14,7 +15,7 @@ struct BareClient: Sendable {
     private let url: String
     private let bodies: [ByteBuffer]
 
-    init(_ place: Workplace, _ signIns: [SimulatedApple.SignIn]) async throws {
+    init(_ place: Workplace, _ signIns: [SignIn]) async throws {
         let keyFile = place.folder.url.appending(path: SimulatedApple.keyFile)
         let key = try ClientSecretKey(id: SimulatedApple.keyID, pem: Secret(String(contentsOf: keyFile, encoding: .utf8)))
         let now = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000))
@@ -22,7 +23,7 @@ struct BareClient: Sendable {
             .secret(for: Workplace.clientID).secret.reveal
         url = "\(place.apple.url)/auth/token"
         // None of it needs percent-encoding.
-        bodies = signIns.compactMap(\.refresh_token).map { token in
+        bodies = signIns.compactMap(\.refreshToken).map { token in
             ByteBuffer(string: "client_id=\(Workplace.clientID)&client_secret=\(secret)&grant_type=refresh_token&refresh_token=\(token)")
         }
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import DaemonHarness
 import Foundation
 
 /// Measures the programs that stand beside this one, as real processes.
@@ -48,7 +49,7 @@ struct Bench: AsyncParsableCommand {
 
     func run() async throws {
         let machine = Machine()
-        let sections = try await bounded(by: .seconds(limit)) {
+        let sections = try await interruptible(within: .seconds(limit)) {
             var sections: [Section] = []
             for part in parts.isEmpty ? Part.allCases : parts { sections.append(try await measure(part)) }
             return sections

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -16,7 +17,7 @@ struct LatencyBenchmark: Sendable {
     func run() async throws -> Section {
         say("Latency")
         return try await Workplace.use(logLevel: logLevel) { place in
-            let users = try await place.makeCredentials(count).map(\.user_id)
+            let users = try await place.makeCredentials(count).map(\.userID)
             let bodies = try await place.revokeConsent(of: users)
             return try await place.withBackend { backend in
                 try await place.withDaemon { daemon in

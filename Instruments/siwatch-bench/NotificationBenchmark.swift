@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -13,7 +14,7 @@ struct NotificationBenchmark: Sendable {
     func run() async throws -> Section {
         say("Notifications")
         return try await Workplace.use(logLevel: logLevel) { place in
-            let users = try await place.makeCredentials(count).map(\.user_id)
+            let users = try await place.makeCredentials(count).map(\.userID)
             say("  Apple signs \(count) notifications")
             let bodies = try await place.revokeConsent(of: users)
             try await place.withBackend { try await $0.insert(notifications: bodies) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
@@ -51,7 +52,7 @@ struct RefreshBenchmark: Sendable {
                 max_concurrent_requests = \(concurrency)
                 """
         )
-        try await place.apple.delete("counters")
+        try await place.apple.resetCounters()
         return try await place.withBackend { backend in
             // Due at once, as after a long stop; no backend would ever write here.
             try await backend.execute("UPDATE credential SET due_at = 1")
@@ -75,8 +76,7 @@ struct RefreshBenchmark: Sendable {
 
     /// A run in which Apple was not asked once about each is none.
     private func checkAnswers(of apple: SimulatedApple) async throws {
-        struct Counters: Decodable { var requests: [String: [String: Int]] }
-        let answers = try await apple.get("counters", as: Counters.self).requests["token"] ?? [:]
+        let answers = try await apple.counters().counters.requests[.token] ?? [:]
         guard answers == ["200": count] else { throw HarnessError("the simulator answered \(answers) instead of 200 to \(count)") }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import CredentialCore
 import DaemonHarness
 import Foundation
@@ -24,7 +25,7 @@ struct ScaleBenchmark: Sendable {
         var smallest: Duration?
         for size in sizes {
             rows += try await Workplace.use(logLevel: logLevel) { place in
-                let users = size == sizes.last ? try await place.makeCredentials(notifications).map(\.user_id) : []
+                let users = size == sizes.last ? try await place.makeCredentials(notifications).map(\.userID) : []
                 if users.isEmpty { try await place.migrate() }
                 let table = CredentialTable(size: size)
                 say("  \(table.name) credentials")
@@ -56,7 +57,7 @@ struct ScaleBenchmark: Sendable {
     private func pick(_ place: Workplace) async throws -> Duration {
         let store = try SQLiteStore.open(DatabaseFile(path: place.folder.databasePath))
         defer { try? store.close() }
-        try store.register([AppClients(name: "example", clientIDs: Workplace.clientIDs)])
+        try store.register([AppClients(name: "example", clientIDs: SimulatedApple.clientIDs)])
         let later = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000)).advanced(by: CredentialTable.allDue)
         var times: [Duration] = []
         while times.count < Self.claims {

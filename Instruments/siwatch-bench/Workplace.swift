@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
@@ -11,9 +12,7 @@ struct Workplace: Sendable {
     let apple: SimulatedApple
     private let logLevel: String
 
-    static let clientID = "com.example.app"
-    /// All of the app, as configured.
-    static let clientIDs = ["com.example.app", "com.example.web"]
+    static let clientID = SimulatedApple.clientIDs[0]
 
     static func use<Result>(logLevel: String, _ body: (Workplace) async throws -> Result) async throws -> Result {
         let folder = try WatchedFolder(named: "siwatch-bench")
@@ -45,28 +44,22 @@ struct Workplace: Sendable {
 
     /// Runs the daemon while `body` does.
     func withDaemon<Result>(_ body: (ChildProcess) async throws -> Result) async throws -> Result {
-        let daemon = try folder.start("run")
-        return try await daemon.whileRunning {
-            guard await daemon.line(containing: "siwatch is ready") != nil else {
-                throw HarnessError("siwatch did not start: \(daemon.output.suffix(5).joined(separator: "\n"))")
-            }
-            return try await body(daemon)
-        }
+        try await folder.withDaemon(body)
     }
 
     /// Creates the database, with the configured app in it.
     func migrate() async throws {
-        try await finish(folder.start("migrate"))
+        try await folder.complete("migrate")
     }
 
     /// Lets new users sign in and siwatch take their credentials in, to be checked tomorrow.
-    func makeCredentials(_ count: Int) async throws -> [SimulatedApple.SignIn] {
+    func makeCredentials(_ count: Int) async throws -> [SignIn] {
         say("  \(count) users sign in")
         try await migrate()
-        var signIns: [SimulatedApple.SignIn] = []
-        while signIns.count < count { signIns += try await apple.signIn(min(count - signIns.count, 5000), clientID: Self.clientID) }
+        var signIns: [SignIn] = []
+        while signIns.count < count { signIns += try await apple.signIn(min(count - signIns.count, 5000)) }
         try await withBackend { [signIns] in try await $0.insert(signIns) }
-        try await finish(folder.start("run", "--once"))
+        try await folder.complete("run", "--once")
         return signIns
     }
 
@@ -76,13 +69,8 @@ struct Workplace: Sendable {
     func revokeConsent(of users: [String]) async throws -> [String] {
         var bodies: [String] = []
         while bodies.count < users.count {
-            bodies += try await apple.notify("consent-revocations", users: Array(users[bodies.count...].prefix(1000)))
+            bodies += try await apple.notify("consent-revocations", users: Array(users[bodies.count...].prefix(1000))).map(\.body)
         }
         return bodies
-    }
-
-    private func finish(_ process: ChildProcess) async throws {
-        let status = try await process.end()
-        guard status == 0 else { throw HarnessError("siwatch ended with \(status): \(process.output.suffix(5).joined(separator: "\n"))") }
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import DaemonHarness
+
 /// The table that moves while the story goes on.
 struct Board {
     var tally: Tally

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import ArgumentParser
+import DaemonHarness
 import Foundation
-import UnixSignals
 
 /// Shows siwatch at work against a simulated Apple, and checks what it shows.
 @main
@@ -22,21 +23,75 @@ struct Demo: AsyncParsableCommand {
     func run() async throws {
         // Whoever reads our output may leave before the end: there is still a folder to remove.
         signal(SIGPIPE, SIG_IGN)
-        let show = Show(keepsFolder: keep)
-        let code = try await withThrowingTaskGroup(of: ExitCode?.self) { group in
-            group.addTask {
-                for await signal in await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup) {
-                    return ExitCode(128 + signal.rawValue)
+        let keepsFolder = keep
+        guard try await interruptible({ try await Self.show(keepsFolder: keepsFolder) }) else { throw ExitCode.failure }
+    }
+
+    /// - Returns: whether every figure is right.
+    private static func show(keepsFolder: Bool) async throws -> Bool {
+        let screen = Screen()
+        let start = ContinuousClock.now
+        let folder = try WatchedFolder(named: "siwatch-demo")
+        var isKept = keepsFolder
+        defer { if !isKept { folder.remove() } }
+        screen.print(Words.opening(folder: folder.url.path, isKept: keepsFolder))
+
+        let tables = [
+            "refresh": """
+            interval = "\(Script.interval.milliseconds)ms"
+            max_requests_per_second = \(Script.requestsPerSecond)
+            """,
+            // Of a crowd that a minute holds, more leave than of any that a day does.
+            "breaker": "settle = \"1s\"\nmax_rejections = 150",
+        ]
+        return try await Site.with(folder, tables) { site in
+            let stage = Stage(site, try await folder.startDaemon(), screen, since: start)
+            do {
+                let figures = try await play(on: stage)
+                let wrong = figures.filter { !$0.isRight }
+                screen.print(Words.verdict(figures, after: ContinuousClock.now - start))
+                // The database shows more of what went wrong than a summary can.
+                if !wrong.isEmpty { isKept = true }
+                if isKept {
+                    try stage.saveLog(to: folder.url.appending(path: Words.logFile))
+                    screen.print(Words.afterwards(folder: folder))
                 }
-                return nil
+                return wrong.isEmpty
+            } catch {
+                let notice = Task.isCancelled ? nil : await stage.deathNotice()
+                await stage.stop()
+                screen.clear()
+                if Task.isCancelled {
+                    screen.print("", "Interrupted. Both programs are stopped\(keepsFolder ? "." : " and the folder is removed.")")
+                    return false
+                }
+                throw notice ?? error
             }
-            group.addTask { try await show.run() ? .success : .failure }
-            let first = try await group.next() ?? nil
-            group.cancelAll()
-            // A show that was interrupted stops what it has started, and only then is it over.
-            while let _ = try? await group.next() {}
-            return first
         }
-        throw code ?? .failure
+    }
+
+    private static func play(on stage: Stage) async throws -> [Audit.Figure] {
+        var story = Story(stage: stage)
+        try await story.play()
+        try await stage.watch(for: .seconds(60)) { try await stage.site.audit().wrong.isEmpty }
+        stage.say("That was all. Both programs are told to stop (SIGTERM).")
+        stage.screen.clear()
+
+        // What counts is what a stopped siwatch leaves on the disk. Apple outlives it, to say what it was asked.
+        let daemonCode = await stage.stopDaemon()
+        let audit = try await stage.site.audit()
+        let gap = try await stage.site.apple.counters().shortestRefreshGap ?? 0
+        let appleCode = await stage.site.apple.stop()
+        let readable = try stage.site.folder.files(with: stage.site.ledger.refreshTokens).values.reduce(Set()) { $0.union($1) }
+        let figures =
+            audit.figures + [
+                audit.latestChecks,
+                Audit.Figure("ms between two checks of a token, at least", least: Script.interval.milliseconds, Int(gap)),
+                Audit.Figure("refresh tokens readable in the files", 0, readable.count),
+                Audit.Figure("exit code of siwatch", 0, Int(daemonCode)),
+                Audit.Figure("exit code of apple-simulator", 0, Int(appleCode)),
+            ]
+        stage.screen.print(Words.table(figures) + audit.disagreements.prefix(10) + Words.timing(audit))
+        return figures
     }
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import DaemonHarness
+
 /// How many people do what, and the pace of it.
 enum Script {
-    static let app = "com.example.app"
-    static let web = "com.example.web"
+    static let app = SimulatedApple.clientIDs[0]
+    static let web = SimulatedApple.clientIDs[1]
 
     /// People who sign in together, and where.
     static let waves = [

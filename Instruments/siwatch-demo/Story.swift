@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 
 /// What people do, act by act, and what the app's backend tells siwatch of it.
 struct Story {
     let stage: Stage
     /// Those to whom nothing has happened yet.
-    private var people: [Person] = []
-    private var revoked: [Person] = []
+    private var people: [SignIn] = []
+    private var revoked: [SignIn] = []
     /// Revocations that Apple keeps to itself for a while.
-    private var withheld: (people: [Person], events: [AppleEvent]) = ([], [])
+    private var withheld: (people: [SignIn], events: [SignedNotification]) = ([], [])
 
     init(stage: Stage) {
         self.stage = stage
     }
+
+    private var site: Site { stage.site }
 
     mutating func play() async throws {
         try await signUp()
@@ -28,9 +31,21 @@ struct Story {
         try await awaitSilentRevocations()
     }
 
-    private mutating func draw(_ count: Int) -> [Person] {
+    private mutating func draw(_ count: Int) -> [SignIn] {
         defer { people.removeFirst(count) }
         return Array(people.prefix(count))
+    }
+
+    /// Lets people do something, and returns what Apple says of it.
+    private func events(_ action: String, _ people: [SignIn], _ more: [String: JSONValue] = [:]) async throws -> [SignedNotification] {
+        try await site.apple.notify(action, users: people.map(\.userID), more)
+    }
+
+    /// Lets people sign in again where they did before.
+    private func tellSignIns(of people: [SignIn]) async throws {
+        for (clientID, people) in Dictionary(grouping: people, by: \.clientID) {
+            try await site.tell(site.apple.signIn(people.map(\.userID), clientID: clientID))
+        }
     }
 
     // MARK: Signing in
@@ -38,15 +53,15 @@ struct Story {
     private mutating func signUp() async throws {
         for wave in Script.waves {
             stage.say("\(wave.count) people sign in at \(wave.clientID): one row each in grant_queue.")
-            let signIns = try await stage.apple.signIn(wave.count, clientID: wave.clientID)
-            try await stage.tell(signIns)
-            people += signIns.map(Person.init)
+            let signIns = try await site.apple.signIn(wave.count, clientID: wave.clientID)
+            try await site.tell(signIns)
+            people += signIns
             try await stage.watch(for: Script.beat)
         }
         let both = Array(people.prefix(Script.onBoth))
         stage.say("\(both.count) of them sign in at \(Script.web) too; \(Script.reportedTwice) of these rows come twice.")
-        let signIns = try await stage.apple.signInAgain(both, clientID: Script.web)
-        try await stage.tell(signIns + signIns.prefix(Script.reportedTwice))
+        let signIns = try await site.apple.signIn(both.map(\.userID), clientID: Script.web)
+        try await site.tell(signIns + signIns.prefix(Script.reportedTwice))
         people.shuffle()
         try await stage.watch(for: Script.beat)
     }
@@ -54,7 +69,7 @@ struct Story {
     private func awaitFirstChecks() async throws {
         stage.say("Each token is checked at Apple for the first time.")
         try await stage.watch(for: .seconds(30)) {
-            try await stage.backend.int("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NULL") == 0
+            try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NULL") == 0
         }
     }
 
@@ -64,28 +79,28 @@ struct Story {
         let all = draw(Script.mailOff)
         let again = Array(all.prefix(Script.mailOnAgain))
         stage.say("\(all.count) people switch off the forwarding of mail.")
-        let off = try await stage.apple.events("mail-forwarding", all, ["enabled": false])
+        let off = try await events("mail-forwarding", all, ["enabled": false])
         // Of some, Apple will say so only after it has said the opposite.
-        try await stage.tell(off.dropFirst(Script.mailReversed))
+        try await site.tell(off.dropFirst(Script.mailReversed))
         try await stage.watch(for: Script.beat)
 
         stage.say("\(again.count) switch it on again; of \(Script.mailReversed) Apple tells the two in the wrong order.")
-        try await stage.tell(stage.apple.events("mail-forwarding", again, ["enabled": true]))
-        try await stage.watchUntilSettled()
-        try await stage.tell(off.prefix(Script.mailReversed))
+        try await site.tell(events("mail-forwarding", again, ["enabled": true]))
+        try await stage.watch(for: .seconds(30)) { try await Tally(of: site.backend).total(.queue) == 0 }
+        try await site.tell(off.prefix(Script.mailReversed))
         try await stage.watch(for: Script.beat)
     }
 
     private mutating func revoke() async throws {
         withheld.people = draw(Script.toldLate)
         stage.say("\(withheld.people.count) people revoke, and Apple will be late to say so.")
-        withheld.events = try await stage.apple.events("consent-revocations", withheld.people)
-        stage.ledger.note(withheld.events)
+        withheld.events = try await events("consent-revocations", withheld.people)
+        site.note(withheld.events)
         for count in Script.revocations {
             let wave = draw(count)
             stage.say("\(count) people revoke; Apple tells \(Script.toldTwice) of the revocations twice.")
-            let events = try await stage.apple.events("consent-revocations", wave)
-            try await stage.tell(events + events.prefix(Script.toldTwice))
+            let events = try await events("consent-revocations", wave)
+            try await site.tell(events + events.prefix(Script.toldTwice))
             revoked += wave
             try await stage.watch(for: Script.beat)
         }
@@ -93,24 +108,36 @@ struct Story {
 
     private mutating func revokeInSilence() async throws {
         stage.say("\(Script.silent) people revoke and Apple tells nobody: only the next check of their tokens can find out.")
-        stage.ledger.note(try await stage.apple.events("consent-revocations", draw(Script.silent), ["deliver": false]))
+        site.note(try await events("consent-revocations", draw(Script.silent), ["deliver": false]))
         try await stage.watch(for: Script.breath)
     }
 
     private mutating func deleteAccounts() async throws {
         let leaving = draw(Script.deletions)
         stage.say("\(leaving.count) people delete their Apple Accounts.")
-        try await stage.tell(stage.apple.events("account-deletions", leaving))
+        try await site.tell(events("account-deletions", leaving))
         try await stage.watch(for: Script.breath)
     }
 
-    /// Says of people who have done nothing that they have revoked.
+    /// Says of people who have done nothing that they have revoked, and is not believed, for a reason.
     private func lie() async throws {
-        let kinds = Forgery.allCases.map(\.rawValue).joined(separator: ", ")
+        let dayBeforeYesterday = Moment.now(aheadBy: .seconds(-172_800)).milliseconds
+        let lies: [(kind: String, more: [String: JSONValue], reason: String)] = [
+            ("forged", ["signature": "forged"], "bad_signature"),
+            ("misdirected", ["audience": "com.example.other"], "wrong_audience"),
+            ("expired", ["issued_at": .integer(dayBeforeYesterday)], "expired"),
+            ("garbled", [:], "malformed"),
+        ]
+        let kinds = lies.map(\.kind).joined(separator: ", ")
         stage.say("Notifications arrive that nobody should believe, \(Script.forgeries) each: \(kinds).")
-        for forgery in Forgery.allCases {
-            let bodies = try await forgery.bodies(about: Array(people.prefix(Script.forgeries)), by: stage.apple)
-            try await stage.tell(bodies, rejectedAs: forgery.reason)
+        for lie in lies {
+            let claims = try await events(
+                "notifications",
+                Array(people.prefix(Script.forgeries)),
+                lie.more.merging(["type": "consent-revoked"]) { $1 }
+            )
+            let bodies = claims.map { lie.kind == "garbled" ? String($0.body.dropLast($0.body.count / 2)) : $0.body }
+            try await site.tell(bodies, rejectedAs: lie.reason)
         }
         try await stage.watch(for: Script.breath)
     }
@@ -118,17 +145,17 @@ struct Story {
     private mutating func signInAgain() async throws {
         let back = Array(revoked.prefix(Script.backAgain))
         stage.say("\(back.count) who have revoked sign in again.")
-        try await stage.tellSignIns(of: back)
+        try await tellSignIns(of: back)
         try await stage.watch(for: Script.beat)
 
         stage.say("So do \(withheld.people.count) of whose revocation Apple tells only now: too late to matter.")
-        try await stage.tellSignIns(of: withheld.people)
-        try await stage.tell(withheld.events)
+        try await tellSignIns(of: withheld.people)
+        try await site.tell(withheld.events)
         try await stage.watch(for: Script.beat)
     }
 
     private func awaitSilentRevocations() async throws {
         stage.say("siwatch goes on checking every token until it agrees with Apple.")
-        try await stage.watch(for: .seconds(60)) { try await Tally(stage.backend)[.state, "token_rejected"] == Script.silent }
+        try await stage.watch(for: .seconds(60)) { try await Tally(of: site.backend)[.state, "token_rejected"] == Script.silent }
     }
 }

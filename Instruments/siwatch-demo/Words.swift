@@ -20,7 +20,7 @@ enum Words {
         ]
     }
 
-    static func table(_ figures: [Figure]) -> [String] {
+    static func table(_ figures: [Audit.Figure]) -> [String] {
         let head = "  \("what".padded(44))\("simulator".aligned(10))\("siwatch".aligned(10))"
         let rows = figures.map { figure in
             "  \(figure.name.padded(44))\("\(figure.expected)".aligned(10))\("\(figure.found)".aligned(10))  \(figure.isRight ? "ok" : "WRONG")"
@@ -28,9 +28,9 @@ enum Words {
         return ["", head, "  " + String(repeating: "-", count: 70)] + rows
     }
 
-    static func timing(_ judgement: Judgement) -> [String] {
-        let told = judgement.notificationDelays
-        let found = judgement.discoveryDelays
+    static func timing(_ audit: Audit) -> [String] {
+        let told = audit.notificationDelays
+        let found = audit.discoveryDelays
         return [
             "",
             "  From a notification's row to the state: half within \(told.quantile(0.5)) ms, 99 % within \(told.quantile(0.99)) ms.",
@@ -38,12 +38,12 @@ enum Words {
         ]
     }
 
-    static func verdict(_ figures: [Figure], after time: Duration) -> [String] {
+    static func verdict(_ figures: [Audit.Figure], after time: Duration) -> [String] {
         let wrong = figures.filter { !$0.isRight }
         let seconds = Int(time / .seconds(1))
         if wrong.isEmpty { return ["", "All \(figures.count) figures are right, after \(seconds) s."] }
         return ["", "\(wrong.count) of \(figures.count) figures are WRONG, after \(seconds) s:"]
-            + wrong.map { "  \($0.name.trimmingCharacters(in: .whitespaces)): \($0.expected) expected, \($0.found) found" }
+            + wrong.map { "  \($0)" }
     }
 
     static func afterwards(folder: WatchedFolder) -> [String] {

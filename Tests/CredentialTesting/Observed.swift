@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// A value under a lock, and those who wait until it meets a condition.
 ///

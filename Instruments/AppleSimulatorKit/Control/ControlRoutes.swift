@@ -155,7 +155,7 @@ struct ControlRoutes: Sendable {
         }
         group.get("counters") { _, _ in
             try await answer {
-                CountersMessage(counters: simulator.counters, shortestRefreshGap: simulator.shortestRefreshGap?.wholeMilliseconds)
+                CountersMessage(simulator.counters, shortestRefreshGap: simulator.shortestRefreshGap)
             }
         }
         group.delete("counters") { _, _ in

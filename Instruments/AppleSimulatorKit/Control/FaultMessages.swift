@@ -103,8 +103,8 @@ extension ScheduledFault: Encodable {
 }
 
 /// What `POST /simulator/faults` answers.
-struct FaultIDMessage: Encodable {
-    let id: Int
+package struct FaultIDMessage: Codable {
+    package let id: Int
 }
 
 /// What `GET /simulator/faults` answers.

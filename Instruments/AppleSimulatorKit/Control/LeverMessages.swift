@@ -77,15 +77,26 @@ struct PreparationMessage: Encodable {
 }
 
 /// What `GET /simulator/counters` answers.
-struct CountersMessage: Encodable {
-    let counters: Counters
-    let shortestRefreshGap: Int64?
+package struct CountersMessage: Codable {
+    package let counters: Counters
+    /// In milliseconds; nil while no token was answered twice.
+    package let shortestRefreshGap: Int64?
 
     enum CodingKeys: String, CodingKey {
         case shortestRefreshGap = "shortest_refresh_gap_ms"
     }
 
-    func encode(to encoder: any Encoder) throws {
+    init(_ counters: Counters, shortestRefreshGap: Duration?) {
+        self.counters = counters
+        self.shortestRefreshGap = shortestRefreshGap?.wholeMilliseconds
+    }
+
+    package init(from decoder: any Decoder) throws {
+        counters = try Counters(from: decoder)
+        shortestRefreshGap = try decoder.container(keyedBy: CodingKeys.self).decodeIfPresent(Int64.self, forKey: .shortestRefreshGap)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
         try counters.encode(to: encoder)
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encodeIfPresent(shortestRefreshGap, forKey: .shortestRefreshGap)
@@ -93,4 +104,4 @@ struct CountersMessage: Encodable {
 }
 
 /// The answer of a route that has nothing to say.
-struct DoneMessage: Encodable {}
+package struct DoneMessage: Codable {}

@@ -121,6 +121,6 @@ struct ClaimMessage: ControlMessage {
 }
 
 /// What every route that emits answers.
-struct NotificationsMessage: Encodable {
-    let notifications: [SignedNotification]
+package struct NotificationsMessage: Codable {
+    package let notifications: [SignedNotification]
 }

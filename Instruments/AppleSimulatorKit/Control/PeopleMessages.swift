@@ -82,8 +82,8 @@ struct PasswordChangeMessage: ControlMessage {
 }
 
 /// What a sign-in route answers.
-struct SignInsMessage: Encodable {
-    let signIns: [SignIn]
+package struct SignInsMessage: Codable {
+    package let signIns: [SignIn]
 
     enum CodingKeys: String, CodingKey {
         case signIns = "sign_ins"
@@ -91,6 +91,6 @@ struct SignInsMessage: Encodable {
 }
 
 /// What `GET /simulator/users` answers.
-struct UsersMessage: Encodable {
-    let users: [UserTruth]
+package struct UsersMessage: Codable {
+    package let users: [UserTruth]
 }

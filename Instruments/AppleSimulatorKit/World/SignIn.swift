@@ -41,12 +41,12 @@ package enum AddressKind: String, Sendable, Codable {
 package struct SignIn: Sendable, Codable, Equatable {
     package let userID: String
     package let clientID: String
-    package let refreshToken: String?
+    package var refreshToken: String?
     package let code: String?
     package let email: String?
     package let emailIsPrivate: Bool?
     /// By Apple's clock. The `iat` of an id_token is this, rounded down to a second.
-    package let grantedAt: Moment
+    package var grantedAt: Moment
 
     enum CodingKeys: String, CodingKey {
         case userID = "user_id"

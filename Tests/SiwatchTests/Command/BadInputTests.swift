@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -38,9 +39,8 @@ struct BadInputTests {
     /// What only the files say is found in one go too, by `check`.
     @Test func mistakesInKeysAndDatabaseAreNamedTogether() async throws {
         try await Site.with { site in
-            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-            try text.replacing("name = \"example\"", with: "name = \"renamed\"").replacing(SimulatedApple.keyFile, with: "missing.p8")
-                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            try site.folder.edit("name = \"example\"", "name = \"renamed\"")
+            try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
             let (status, output) = try await site.folder.run("check")
             #expect(status == 78)
             #expect(output.joined().contains("siwatch app rename example renamed"))
@@ -69,9 +69,7 @@ struct BadInputTests {
 
     @Test func checkSaysThatADatabaseCannotBeMade() async throws {
         try await Site.with { site in
-            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-            try text.replacing("path = \"siwatch.sqlite\"", with: "path = \"missing/siwatch.sqlite\"")
-                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"missing/siwatch.sqlite\"")
             let (status, output) = try await site.folder.run("check")
             #expect(status == 78 && output.joined().contains("database.path"), "\(output)")
         }
@@ -79,19 +77,14 @@ struct BadInputTests {
 
     @Test func anAddressThatIsTakenIsNamed() async throws {
         try await Site.with { site in
-            let folder = try WatchedFolder()
-            defer { folder.remove() }
             let taken = site.apple.url.replacing("http://", with: "")
-            try folder.configure(apple: site.apple, listen: taken)
-            try FileManager.default.copyItem(
-                at: site.folder.url.appending(path: SimulatedApple.keyFile),
-                to: folder.url.appending(path: SimulatedApple.keyFile)
-            )
-            #expect(try await folder.run("migrate").status == 0)
-            let (status, output) = try await folder.run("run")
-            #expect(status == 69)
-            #expect(output.last == "siwatch: operations.listen: \(taken) cannot be listened on: Address already in use", "\(output)")
-            #expect(!output.contains { $0.contains("CancellationError") || $0.contains("signing_keys_failed") })
+            try await site.withNeighbour(listen: taken) { folder in
+                try await folder.complete("migrate")
+                let (status, output) = try await folder.run("run")
+                #expect(status == 69)
+                #expect(output.last == "siwatch: operations.listen: \(taken) cannot be listened on: Address already in use", "\(output)")
+                #expect(!output.contains { $0.contains("CancellationError") || $0.contains("signing_keys_failed") })
+            }
         }
     }
 
@@ -99,15 +92,10 @@ struct BadInputTests {
         try await Site.with { site in
             let key = site.folder.url.appending(path: "siwatch.key")
             try FileManager.default.removeItem(at: key)
-            let folder = try WatchedFolder()
-            defer { folder.remove() }
-            try folder.configure(apple: site.apple)
-            try FileManager.default.copyItem(
-                at: site.folder.url.appending(path: SimulatedApple.keyFile),
-                to: folder.url.appending(path: SimulatedApple.keyFile)
-            )
-            #expect(try await folder.run("migrate").status == 0)
-            try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
+            try await site.withNeighbour { folder in
+                try await folder.complete("migrate")
+                try FileManager.default.copyItem(at: folder.url.appending(path: "siwatch.key"), to: key)
+            }
             for command in ["check", "run"] {
                 let (status, output) = try await site.folder.run(command)
                 #expect(status == 78)
@@ -181,9 +169,7 @@ struct BadInputTests {
                     "INSERT INTO notification_queue (payload, attempts) VALUES ('{}', 9223372036854775807)"
                 )
                 try await site.settle(signIns)
-                try await site.backend.insert(
-                    notifications: try await site.apple.notify("consent-revocations", users: signIns.map(\.user_id))
-                )
+                try await site.tell(site.apple.notify("consent-revocations", users: signIns.map(\.userID)))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
                 try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'poison'", is: 1)
             }
@@ -211,9 +197,7 @@ struct BadInputTests {
 
     @Test func aClientThatChangesItsAppIsRefused() async throws {
         try await Site.with { site in
-            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-            try text.replacing("name = \"example\"", with: "name = \"renamed\"")
-                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            try site.folder.edit("name = \"example\"", "name = \"renamed\"")
             let (status, output) = try await site.folder.run("run")
             #expect(status == 78)
             #expect(output.joined().contains("siwatch app rename example renamed"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -36,19 +37,17 @@ import Testing
                 let users = try await site.apple.signIn(3)
                 try await site.settle(users)
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 3)
-                struct Ignored: Decodable {}
-                let fault = ["endpoint": JSONValue.string("token"), "status": 400, "body": #"{"error":"invalid_grant"}"#]
-                _ = try await site.apple.post("faults", fault, as: Ignored.self)
+                try await site.apple.script(.error("invalid_grant"))
                 try await site.backend.until("SELECT pending FROM app", is: 3)
                 let status = try await site.folder.run("status").output
                 #expect(status.contains("example: 3 rejections wait to be believed"), "\(status)")
                 #expect(!status.contains { $0.contains("accepted no token of com.example.web") }, "it has none")
-                let explanation = try await site.folder.run("explain", users[0].user_id).output.joined()
+                let explanation = try await site.folder.run("explain", users[0].userID).output.joined()
                 #expect(explanation.contains("which is not believed yet") && explanation.contains("authorized"), "\(explanation)")
                 let (code, output) = try await site.folder.run("breaker", "confirm", "example")
                 #expect(code == 0 && output == ["The breaker of example was closed. 3 rejections are believed now."], "\(output)")
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
-                try await site.apple.delete("faults")
+                try await site.apple.clearFaults()
 
                 // Once per interval and credential, so the first request may find that some were asked too recently.
                 let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
@@ -113,9 +112,7 @@ import Testing
 
     @Test func statusNamesClientsThatHaveTokensOnly() async throws {
         try await Site.with { site in
-            struct Ignored: Decodable {}
-            let fault = ["endpoint": JSONValue.string("token"), "status": 400, "body": #"{"error":"invalid_grant"}"#]
-            _ = try await site.apple.post("faults", fault, as: Ignored.self)
+            try await site.apple.script(.error("invalid_grant"))
             func unproven() async throws -> [String] {
                 try await site.folder.run("status").output.filter { $0.contains("Apple has accepted no token of") }
             }
@@ -142,7 +139,7 @@ import Testing
             #expect(try await warnings().isEmpty)
             // Sign-ins without a token are asked about by nobody.
             var others = try await site.apple.signIn(3)
-            for index in others.indices { others[index].refresh_token = nil }
+            for index in others.indices { others[index].refreshToken = nil }
             try await site.daemon { [others] _ in try await site.settle(signIns + others) }
             #expect(try await warnings().count == 2)
             let daemon = try await site.daemon { daemon in
@@ -157,10 +154,8 @@ import Testing
 
     @Test func aCanaryWithoutATokenIsWarnedOf() async throws {
         try await Site.with { site in
-            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
             let user = try await site.apple.signIn(1)[0]
-            try text.replacing("client_ids", with: "canaries = [\"\(user.user_id)\", \"nobody\"]\nclient_ids")
-                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            try site.folder.edit("client_ids", "canaries = [\"\(user.userID)\", \"nobody\"]\nclient_ids")
             let words = "has no token that Apple could be asked about"
             func warnings(_ command: String) async throws -> [String] {
                 let (status, output) = try await site.folder.run(command)
@@ -179,7 +174,7 @@ import Testing
             }
             let daemon = try await site.daemon { _ in }
             #expect(daemon.output.filter { $0.contains("canary_unknown") }.count == 1)
-            #expect(!daemon.output.joined().contains(user.user_id), "no sub in the log")
+            #expect(!daemon.output.joined().contains(user.userID), "no sub in the log")
         }
     }
 
@@ -191,12 +186,12 @@ import Testing
                 // A client that Apple has not accepted yet is tried with its first user at once.
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
                 try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 3600000, verified_at = NULL")
-                #expect(try await site.folder.run("recheck", user[0].user_id).status == 0)
+                #expect(try await site.folder.run("recheck", user[0].userID).status == 0)
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
-                let (status, output) = try await site.folder.run("recheck", user[0].user_id)
+                let (status, output) = try await site.folder.run("recheck", user[0].userID)
                 #expect(status == 1 && output.joined().contains("too recently"), "\(output)")
             }
-            #expect(try await site.folder.run("recheck", user[0].user_id).status == 1)
+            #expect(try await site.folder.run("recheck", user[0].userID).status == 1)
             #expect(try await site.folder.run("recheck", "nobody").status == 1)
         }
     }
@@ -205,9 +200,9 @@ import Testing
     @Test func tokensThatAppleNeverAcceptedAreListed() async throws {
         try await Site.with(["refresh": "interval = \"2s\"", "breaker": "max_rejections = 400"]) { site in
             var users = try await site.apple.signIn(7)
-            users[4].refresh_token = users[0].refresh_token.map { String($0.dropLast(9)) }
-            users[5].refresh_token = "r-old-and-dead"
-            users[6].refresh_token = users[1].refresh_token.map { $0 + "%3D" }
+            users[4].refreshToken = users[0].refreshToken.map { String($0.dropLast(9)) }
+            users[5].refreshToken = "r-old-and-dead"
+            users[6].refreshToken = users[1].refreshToken.map { $0 + "%3D" }
             try await site.daemon { _ in
                 try await site.backend.insert(users)
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 4)
@@ -218,12 +213,12 @@ import Testing
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
             let (status, output) = try await site.folder.run("unverified", "--app", "example")
             #expect(status == 0 && output[0] == "Apple rejects 3 tokens of example that it has never accepted:", "\(output)")
-            for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.user_id) }) }
+            for user in users[4...] { #expect(output.contains { $0.hasPrefix(user.userID) }) }
             let json = try await site.folder.run("unverified", "--app", "example", "--json").output.joined()
-            #expect(json.contains(users[5].user_id) && json.contains("tokenGrantedAt") && !json.contains("r-old"), "\(json)")
+            #expect(json.contains(users[5].userID) && json.contains("tokenGrantedAt") && !json.contains("r-old"), "\(json)")
             let page = try await site.folder.run("status").output
             #expect(page.contains { $0.contains("example: Apple rejects 3 tokens that it has never accepted") }, "\(page)")
-            let explanation = try await site.folder.run("explain", users[5].user_id).output.joined(separator: "\n")
+            let explanation = try await site.folder.run("explain", users[5].userID).output.joined(separator: "\n")
             #expect(explanation.contains("Apple rejects the token and has never accepted it"), "\(explanation)")
             #expect(try await site.folder.run("unverified", "--app", "exmaple").status == 1)
         }
@@ -267,11 +262,11 @@ import Testing
     @Test func explainTellsAllInTheOrderOfTime() async throws {
         try await Site.with { site in
             let signIns = try await site.apple.signIn(2)
-            let user = signIns[0].user_id
-            let token = try #require(signIns[0].refresh_token)
+            let user = signIns[0].userID
+            let token = try #require(signIns[0].refreshToken)
             let daemon = try await site.daemon { _ in
                 try await site.settle(signIns)
-                try await site.backend.insert(notifications: try await site.apple.notify("consent-revocations", users: [user]))
+                try await site.tell(site.apple.notify("consent-revocations", users: [user]))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 1)
                 #expect(try await site.folder.run("explain", user).status == 0)
             }
@@ -282,7 +277,7 @@ import Testing
             let places = order.map { text.range(of: $0)?.lowerBound }
             #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
             #expect(text.contains(#"{"payload":"ey"#))
-            #expect(!text.contains(token) && !text.contains(signIns[1].user_id))
+            #expect(!text.contains(token) && !text.contains(signIns[1].userID))
             #expect(try await !site.folder.run("explain", user).output.joined().contains("payload"))
 
             // The name in the log.
@@ -376,8 +371,8 @@ import Testing
     @Test func tokensOfOtherUsersAreNamed() async throws {
         try await Site.with { site in
             var users = try await site.apple.signIn(3)
-            let own = users.map(\.refresh_token)
-            (users[0].refresh_token, users[1].refresh_token) = (own[1], own[0])
+            let own = users.map(\.refreshToken)
+            (users[0].refreshToken, users[1].refreshToken) = (own[1], own[0])
             try await site.daemon { _ in
                 try await site.settle(users)
                 // At once, like the first of every client.
@@ -389,14 +384,14 @@ import Testing
                         "example: Apple accepts 2 tokens as those of other users; siwatch unverified --app example lists them"
                     )
                 )
-                let explanation = try await site.folder.run("explain", users[0].user_id).output.joined(separator: "\n")
+                let explanation = try await site.folder.run("explain", users[0].userID).output.joined(separator: "\n")
                 #expect(explanation.contains("Apple accepts the token as another user's"), "\(explanation)")
                 let (_, listed) = try await site.folder.run("unverified", "--app", "example")
                 #expect(listed.contains("Apple accepts 2 tokens of example as those of other users:"), "\(listed)")
-                for user in users { #expect(listed.contains { $0.hasPrefix(user.user_id) } == (user.user_id != users[2].user_id)) }
+                for user in users { #expect(listed.contains { $0.hasPrefix(user.userID) } == (user.userID != users[2].userID)) }
                 // The right token, of the same sign-in a moment later.
-                users[0].refresh_token = own[0]
-                users[0].granted_at += 1
+                users[0].refreshToken = own[0]
+                users[0].grantedAt = users[0].grantedAt + .milliseconds(1)
                 try await site.settle([users[0]])
                 #expect(try await site.backend.int("SELECT foreign_tokens FROM app") == 1)
             }
@@ -446,7 +441,7 @@ import Testing
     @Test func whatIsEnqueuedIsTakenLikeABackends() async throws {
         try await Site.with { site in
             let signIns = try await site.apple.signIn(1)
-            let body = try await site.apple.notify("consent-revocations", users: [signIns[0].user_id])[0]
+            let body = try await site.apple.notify("consent-revocations", users: [signIns[0].userID])[0].body
             let file = site.folder.url.appending(path: "body.json").path
             try Data((body + "\n").utf8).write(to: URL(filePath: file))
             #expect(try await site.folder.run("enqueue", file).output == ["Row 1 of notification_queue."])
@@ -497,9 +492,7 @@ import Testing
             #expect(status == 0 && output.joined().contains("name = \"renamed\""), "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE app = 'renamed'") == 1)
             #expect(try await site.folder.run("run").status == 78)
-            let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-            try text.replacing("name = \"example\"", with: "name = \"renamed\"")
-                .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+            try site.folder.edit("name = \"example\"", "name = \"renamed\"")
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
             #expect(try await site.folder.run("app", "rename", "example", "other").status == 1)
             #expect(try await site.folder.run("app", "rename", "renamed", "").status == 64)

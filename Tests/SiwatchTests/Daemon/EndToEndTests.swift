@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -12,26 +13,16 @@ struct EndToEndTests {
             try await site.daemon { _ in
                 let signIns = try await site.apple.signIn(100)
                 try await site.settle(signIns)
-                let users = signIns.map(\.user_id)
-                let bodies =
+                let users = signIns.map(\.userID)
+                let events =
                     try await site.apple.notify("consent-revocations", users: Array(users[0..<10]))
                     + site.apple.notify("account-deletions", users: Array(users[10..<15]))
                     + site.apple.notify("account-deletions", users: Array(users[15..<20]), ["deletion_spelling": "account-delete"])
                     + site.apple.notify("mail-forwarding", users: Array(users[20..<30]), ["enabled": false])
-                try await site.backend.insert(notifications: bodies + bodies)
+                try await site.tell(events + events)
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 60)
 
-                let states = try await site.backend.rows(
-                    "SELECT state, reason, COUNT(*) FROM credential_state GROUP BY 1, 2 ORDER BY 3"
-                )
-                #expect(
-                    states.map { "\($0[0] as String) \($0[1] as String) \($0[2] as Int)" } == [
-                        "notFound account_deleted 10", "revoked consent_revoked 10", "authorized granted 80",
-                    ]
-                )
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE email_forwarding = 'disabled'") == 10)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_log WHERE outcome = 'duplicate'") == 30)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM notification_quarantine") == 0)
+                #expect(try await site.audit().wrong == [])
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE kind = 'state'") == 120)
             }
         }
@@ -45,14 +36,14 @@ struct EndToEndTests {
         try await Site.with { site in
             try await site.daemon { _ in
                 // Seconds are coarser than the sign-in they end.
-                let hourAgo = Int64(Date.now.timeIntervalSince1970) * 1000 - 3_600_000
+                let hourAgo = Moment.now(aheadBy: .seconds(-3600))
                 var signIns = try await site.apple.signIn(2)
-                for index in signIns.indices { signIns[index].granted_at = hourAgo }
+                for index in signIns.indices { signIns[index].grantedAt = hourAgo }
                 try await site.settle(signIns)
-                let bodies =
-                    try await site.apple.notify("consent-revocations", users: [signIns[0].user_id], shape)
-                    + site.apple.notify("mail-forwarding", users: [signIns[1].user_id], shape.merging(["enabled": false]) { $1 })
-                try await site.backend.insert(notifications: bodies)
+                let events =
+                    try await site.apple.notify("consent-revocations", users: [signIns[0].userID], shape)
+                    + site.apple.notify("mail-forwarding", users: [signIns[1].userID], shape.merging(["enabled": false]) { $1 })
+                try await site.tell(events)
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'", is: 2)
                 #expect(
                     try await site.backend.int(
@@ -70,21 +61,21 @@ struct EndToEndTests {
                 try await site.settle(signIns)
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 20)
                 // The notifications that Apple sends of it are lost.
-                _ = try await site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.user_id))
+                site.note(try await site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.userID)))
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 5)
-                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 15)
+                #expect(try await site.audit().wrong == [])
             }
         }
     }
 
     @Test func appleAnsweringInvalidGrantForEverybodyFromTheStartRevokesNobody() async throws {
         try await Site.with(["refresh": "interval = \"1s\""]) { site in
-            let fault = [
-                "endpoint": JSONValue.string("token"), "status": 400,
-                "body": #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#,
-            ]
-            struct Ignored: Decodable {}
-            _ = try await site.apple.post("faults", fault, as: Ignored.self)
+            var fault = Fault.answer(
+                400,
+                body: #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
+            )
+            fault.endpoint = .token
+            try await site.apple.script(fault)
             let isOpen = "SELECT COUNT(*) FROM breaker WHERE json_extract(state, '$.openedAt') IS NOT NULL"
             try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(20))
@@ -98,7 +89,7 @@ struct EndToEndTests {
                 #expect(try await site.backend.int(isOpen) == 1)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
-                try await site.apple.delete("faults")
+                try await site.apple.clearFaults()
                 #expect(try await site.folder.run("breaker", "reset", "example").output == ["The breaker of example is closed."])
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 20)
             }
@@ -108,8 +99,6 @@ struct EndToEndTests {
     /// In a small app, where so few are asked in that time that the breaker stays closed. One of them has really left.
     @Test func aTimeInWhichAppleRejectsEverybodySignsNobodyOut() async throws {
         try await Site.with(["refresh": "interval = \"1h\"", "breaker": "settle = \"1ms\""]) { site in
-            struct Ignored: Decodable {}
-            let rejecting = ["endpoint": JSONValue.string("token"), "status": 400, "body": #"{"error":"invalid_grant"}"#]
             let pending = "SELECT COUNT(*) FROM credential WHERE pending_since IS NOT NULL"
             /// An interval goes by, and the checks of some are due.
             func check(_ users: String) async throws {
@@ -124,22 +113,22 @@ struct EndToEndTests {
                 )
             }
             let signIns = try await site.apple.signIn(10)
-            let gone = "user_id = '\(signIns[0].user_id)'"
+            let gone = "user_id = '\(signIns[0].userID)'"
             try await site.daemon { _ in
                 try await site.settle(signIns)
                 try await check("true")
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 10)
-                _ = try await site.apple.post("faults", rejecting, as: Ignored.self)
-                _ = try await site.apple.notify("consent-revocations", users: [signIns[0].user_id])
+                try await site.apple.script(.error("invalid_grant"))
+                _ = try await site.apple.notify("consent-revocations", users: [signIns[0].userID])
                 try await check("true")
                 try await site.backend.until(pending, is: 10)
-                try await site.apple.delete("faults")
+                try await site.apple.clearFaults()
                 try await check("NOT \(gone)")
                 try await site.backend.until(pending, is: 1)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 10)
             }
             // Another process, to which Apple has to prove itself anew.
-            try await check("user_id IN ('\(signIns[0].user_id)', '\(signIns[1].user_id)')")
+            try await check("user_id IN ('\(signIns[0].userID)', '\(signIns[1].userID)')")
             #expect(try await site.folder.run("run", "--once").status == 0)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected' AND \(gone)") == 1)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 9)
@@ -151,8 +140,8 @@ struct EndToEndTests {
             try await site.daemon { _ in
                 let signIns = try await site.apple.signIn(3)
                 try await site.settle(signIns)
-                let user = signIns[0].user_id
-                let genuine = try await site.apple.notify("notifications", users: [signIns[1].user_id], ["type": "consent-revoked"])[0]
+                let user = signIns[0].userID
+                let genuine = try await site.apple.notify("notifications", users: [signIns[1].userID], ["type": "consent-revoked"])[0].body
                 let forged = try await site.apple.notify(
                     "notifications",
                     users: [user],
@@ -163,7 +152,7 @@ struct EndToEndTests {
                     users: [user],
                     ["type": "consent-revoked", "audience": "com.somebody.else"]
                 )
-                try await site.backend.insert(notifications: forged + foreign + ["{}", "not JSON", #"{"payload":7}"#])
+                try await site.backend.insert(notifications: (forged + foreign).map(\.body) + ["{}", "not JSON", #"{"payload":7}"#])
                 // A token that verifies, with a tail behind a NUL.
                 try await site.backend.execute(
                     "INSERT INTO notification_queue (payload) VALUES (CAST(CAST(? AS BLOB) || X'00' || X'7B7D' AS TEXT))",
@@ -184,11 +173,9 @@ struct EndToEndTests {
     @Test func onceSettlesWhatIsDueAndEnds() async throws {
         try await Site.with(["refresh": "interval = \"1s\""]) { site in
             var signIns = try await site.apple.signIn(300)
-            for index in signIns.indices { signIns[index].granted_at -= 100_000 }
-            try await site.backend.insert(signIns)
-            try await site.backend.insert(
-                notifications: try await site.apple.notify("consent-revocations", users: signIns[0..<50].map(\.user_id))
-            )
+            for index in signIns.indices { signIns[index].grantedAt = signIns[index].grantedAt + .seconds(-100) }
+            try await site.tell(signIns)
+            try await site.tell(site.apple.notify("consent-revocations", users: signIns[0..<50].map(\.userID)))
             let (status, output) = try await site.folder.run("run", "--once")
             #expect(status == 0, "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)

@@ -22,9 +22,7 @@ struct GarbledAnswerTests {
         ]
         try await Site.with(listen: "127.0.0.1:0", tables) { site in
             try await GarblingApple.with(seed: Self.seed) { garbling in
-                let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-                try text.replacing(site.apple.url, with: garbling.url)
-                    .write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
+                try site.folder.edit(site.apple.url, garbling.url)
                 try await body(site, garbling)
             }
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -12,21 +13,10 @@ struct RefreshKillTests {
     private static let kills = 6
     private static let concurrency = 64
 
-    private struct AppleCounters: Decodable {
-        /// Absent while no token was answered twice.
-        var shortestRefreshGap: Int64?
-
-        enum CodingKeys: String, CodingKey {
-            case shortestRefreshGap = "shortest_refresh_gap_ms"
-        }
-    }
-
     @Test(.timeLimit(.minutes(3))) func aKilledDaemonAsksAgainOnlyWhatWasInFlightAndAfterItsLease() async throws {
         let refresh = "interval = \"2m\"\nmax_requests_per_second = 1000\nmax_concurrent_requests = \(Self.concurrency)"
         try await Site.with(["refresh": refresh]) { site in
-            struct Ignored: Decodable {}
-            let slow = ["endpoint": JSONValue.string("token"), "delay_ms": 100]
-            _ = try await site.apple.post("faults", slow, as: Ignored.self)
+            try await site.apple.script(.delay(.milliseconds(100)))
             // First checks, spread over six seconds.
             try await site.backend.insert(try await site.apple.signIn(Self.users))
 
@@ -45,7 +35,7 @@ struct RefreshKillTests {
                 let inFlight = try await site.backend.int(lost)
                 // The last one has some in flight too.
                 #expect((1...(Self.kills + 1) * Self.concurrency).contains(inFlight))
-                #expect(try await site.apple.get("counters", as: AppleCounters.self).shortestRefreshGap == nil)
+                #expect(try await site.apple.counters().shortestRefreshGap == nil)
 
                 // Their leases end.
                 try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE verified_at IS NULL")

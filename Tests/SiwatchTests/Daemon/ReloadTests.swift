@@ -7,12 +7,6 @@ import Foundation
 import Testing
 
 struct ReloadTests {
-    private func edit(_ site: Site, _ old: String, _ new: String) throws {
-        let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)
-        try #require(text.contains(old))
-        try text.replacing(old, with: new).write(toFile: site.folder.configurationPath, atomically: true, encoding: .utf8)
-    }
-
     @Test func aKeyThatReplacesAWrongOneIsTriedAtOnce() async throws {
         try await Site.with(["refresh": "interval = \"1s\""]) { site in
             let file = site.folder.url.appending(path: SimulatedApple.keyFile)
@@ -33,8 +27,8 @@ struct ReloadTests {
     @Test func theLogLevelChangesAndTheRestWaits() async throws {
         try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\"", "queues": "poll_interval = \"1s\""]) { site in
             try await site.daemon { daemon in
-                try edit(site, "level = \"info\"", "level = \"debug\"")
-                try edit(site, "poll_interval = \"1s\"", "poll_interval = \"2s\"")
+                try site.folder.edit("level = \"info\"", "level = \"debug\"")
+                try site.folder.edit("poll_interval = \"1s\"", "poll_interval = \"2s\"")
                 daemon.signal(SIGHUP)
                 let line = await daemon.line(containing: #""event":"reload_needs_restart""#)
                 #expect(line?.contains(#""reason":"queues""#) == true)
@@ -51,9 +45,9 @@ struct ReloadTests {
     @Test func aBrokenConfigurationLeavesTheOldOneAtWork() async throws {
         try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\""]) { site in
             try await site.daemon { daemon in
-                try edit(site, "level = \"info\"", "level = \"debug\"")
-                try edit(site, SimulatedApple.teamID, "short")
-                try edit(site, SimulatedApple.keyFile, "missing.p8")
+                try site.folder.edit("level = \"info\"", "level = \"debug\"")
+                try site.folder.edit(SimulatedApple.teamID, "short")
+                try site.folder.edit(SimulatedApple.keyFile, "missing.p8")
                 daemon.signal(SIGHUP)
                 daemon.signal(SIGHUP)
                 let line = await daemon.line(containing: #""event":"reload_failed""#)

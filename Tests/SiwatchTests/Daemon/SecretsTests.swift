@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import Testing
@@ -12,20 +13,20 @@ struct SecretsTests {
             let daemon = try await site.daemon { _ in
                 try await site.settle(signIns)
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 20)
-                try await site.backend.insert(
-                    notifications: try await site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.user_id))
-                )
+                try await site.tell(site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.userID)))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 5)
             }
             let log = daemon.output.joined(separator: "\n")
             #expect(log.contains("consent_revoked"))
-            let files = try site.bytes()
-            #expect(files.contains { $0.name == "siwatch.sqlite" })
+            let files = try site.folder.files(with: signIns.compactMap(\.refreshToken))
+            #expect(
+                files.keys.contains("siwatch.sqlite") && files.values.allSatisfy(\.isEmpty),
+                "\(files.filter { !$0.value.isEmpty }.keys)"
+            )
             for signIn in signIns {
-                let token = try #require(signIn.refresh_token)
-                for file in files { #expect(file.bytes.range(of: Data(token.utf8)) == nil, "a token in \(file.name)") }
+                let token = try #require(signIn.refreshToken)
                 #expect(!log.contains(token))
-                #expect(!log.contains(signIn.user_id))
+                #expect(!log.contains(signIn.userID))
                 #expect(!log.contains(try #require(signIn.email)))
             }
         }

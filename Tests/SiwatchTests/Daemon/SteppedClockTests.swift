@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -60,7 +61,7 @@ struct SteppedClockTests {
                 try clock.step(to: "+0s")
                 // Without a token: nothing of Apple's is to be asked eight days ahead.
                 var signIn = try await site.apple.signIn(1)
-                signIn[0].refresh_token = nil
+                signIn[0].refreshToken = nil
                 try await site.settle(signIn)
             }
             try clock.step(to: "+8d")

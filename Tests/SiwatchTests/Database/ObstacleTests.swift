@@ -92,18 +92,11 @@ import Testing
 
     @Test func checkPrintsNamesHarmlessly() async throws {
         try await Site.with { site in
-            let other = try WatchedFolder()
-            defer { other.remove() }
-            try other.configure(apple: site.apple)
-            let text = try String(contentsOfFile: other.configurationPath, encoding: .utf8)
-            try text.replacing("name = \"example\"", with: "name = \"ex\u{202e}ample\"")
-                .write(toFile: other.configurationPath, atomically: true, encoding: .utf8)
-            try FileManager.default.copyItem(
-                at: site.folder.url.appending(path: SimulatedApple.keyFile),
-                to: other.url.appending(path: SimulatedApple.keyFile)
-            )
-            let (status, output) = try await other.run("check")
-            #expect(status == 0 && output.contains { $0.contains("  app ex\\u{202e}ample: ") }, "\(output)")
+            try await site.withNeighbour { folder in
+                try folder.edit("name = \"example\"", "name = \"ex\u{202e}ample\"")
+                let (status, output) = try await folder.run("check")
+                #expect(status == 0 && output.contains { $0.contains("  app ex\\u{202e}ample: ") }, "\(output)")
+            }
         }
     }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import DaemonHarness
 import GRDB
 
 /// How many rows there are of what, in one consistent look at the database.
-struct Tally: Sendable {
-    enum Subject: String {
+package struct Tally: Sendable {
+    package enum Subject: String {
         /// People, by reason.
         case state
         /// People, by what the relay does with their mail.
@@ -19,7 +18,7 @@ struct Tally: Sendable {
 
     private var counts: [Subject: [String: Int]] = [:]
 
-    init(_ backend: Backend) async throws {
+    package init(of backend: Backend) async throws {
         let rows = try await backend.rows(
             """
             SELECT 'state'      AS subject, reason AS name,   COUNT(*) AS count FROM user_state GROUP BY reason
@@ -44,9 +43,9 @@ struct Tally: Sendable {
         }
     }
 
-    subscript(subject: Subject, name: String) -> Int { counts[subject]?[name] ?? 0 }
+    package subscript(subject: Subject, name: String) -> Int { counts[subject]?[name] ?? 0 }
 
     subscript(subject: Subject) -> [String: Int] { counts[subject] ?? [:] }
 
-    func total(_ subject: Subject) -> Int { self[subject].values.reduce(0, +) }
+    package func total(_ subject: Subject) -> Int { self[subject].values.reduce(0, +) }
 }

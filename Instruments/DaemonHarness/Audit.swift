@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import GRDB
+
+/// What siwatch says beside what is true: figures, and the credentials on which they disagree.
+package struct Audit {
+    /// What was done, what siwatch says of it, and whether they agree.
+    package struct Figure: Sendable, Equatable, CustomStringConvertible {
+        package let name: String
+        package let expected: Int
+        package let found: Int
+        package let isRight: Bool
+
+        package init(_ name: String, _ expected: Int, _ found: Int) {
+            (self.name, self.expected, self.found, isRight) = (name, expected, found, expected == found)
+        }
+
+        package init(_ name: String, least: Int, _ found: Int) {
+            (self.name, expected, self.found, isRight) = (name, least, found, found >= least)
+        }
+
+        package var description: String { "\(name.drop { $0 == " " }): \(expected) expected, \(found) found" }
+    }
+
+    /// A user at a client.
+    private struct Name: Hashable {
+        var userID: String
+        var clientID: String
+    }
+
+    private let truth: [UserTruth]
+    private let ledger: Ledger
+    private let tally: Tally
+    private let credentials: [Name: Row]
+    private let users: [String: Row]
+    /// The rows of `credential_change` that say that somebody is no longer authorized.
+    private let endings: [Row]
+    private let grants: [Name: [Row]]
+    /// How long each notification took from its row to the state, in milliseconds, ascending.
+    package let notificationDelays: [Int]
+
+    init(of backend: Backend, against truth: [UserTruth], _ ledger: Ledger) async throws {
+        func name(_ row: Row) -> Name { Name(userID: row["user_id"], clientID: row["client_id"]) }
+        self.truth = truth
+        self.ledger = ledger
+        tally = try await Tally(of: backend)
+        credentials = Dictionary(uniqueKeysWithValues: try await backend.rows("SELECT * FROM credential_state").map { (name($0), $0) })
+        users = Dictionary(uniqueKeysWithValues: try await backend.rows("SELECT * FROM user_state").map { ($0["user_id"], $0) })
+        endings = try await backend.rows("SELECT * FROM credential_change WHERE kind = 'state' AND to_state <> 'authorized'")
+        grants = Dictionary(grouping: try await backend.rows("SELECT * FROM grant_log"), by: name)
+        notificationDelays = try await backend.rows("SELECT settled_at - received_at FROM notification_log ORDER BY 1").map { $0[0] }
+    }
+
+    package var wrong: [Figure] { figures.filter { !$0.isRight } }
+
+    package var figures: [Figure] {
+        let reasons = truth.map(ledger.expectedReason)
+        let forwarding = truth.map(ledger.expectedForwarding)
+        func state(_ name: String, _ reason: String) -> Figure {
+            Figure(name, reasons.count { $0 == reason }, tally[.state, reason])
+        }
+        func mail(_ name: String, _ status: String) -> Figure {
+            Figure(name, forwarding.count { $0 == status }, tally[.forwarding, status])
+        }
+        /// A figure for each name that either side knows.
+        func log(_ what: String, _ expected: [String: Int], _ found: [String: Int]) -> [Figure] {
+            Set(expected.keys).union(found.keys).sorted().map { Figure("\(what) \($0)", expected[$0] ?? 0, found[$0] ?? 0) }
+        }
+        return [
+            Figure("people", truth.count, users.count),
+            state("  authorized", "granted"),
+            state("  revoked, as Apple has told", "consent_revoked"),
+            state("  revoked, as only a check could find", "token_rejected"),
+            state("  not found, their account being deleted", "account_deleted"),
+            mail("  with their mail switched off", "disabled"),
+            mail("  with their mail on again", "enabled"),
+            Figure("people, compared one by one", truth.count, truth.count(where: isShown)),
+            Figure("credentials, and since when: one by one", expectedCredentials, expectedCredentials - disagreements.count),
+            Figure("credentials in the table", expectedCredentials, credentials.count),
+            Figure("revocations ever published without cause", 0, endings.count { !isJust($0) }),
+        ]
+            + log("sign-ins", ledger.grants, tally[.grantLog])
+            + log("notifications", ledger.notifications, tally[.notificationLog])
+            + log("quarantined:", ledger.rejections, tally[.quarantine])
+            + [Figure("rows left in the queues", 0, tally.total(.queue))]
+    }
+
+    private var expectedCredentials: Int { truth.reduce(0) { $0 + $1.credentials.count } }
+
+    /// A sentence on each credential that is not as it should be.
+    package var disagreements: [String] {
+        truth.flatMap { user in
+            user.credentials.compactMap { credential in
+                let expected = ledger.expected(credential, of: user.userID)
+                let found = credentials[Name(userID: user.userID, clientID: credential.clientID)].map {
+                    (state: $0["state"] as String, reason: $0["reason"] as String, changedAt: $0["changed_at"] as Int64?)
+                }
+                if let found, (found.state, found.reason) == (expected.state, expected.reason),
+                    expected.changedAt == nil || expected.changedAt == found.changedAt
+                {
+                    return nil
+                }
+                func words(_ standing: (state: String, reason: String, changedAt: Int64?)) -> String {
+                    "\(standing.state) \(standing.reason) \(standing.changedAt.map { "\($0)" } ?? "")"
+                }
+                let does = found.map(words) ?? "nothing"
+                return "  \(user.userID) at \(credential.clientID) should be: \(words(expected)); siwatch says: \(does)"
+            }
+        }
+    }
+
+    private func isShown(_ user: UserTruth) -> Bool {
+        guard let row = users[user.userID] else { return false }
+        return row["reason"] == ledger.expectedReason(user) && row["email_forwarding"] == ledger.expectedForwarding(user)
+    }
+
+    /// Whether the user's consent had ended by then, and siwatch knew of no newer sign-in there.
+    private func isJust(_ change: Row) -> Bool {
+        let (occurredAt, recordedAt): (Int64, Int64) = (change["occurred_at"], change["recorded_at"])
+        let grants = grants[Name(userID: change["user_id"], clientID: change["client_id"])] ?? []
+        return (ledger.endings[change["user_id"]] ?? []).contains { ended in
+            let newer: Int64 = grants.filter { $0["granted_at"] > ended.milliseconds }.map { $0["settled_at"] }.min() ?? .max
+            return ended.milliseconds <= recordedAt && recordedAt <= newer && occurredAt < newer
+        }
+    }
+
+    /// Whether siwatch has on record the latest time that Apple called a token good. Once siwatch is stopped, nothing is under way.
+    package var latestChecks: Figure {
+        // Of somebody who has signed in twice at a client, an older token may have been asked about in the meantime.
+        let checks = truth.flatMap { user in
+            user.credentials.filter { $0.state == .authorized && ledger.signIns(of: user.userID, at: $0.clientID) == 1 }.map { credential in
+                let name = Name(userID: user.userID, clientID: credential.clientID)
+                let asked: Int64? = credentials[name].flatMap { $0["verified_at"] }
+                return (asked: asked, answers: credential.refreshes.answeredAt.map(\.milliseconds))
+            }
+        }
+        let right = checks.count { asked, answers in
+            guard let asked, let last = answers.last else { return asked == nil && answers.isEmpty }
+            // Noted is the moment of the question: before this answer, after the one before.
+            return asked <= last && asked > answers.dropLast().last ?? 0
+        }
+        return Figure("tokens whose latest check is on record", checks.count, right)
+    }
+
+    /// How long it took to find the revocations that nobody told, in milliseconds, ascending.
+    package var discoveryDelays: [Int] {
+        endings.filter { $0["reason"] == "token_rejected" }.compactMap { change in
+            let (userID, recordedAt): (String, Int64) = (change["user_id"], change["recorded_at"])
+            let untold = ledger.endings[userID]?.last { $0.milliseconds <= recordedAt && !ledger.isKnown($0, of: userID) }
+            return untold.map { Int(recordedAt - $0.milliseconds) }
+        }
+        .sorted()
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+
+/// What people did and what siwatch was told of it, and so what has to stand in its tables and logs.
+///
+/// The rules are those of the contract, put down a second time and in another way.
+package struct Ledger: Sendable {
+    private struct Event: Hashable {
+        var type: String
+        var userID: String
+        var time: Moment
+    }
+
+    /// Rows that siwatch has to have logged, by outcome, and put into quarantine, by reason.
+    private(set) var grants: [String: Int] = [:]
+    private(set) var notifications: [String: Int] = [:]
+    private(set) var rejections: [String: Int] = [:]
+    package private(set) var refreshTokens: [String] = []
+    /// When each user's consent ended, whether or not siwatch was told, oldest first.
+    private(set) var endings: [String: [Moment]] = [:]
+
+    private var knownEndings: [String: Set<Moment>] = [:]
+    private var signInTimes: [String: [String: Set<Moment>]] = [:]
+    private var events: Set<Event> = []
+    private var newestEvent: [Event: Moment] = [:]
+    private var usersWithMailEvents: Set<String> = []
+
+    /// Notes what has happened at Apple.
+    mutating func note(_ notifications: some Collection<SignedNotification>) {
+        for event in notifications where event.isEnding && endings[event.userID]?.contains(event.eventTime) != true {
+            endings[event.userID, default: []].append(event.eventTime)
+        }
+    }
+
+    /// Notes rows of grant_queue, in the order of the table.
+    mutating func tell(_ signIns: [SignIn]) {
+        for signIn in signIns {
+            let isNew = signInTimes[signIn.userID, default: [:]][signIn.clientID, default: []].insert(signIn.grantedAt).inserted
+            grants[isNew ? "applied" : "duplicate", default: 0] += 1
+            if isNew, let token = signIn.refreshToken { refreshTokens.append(token) }
+        }
+    }
+
+    /// Notes rows of notification_queue, in the order of the table.
+    mutating func tell(_ notifications: some Collection<SignedNotification>) {
+        note(notifications)
+        for event in notifications { self.notifications[outcome(of: event), default: 0] += 1 }
+    }
+
+    mutating func tell(rejected count: Int, as reason: String) {
+        rejections[reason, default: 0] += count
+    }
+
+    private mutating func outcome(of event: SignedNotification) -> String {
+        guard events.insert(Event(type: event.type, userID: event.userID, time: event.eventTime)).inserted else { return "duplicate" }
+        if event.isEnding {
+            knownEndings[event.userID, default: []].insert(event.eventTime)
+        } else {
+            usersWithMailEvents.insert(event.userID)
+        }
+        // Both words on mail are about one thing, as are two revocations.
+        let subject = Event(type: event.isEnding ? event.type : "mail", userID: event.userID, time: Moment(milliseconds: 0))
+        let isOvertaken = newestEvent[subject].map { event.eventTime <= $0 } ?? false
+        newestEvent[subject] = max(event.eventTime, newestEvent[subject] ?? event.eventTime)
+        return isOvertaken || event.isEnding && isOutdated(event) ? "stale" : "applied"
+    }
+
+    /// Whether the user has signed in since, at every client where they ever did.
+    private func isOutdated(_ event: SignedNotification) -> Bool {
+        signInTimes[event.userID]?.values.allSatisfy { $0.contains { $0 >= event.eventTime } } ?? false
+    }
+
+    // MARK: Expectations
+
+    /// What siwatch has to say of a credential. `changedAt` is nil where nobody but the one who asks can know the moment.
+    ///
+    /// An ending of which it was not told shows as a rejected token, from the moment of the check that found it.
+    func expected(_ truth: CredentialTruth, of userID: String) -> (state: String, reason: String, changedAt: Int64?) {
+        truth.state == .authorized || isKnown(truth.changedAt, of: userID)
+            ? (truth.state.rawValue, truth.reason.rawValue, truth.changedAt.milliseconds) : ("revoked", "token_rejected", nil)
+    }
+
+    /// The reason that `user_state` has to show: authorized if any client is, else the latest.
+    func expectedReason(_ user: UserTruth) -> String {
+        let authorized = user.credentials.first { $0.state == .authorized }
+        let latest = authorized ?? user.credentials.max { $0.changedAt < $1.changedAt }
+        return latest.map { expected($0, of: user.userID).reason } ?? "never_granted"
+    }
+
+    /// What siwatch has to say of mail: nothing before the first event, and nothing of a deleted account.
+    func expectedForwarding(_ user: UserTruth) -> String? {
+        user.isAccountDeleted || !usersWithMailEvents.contains(user.userID) ? nil : user.emailForwarding
+    }
+
+    /// Whether siwatch was told that the user's consent ended at that time.
+    func isKnown(_ ending: Moment, of userID: String) -> Bool { knownEndings[userID]?.contains(ending) ?? false }
+
+    func signIns(of userID: String, at clientID: String) -> Int { signInTimes[userID]?[clientID]?.count ?? 0 }
+}
+
+extension SignedNotification {
+    /// Whether every token of the user dies of it.
+    fileprivate var isEnding: Bool { type == "consent-revoked" || type.hasPrefix("account-delete") }
+}

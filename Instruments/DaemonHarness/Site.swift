@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import AppleSimulatorKit
+import Foundation
+import NIOConcurrencyHelpers
+
+/// A simulator, a folder with a configuration, and a backend: everything around a daemon, as real processes and files.
+package struct Site: Sendable {
+    package let apple: SimulatedApple
+    package let folder: WatchedFolder
+    package let backend: Backend
+    private let told = NIOLockedValueBox(Ledger())
+
+    /// Sets a site up, migrated and with no daemon yet, and takes it down again whatever happens.
+    ///
+    /// - Parameter tables: further TOML, by table, such as `["refresh": "interval = \"1s\""]`.
+    package static func with(listen: String = "", _ tables: [String: String] = [:], _ body: (Site) async throws -> Void) async throws {
+        let folder = try WatchedFolder()
+        defer { folder.remove() }
+        try await with(folder, listen: listen, tables, body)
+    }
+
+    /// The same in a folder that stays.
+    package static func with<Result>(
+        _ folder: WatchedFolder,
+        listen: String = "",
+        _ tables: [String: String] = [:],
+        _ body: (Site) async throws -> Result
+    ) async throws -> Result {
+        let apple = try await SimulatedApple(in: folder.url)
+        defer { apple.process.signal(SIGKILL) }
+        try folder.configure(apple: apple, listen: listen, tables)
+        try await folder.complete("migrate")
+        let backend = try Backend(databasePath: folder.databasePath)
+        defer { try? backend.close() }
+        return try await body(Site(apple: apple, folder: folder, backend: backend))
+    }
+
+    /// Configures another folder for the same simulator, for as long as `body` takes.
+    package func withNeighbour(listen: String = "", _ body: (WatchedFolder) async throws -> Void) async throws {
+        let neighbour = try WatchedFolder()
+        defer { neighbour.remove() }
+        try neighbour.configure(apple: apple, listen: listen)
+        let keyFile = SimulatedApple.keyFile
+        try FileManager.default.copyItem(at: folder.url.appending(path: keyFile), to: neighbour.url.appending(path: keyFile))
+        try await body(neighbour)
+    }
+
+    /// Runs a daemon around a piece of a test.
+    @discardableResult
+    package func daemon(environment: [String: String] = [:], _ body: (ChildProcess) async throws -> Void) async throws -> ChildProcess {
+        try await folder.withDaemon(environment: environment) { daemon in
+            try await body(daemon)
+            return daemon
+        }
+    }
+
+    // MARK: What the backend writes, and the ledger with it
+
+    /// What has happened, as far as this site knows.
+    package var ledger: Ledger { told.withLockedValue { $0 } }
+
+    package func tell(_ signIns: [SignIn]) async throws {
+        try await backend.insert(signIns)
+        told.withLockedValue { $0.tell(signIns) }
+    }
+
+    package func tell(_ notifications: some Collection<SignedNotification>) async throws {
+        try await backend.insert(notifications: notifications.map(\.body))
+        told.withLockedValue { $0.tell(notifications) }
+    }
+
+    /// - Parameter reason: why siwatch has to put them into quarantine.
+    package func tell(_ bodies: [String], rejectedAs reason: String) async throws {
+        try await backend.insert(notifications: bodies)
+        told.withLockedValue { $0.tell(rejected: bodies.count, as: reason) }
+    }
+
+    /// Notes what has happened at Apple without telling siwatch.
+    package func note(_ notifications: [SignedNotification]) {
+        told.withLockedValue { $0.note(notifications) }
+    }
+
+    /// Reports sign-ins and waits until they are settled.
+    package func settle(_ signIns: [SignIn]) async throws {
+        let before = try await backend.int("SELECT COUNT(*) FROM grant_log")
+        try await tell(signIns)
+        try await backend.until("SELECT COUNT(*) FROM grant_log", is: before + signIns.count)
+    }
+
+    /// What siwatch says now, beside what is true.
+    package func audit() async throws -> Audit {
+        try await Audit(of: backend, against: apple.users(), ledger)
+    }
+}
