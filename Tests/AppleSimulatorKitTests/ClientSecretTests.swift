@@ -7,7 +7,6 @@ import Foundation
 import JWTKit
 import Testing
 
-@Suite("Client secrets are really checked")
 struct ClientSecretTests {
     /// Asks with a good token and this secret, and tells which flaw the simulator saw behind Apple's mute `invalid_client`.
     private func flaw(_ secret: (Backend) async throws -> String) async throws -> ClientSecretFlaw? {
@@ -24,18 +23,16 @@ struct ClientSecretTests {
         return flaw
     }
 
-    @Test("A good one is good")
-    func good() async throws {
+    @Test func aGoodOneIsTaken() async throws {
         #expect(try await flaw { try await $0.secret() } == nil)
     }
 
-    @Test("Rubbish", arguments: ["x", "a.b.c", "...", "eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQzEyM0RFRkcifQ.e30.AA"])
-    func malformed(secret: String) async throws {
+    @Test(arguments: ["x", "a.b.c", "...", "eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQzEyM0RFRkcifQ.e30.AA"])
+    func rubbishIsRefused(secret: String) async throws {
         #expect(try await flaw { _ in secret } == .malformed)
     }
 
-    @Test("Another team")
-    func issuer() async throws {
+    @Test func anotherTeamIsRefused() async throws {
         let flaw = try await flaw {
             var claims = $0.claims()
             claims.iss = "ZZZZZZZZZZ"
@@ -44,8 +41,7 @@ struct ClientSecretTests {
         #expect(flaw == .wrongIssuer)
     }
 
-    @Test("Another audience")
-    func audience() async throws {
+    @Test func anotherAudienceIsRefused() async throws {
         let flaw = try await flaw {
             var claims = $0.claims()
             claims.aud = "https://account.apple.com"
@@ -54,13 +50,11 @@ struct ClientSecretTests {
         #expect(flaw == .wrongAudience)
     }
 
-    @Test("The secret of the Services ID for the App ID")
-    func subject() async throws {
+    @Test func theSecretOfAnotherClientIsRefused() async throws {
         #expect(try await flaw { try await $0.secret("com.example.web") } == .wrongSubject)
     }
 
-    @Test("A token from the future")
-    func issuedInFuture() async throws {
+    @Test func aSecretFromTheFutureIsRefused() async throws {
         let flaw = try await flaw {
             var claims = $0.claims()
             claims.iat = Int(Date().timeIntervalSince1970) + 90
@@ -69,8 +63,7 @@ struct ClientSecretTests {
         #expect(flaw == .issuedInFuture)
     }
 
-    @Test("An expired one")
-    func expired() async throws {
+    @Test func anExpiredOneIsRefused() async throws {
         let flaw = try await flaw {
             var claims = $0.claims()
             claims.exp = Int(Date().timeIntervalSince1970) - 1
@@ -79,8 +72,8 @@ struct ClientSecretTests {
         #expect(flaw == .expired)
     }
 
-    @Test("Six months are the limit", arguments: [(15_777_000 - 30, nil), (15_777_000 + 30, ClientSecretFlaw.livesTooLong)])
-    func lifetime(seconds: Int, expected: ClientSecretFlaw?) async throws {
+    @Test(arguments: [(15_777_000 - 30, nil), (15_777_000 + 30, ClientSecretFlaw.livesTooLong)])
+    func sixMonthsAreTheLimit(seconds: Int, expected: ClientSecretFlaw?) async throws {
         let flaw = try await flaw {
             var claims = $0.claims()
             claims.exp = Int(Date().timeIntervalSince1970) + seconds
@@ -89,21 +82,18 @@ struct ClientSecretTests {
         #expect(flaw == expected)
     }
 
-    @Test("A key that is not registered")
-    func unknownKey() async throws {
+    @Test func aKeyThatIsNotRegisteredIsRefused() async throws {
         #expect(try await flaw { try await $0.sign($0.claims(), as: "ZZZZZZZZZZ") } == .unknownKey)
     }
 
-    @Test("A stranger's signature under a registered key id")
-    func badSignature() async throws {
+    @Test func aStrangersSignatureUnderARegisteredKeyIDIsRefused() async throws {
         let flaw = try await flaw {
             try await Backend(baseURL: $0.baseURL, key: .generate(id: $0.key.id)).secret()
         }
         #expect(flaw == .badSignature)
     }
 
-    @Test("The DER form of a signature, as OpenSSL writes it")
-    func derSignature() async throws {
+    @Test func theDERFormOfASignatureIsRefused() async throws {
         let flaw = try await flaw { backend in
             let parts = try await backend.secret().split(separator: ".")
             let signed = "\(parts[0]).\(parts[1])"
@@ -113,8 +103,7 @@ struct ClientSecretTests {
         #expect(flaw == .badSignature)
     }
 
-    @Test("Another algorithm")
-    func wrongAlgorithm() async throws {
+    @Test func anotherAlgorithmIsRefused() async throws {
         let flaw = try await flaw { backend in
             let keys = JWTKeyCollection()
             await keys.add(hmac: "0123456789abcdef0123456789abcdef", digestAlgorithm: .sha256, kid: JWKIdentifier(string: backend.key.id))
@@ -123,8 +112,7 @@ struct ClientSecretTests {
         #expect(flaw == .wrongAlgorithm)
     }
 
-    @Test("Apple's clock decides, for a remembered secret too")
-    func clock() async throws {
+    @Test func applesClockDecidesForARememberedSecretToo() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let secret = try await backend.secret()
@@ -137,8 +125,7 @@ struct ClientSecretTests {
         }
     }
 
-    @Test("A remembered secret of a revoked key is worthless")
-    func revokedKey() async throws {
+    @Test func aRememberedSecretOfARevokedKeyIsWorthless() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let secret = try await backend.secret()
@@ -151,8 +138,7 @@ struct ClientSecretTests {
         }
     }
 
-    @Test("The key of another app group")
-    func foreignKey() async throws {
+    @Test func theKeyOfAnotherAppGroupIsRefused() async throws {
         let other = ClientKey.generate(id: "OTHER12345")
         try await withBackend {
             $0.groups.append(AppGroup(clientIDs: ["com.example.other"], keys: [other.registered]))
@@ -164,8 +150,7 @@ struct ClientSecretTests {
         }
     }
 
-    @Test("A key survives its .p8 file")
-    func pem() throws {
+    @Test func aKeySurvivesItsFile() throws {
         let key = ClientKey.generate()
         #expect(key.pem.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
         #expect(try ClientKey(id: key.id, pem: key.pem).privateKey.rawRepresentation == key.privateKey.rawRepresentation)

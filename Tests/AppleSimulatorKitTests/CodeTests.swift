@@ -5,10 +5,8 @@ import AppleSimulatorKit
 import JWTKit
 import Testing
 
-@Suite("The code grant")
 struct CodeTests {
-    @Test("A code brings a refresh token that works")
-    func redemption() async throws {
+    @Test func aCodeBringsARefreshTokenThatWorks() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
             #expect(user.refreshToken == nil)
@@ -20,8 +18,7 @@ struct CodeTests {
         }
     }
 
-    @Test("A code works once")
-    func usedCode() async throws {
+    @Test func aCodeWorksOnce() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
             #expect(try await backend.redeem(user.code).status == 200)
@@ -31,8 +28,7 @@ struct CodeTests {
         }
     }
 
-    @Test("A code works for five minutes")
-    func expiredCode() async throws {
+    @Test func aCodeWorksForFiveMinutes() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(2, SignInOptions(credential: .code))
             simulator.clockOffset = .seconds(240)
@@ -43,8 +39,7 @@ struct CodeTests {
         }
     }
 
-    @Test("A code that is unknown, or of a sign-in that is over, is dead")
-    func deadCodes() async throws {
+    @Test func aCodeThatIsUnknownOrOfASignInThatIsOverIsDead() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
             _ = try await simulator.revokeConsent(of: .these([user.userID]))
@@ -55,8 +50,7 @@ struct CodeTests {
         }
     }
 
-    @Test("A refresh token or an access token is no code")
-    func otherKinds() async throws {
+    @Test func aRefreshTokenOrAnAccessTokenIsNoCode() async throws {
         try await withBackend { backend, simulator in
             let answer = try await backend.redeem(simulator.createUser(SignInOptions(credential: .code)).code)
             let user = try simulator.createUser()
@@ -68,8 +62,7 @@ struct CodeTests {
         }
     }
 
-    @Test("A code of another client names the client that asked")
-    func clientMismatch() async throws {
+    @Test func aCodeOfAnotherClientNamesTheClientThatAsked() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
             let answer = try await backend.redeem(user.code, clientID: "com.example.web")
@@ -81,8 +74,7 @@ struct CodeTests {
         }
     }
 
-    @Test("A code from the web needs the redirect_uri it was made with")
-    func redirectMismatch() async throws {
+    @Test func aCodeFromTheWebNeedsItsRedirectURI() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code, redirectURI: "https://example.com/back"))
             let wrong = try await backend.redeem(user.code, redirectURI: "https://example.org/")
@@ -95,8 +87,7 @@ struct CodeTests {
         }
     }
 
-    @Test("A bad secret does not cost the code")
-    func badSecret() async throws {
+    @Test func aBadSecretDoesNotCostTheCode() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
             #expect(try await backend.redeem(user.code, secret: "x")["error"] == "invalid_client")
@@ -104,8 +95,7 @@ struct CodeTests {
         }
     }
 
-    @Test("A native code goes without redirect_uri")
-    func nativeCodeWithRedirect() async throws {
+    @Test func aNativeCodeGoesWithoutARedirectURI() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
             let answer = try await backend.redeem(user.code, redirectURI: "https://example.org/")

@@ -6,7 +6,6 @@ import Crypto
 import Foundation
 import Testing
 
-@Suite("Control routes")
 struct ControlRouteTests {
     private struct SignIns: Decodable {
         let signIns: [SignIn]
@@ -20,8 +19,7 @@ struct ControlRouteTests {
         let notifications: [SignedNotification]
     }
 
-    @Test("Users are created in bulk and sign in again")
-    func users() async throws {
+    @Test func usersAreCreatedInBulkAndSignInAgain() async throws {
         try await withBackend { backend, simulator in
             let made = try await backend.post(
                 "/simulator/users",
@@ -40,16 +38,14 @@ struct ControlRouteTests {
         }
     }
 
-    @Test("A body may be absent where nothing in it is required")
-    func emptyBody() async throws {
+    @Test func aBodyMayBeAbsentWhereNothingInItIsRequired() async throws {
         try await withBackend { backend, simulator in
             let made = try await backend.post("/simulator/users")
             #expect(try made.decoded(SignIns.self).signIns.count == 1)
         }
     }
 
-    @Test("People revoke, delete and switch their mail, and the answer is what Apple would send")
-    func people() async throws {
+    @Test func peopleRevokeDeleteAndSwitchTheirMailAndTheAnswerIsWhatAppleWouldSend() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(3).map(\.userID)
             let mail = try await backend.post(
@@ -84,8 +80,7 @@ struct ControlRouteTests {
         }
     }
 
-    @Test("Passwords change")
-    func passwords() async throws {
+    @Test func passwordsChange() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             #expect(try await backend.post("/simulator/password-changes", json: #"{"any":1}"#).text == "{}\n")
@@ -93,8 +88,7 @@ struct ControlRouteTests {
         }
     }
 
-    @Test("The truth can be asked for")
-    func truth() async throws {
+    @Test func theTruthCanBeAskedFor() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let truth = try await backend.get("/simulator/users/\(user.userID)")
@@ -104,8 +98,7 @@ struct ControlRouteTests {
         }
     }
 
-    @Test("Keys rotate, client keys come and go, the clock moves")
-    func levers() async throws {
+    @Test func keysRotateClientKeysComeAndGoAndTheClockMoves() async throws {
         try await withBackend { backend, simulator in
             let former = simulator.signingKeyIDs
             _ = try await backend.post("/simulator/keys/rotation", json: #"{"keep_former":false}"#)
@@ -126,8 +119,7 @@ struct ControlRouteTests {
         }
     }
 
-    @Test("Answers are signed ahead")
-    func preparation() async throws {
+    @Test func answersAreSignedAhead() async throws {
         try await withBackend { backend, simulator in
             _ = try simulator.createUsers(40)
             let prepared = try await backend.post("/simulator/preparations")
@@ -135,8 +127,7 @@ struct ControlRouteTests {
         }
     }
 
-    @Test("Faults come and go")
-    func faults() async throws {
+    @Test func faultsComeAndGo() async throws {
         try await withBackend { backend, simulator in
             let json = #"""
                 {"endpoint":"keys","count":2,"delay_ms":1,"loses":"answer","status":503,"headers":{"A":"b"},"body":"x","padding":1}
@@ -162,8 +153,7 @@ struct ControlRouteTests {
         return String(decoding: try JSONSerialization.data(withJSONObject: object, options: .sortedKeys), as: UTF8.self)
     }
 
-    @Test("Counters can be read and reset")
-    func counters() async throws {
+    @Test func countersCanBeReadAndReset() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             _ = try await backend.refresh(user.refreshToken)
@@ -187,7 +177,6 @@ struct ControlRouteTests {
     }
 
     @Test(
-        "A mistake gets a sentence",
         arguments: [
             ("/simulator/users", #"{"cuont":3}"#, 400, "Unknown member cuont."),
             ("/simulator/users", #"{"count":"3"}"#, 400, "count: Expected to decode Int"),
@@ -202,7 +191,7 @@ struct ControlRouteTests {
             ("/simulator/client-keys", #"{"client_id":"c","key_id":"k","public_key":"x"}"#, 400, "public_key is not"),
         ]
     )
-    func mistakes(path: String, json: String, status: UInt, sentence: String) async throws {
+    func aMistakeGetsASentence(path: String, json: String, status: UInt, sentence: String) async throws {
         try await withBackend { backend, simulator in
             let answer = try await backend.post(path, json: json)
             #expect(answer.status == status)

@@ -6,10 +6,8 @@ import AsyncHTTPClient
 import NIOCore
 import Testing
 
-@Suite("Counters and truth")
 struct CounterTests {
-    @Test("Requests are counted by endpoint and status")
-    func requests() async throws {
+    @Test func requestsAreCountedByEndpointAndStatus() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             _ = try await backend.refresh(user.refreshToken)
@@ -30,8 +28,7 @@ struct CounterTests {
         }
     }
 
-    @Test("A request without a User-Agent is noticed")
-    func anonymity() async throws {
+    @Test func aRequestWithoutAUserAgentIsNoticed() async throws {
         try await withBackend { backend, simulator in
             let request = HTTPClientRequest(url: backend.baseURL + "/auth/keys")
             _ = try await HTTPClient.shared.execute(request, timeout: .seconds(30)).body.collect(upTo: 65_536)
@@ -39,8 +36,7 @@ struct CounterTests {
         }
     }
 
-    @Test("The refreshes of a user are counted, and an answer is told from a mere request")
-    func refreshes() async throws {
+    @Test func refreshesAreCountedAndAnAnswerIsToldFromAMereRequest() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             #expect(simulator.shortestRefreshGap == nil)
@@ -60,8 +56,7 @@ struct CounterTests {
         }
     }
 
-    @Test("The most requests in flight are known")
-    func peak() async throws {
+    @Test func theMostRequestsInFlightAreKnown() async throws {
         try await withBackend { backend, simulator in
             simulator.script(.hang(count: 3))
             await withTaskGroup(of: Void.self) { group in
@@ -73,8 +68,7 @@ struct CounterTests {
         }
     }
 
-    @Test("The Date of an answer is Apple's")
-    func date() async throws {
+    @Test func theDateOfAnAnswerIsApples() async throws {
         try await withBackend { backend, simulator in
             simulator.clockOffset = .milliseconds(Moment(milliseconds: 951_782_400_000).milliseconds - Moment.now().milliseconds)
             let date = try await backend.get("/auth/keys").header("Date")

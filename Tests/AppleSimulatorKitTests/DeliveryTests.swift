@@ -7,7 +7,6 @@ import Hummingbird
 import NIOCore
 import Testing
 
-@Suite("Delivery")
 struct DeliveryTests {
     /// An app's endpoint for notifications, which gives these statuses in turn and 200 afterwards.
     private func withEndpoint(
@@ -37,8 +36,7 @@ struct DeliveryTests {
         }
     }
 
-    @Test("Each notification is posted as it is, unless Apple lost it")
-    func delivery() async throws {
+    @Test func eachNotificationIsPostedAsItIsUnlessAppleLostIt() async throws {
         try await withEndpoint { url, posts in
             try await withBackend {
                 $0.delivery = DeliveryTarget(url: url)
@@ -56,8 +54,7 @@ struct DeliveryTests {
         }
     }
 
-    @Test("Anything but 200 is tried again")
-    func retry() async throws {
+    @Test func anythingBut200IsTriedAgain() async throws {
         try await withEndpoint([.internalServerError, .noContent]) { url, posts in
             try await withBackend {
                 $0.delivery = DeliveryTarget(url: url)

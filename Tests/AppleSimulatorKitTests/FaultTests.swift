@@ -5,10 +5,8 @@ import AppleSimulatorKit
 import AsyncHTTPClient
 import Testing
 
-@Suite("Faults")
 struct FaultTests {
-    @Test("A scripted answer, for the next two requests")
-    func answer() async throws {
+    @Test func aScriptedAnswerLastsForItsCountOfRequests() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             simulator.script(.answer(503, headers: ["Retry-After": "7"], body: "<html>", count: 2))
@@ -23,8 +21,7 @@ struct FaultTests {
         }
     }
 
-    @Test("One endpoint, one grant, one client or one user can be met alone")
-    func targets() async throws {
+    @Test func oneEndpointOneGrantOneClientOrOneUserCanBeMetAlone() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(2)
             let web = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
@@ -55,8 +52,7 @@ struct FaultTests {
         }
     }
 
-    @Test("A share of the users can be met, always the same ones")
-    func share() async throws {
+    @Test func aShareOfTheUsersIsAlwaysTheSameOnes() async throws {
         try await withBackend {
             $0.refreshCarriesIDToken = false
         } _: { backend, simulator in
@@ -77,8 +73,7 @@ struct FaultTests {
         }
     }
 
-    @Test("The first fault that fits wins, and can be cleared alone")
-    func order() async throws {
+    @Test func theFirstFaultThatFitsWinsAndCanBeClearedAlone() async throws {
         try await withBackend { backend, simulator in
             let first = simulator.script(.answer(500))
             simulator.script(.answer(501))
@@ -89,8 +84,7 @@ struct FaultTests {
         }
     }
 
-    @Test("A delay delays, and then Apple answers")
-    func delay() async throws {
+    @Test func aDelayDelaysAndThenAppleAnswers() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             _ = try await backend.refresh(user.refreshToken)
@@ -103,8 +97,7 @@ struct FaultTests {
         }
     }
 
-    @Test("A reset breaks the connection before any byte")
-    func reset() async throws {
+    @Test func aResetBreaksTheConnectionBeforeAnyByte() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             simulator.script(.reset(count: 1))
@@ -114,8 +107,7 @@ struct FaultTests {
         }
     }
 
-    @Test("A cut answer breaks off in the middle of its body")
-    func cut() async throws {
+    @Test func aCutAnswerBreaksOffInTheMiddleOfItsBody() async throws {
         try await withBackend { backend, simulator in
             var fault = Fault()
             fault.effect = .cut(ScriptedAnswer(status: 200, body: #"{"keys":[]}"#, padding: 100_000))
@@ -125,8 +117,7 @@ struct FaultTests {
         }
     }
 
-    @Test("A hang outlasts the client's patience, and does not keep the simulator from stopping")
-    func hang() async throws {
+    @Test func aHangOutlastsTheClientAndDoesNotKeepTheSimulatorFromStopping() async throws {
         try await withBackend { backend, simulator in
             simulator.script(.hang())
             await #expect(throws: HTTPClientError.self) {
@@ -135,8 +126,7 @@ struct FaultTests {
         }
     }
 
-    @Test("An answer can get lost after the request was obeyed")
-    func lostAnswer() async throws {
+    @Test func anAnswerCanGetLostAfterTheRequestWasObeyed() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
             simulator.script(.reset(count: 1).afterObeying())
@@ -153,8 +143,7 @@ struct FaultTests {
         }
     }
 
-    @Test("An answer can be huge")
-    func padding() async throws {
+    @Test func anAnswerCanBeHuge() async throws {
         try await withBackend { backend, simulator in
             var fault = Fault()
             fault.effect = .answer(ScriptedAnswer(status: 200, body: "{}", padding: 10_000_000))

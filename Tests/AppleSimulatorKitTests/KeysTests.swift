@@ -6,7 +6,6 @@ import Foundation
 import JWTKit
 import Testing
 
-@Suite("Apple's keys")
 struct KeysTests {
     private struct Document: Decodable {
         struct Key: Decodable, Equatable {
@@ -20,8 +19,7 @@ struct KeysTests {
         let keys: [Key]
     }
 
-    @Test("Three RSA keys, as in most years, of which the last signs")
-    func document() async throws {
+    @Test func threeKeysAreShownOfWhichTheLastSigns() async throws {
         try await withBackend {
             $0.signingKeyCount = 3
         } _: { backend, simulator in
@@ -42,8 +40,7 @@ struct KeysTests {
         }
     }
 
-    @Test("A new key signs at once, and the former one stays")
-    func rotation() async throws {
+    @Test func aNewKeySignsAtOnceAndTheFormerOneStays() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let before = try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0]
@@ -59,8 +56,7 @@ struct KeysTests {
         }
     }
 
-    @Test("A withdrawn key verifies nothing any more")
-    func withdrawal() async throws {
+    @Test func aWithdrawnKeyVerifiesNothingAnyMore() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let before = try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0]

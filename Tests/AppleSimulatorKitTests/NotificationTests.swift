@@ -6,10 +6,8 @@ import Foundation
 import JWTKit
 import Testing
 
-@Suite("Notifications")
 struct NotificationTests {
-    @Test("By default one looks exactly as on the wire")
-    func wire() async throws {
+    @Test func byDefaultOneLooksAsOnTheWire() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let notification = try await simulator.setForwarding(of: .these([user.userID]), false)[0]
@@ -37,8 +35,7 @@ struct NotificationTests {
         }
     }
 
-    @Test("Only those about mail carry an address")
-    func noMail() async throws {
+    @Test func onlyThoseAboutMailCarryAnAddress() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let notification = try await simulator.revokeConsent(of: .these([user.userID]))[0]
@@ -46,8 +43,7 @@ struct NotificationTests {
         }
     }
 
-    @Test("It can look as in Apple's documents")
-    func documents() async throws {
+    @Test func itCanLookAsInApplesDocuments() async throws {
         var style = NotificationStyle()
         style.eventsAsObject = true
         style.eventTimeInSeconds = true
@@ -71,8 +67,7 @@ struct NotificationTests {
         }
     }
 
-    @Test("The audience is the client of the latest sign-in, unless told otherwise")
-    func audience() async throws {
+    @Test func theAudienceIsTheClientOfTheLatestSignInUnlessToldOtherwise() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             _ = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
@@ -85,8 +80,7 @@ struct NotificationTests {
         }
     }
 
-    @Test("One can come late, or be of a type that nobody knows")
-    func lateAndUnknown() async throws {
+    @Test func oneCanComeLateOrBeOfAnUnknownType() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             var emission = Emission()
@@ -102,12 +96,11 @@ struct NotificationTests {
     }
 
     @Test(
-        "A forged one does not verify, nor does one under an unknown key",
         arguments: [
             NotificationStyle.Signature.forged, .unknownKey,
         ]
     )
-    func forgery(signature: NotificationStyle.Signature) async throws {
+    func neitherAForgedOneNorOneUnderAnUnknownKeyVerifies(signature: NotificationStyle.Signature) async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             var emission = Emission()
@@ -121,8 +114,7 @@ struct NotificationTests {
         }
     }
 
-    @Test("A second delivery has the same bytes, a second event another jti")
-    func duplicates() async throws {
+    @Test func aSecondDeliveryHasTheSameBytesAndASecondEventAnotherName() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let first = try await simulator.revokeConsent(of: .these([user.userID]))[0]
@@ -137,8 +129,7 @@ struct NotificationTests {
         }
     }
 
-    @Test("Many are signed in the order of the people they are about")
-    func bulk() async throws {
+    @Test func manyAreSignedInTheOrderOfThePeopleTheyAreAbout() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(200).map(\.userID)
             let notifications = try await simulator.revokeConsent(of: .these(users))

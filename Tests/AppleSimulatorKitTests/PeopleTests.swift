@@ -4,10 +4,8 @@
 import AppleSimulatorKit
 import Testing
 
-@Suite("People")
 struct PeopleTests {
-    @Test("New users have Apple's shapes")
-    func shapes() async throws {
+    @Test func newUsersHaveApplesShapes() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             #expect(user.userID.wholeMatch(of: /[0-9]{6}\.[0-9a-f]{32}\.[0-9]{4}/) != nil)
@@ -21,8 +19,7 @@ struct PeopleTests {
         }
     }
 
-    @Test("Ten thousand users are all different")
-    func bulk() async throws {
+    @Test func tenThousandUsersAreAllDifferent() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(10_000)
             #expect(Set(users.map(\.userID)).count == 10_000)
@@ -31,8 +28,7 @@ struct PeopleTests {
         }
     }
 
-    @Test("Revoking consent kills every token of the app group, and a new sign-in brings the same user back")
-    func revocation() async throws {
+    @Test func aRevocationKillsEveryTokenOfTheAppGroupAndASignInBringsTheSameUserBack() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let web = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
@@ -59,8 +55,7 @@ struct PeopleTests {
         }
     }
 
-    @Test("Consent is per app group, an account is not")
-    func groups() async throws {
+    @Test func consentIsPerAppGroupAndAnAccountIsNot() async throws {
         let otherKey = ClientKey.generate(id: "OTHER12345")
         try await withBackend {
             $0.groups.append(AppGroup(clientIDs: ["com.example.other"], keys: [otherKey.registered]))
@@ -80,8 +75,7 @@ struct PeopleTests {
         }
     }
 
-    @Test("Deleting an account is the end")
-    func deletion() async throws {
+    @Test func deletingAnAccountIsTheEnd() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let notification = try await simulator.deleteAccounts(of: .these([user.userID]))[0]
@@ -97,8 +91,7 @@ struct PeopleTests {
         }
     }
 
-    @Test("Mail goes off and on, and no token cares")
-    func forwarding() async throws {
+    @Test func mailGoesOffAndOnAndNoTokenCares() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             #expect(try await simulator.setForwarding(of: .these([user.userID]), false)[0].type == "email-disabled")
@@ -115,8 +108,7 @@ struct PeopleTests {
         }
     }
 
-    @Test("A new password kills the tokens, silently, and leaves the consent")
-    func passwordChange() async throws {
+    @Test func aNewPasswordKillsTheTokensSilentlyAndLeavesTheConsent() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             try simulator.changePasswords(of: .these([user.userID]))
@@ -128,8 +120,7 @@ struct PeopleTests {
         }
     }
 
-    @Test("Any will do: the first to whom it can happen")
-    func choice() async throws {
+    @Test func whereAnyWillDoItHappensToTheFirstToWhomItCan() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(3).map(\.userID)
             #expect(try await simulator.revokeConsent(of: .any(2)).map(\.userID) == Array(users[..<2]))
@@ -138,8 +129,7 @@ struct PeopleTests {
         }
     }
 
-    @Test("Nothing happens to the first if it cannot happen to the last")
-    func allOrNothing() async throws {
+    @Test func nothingHappensToTheFirstIfItCannotHappenToTheLast() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             await #expect(throws: SimulatorError.unknownUser("nobody")) {

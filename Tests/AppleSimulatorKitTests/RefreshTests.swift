@@ -6,10 +6,8 @@ import Foundation
 import JWTKit
 import Testing
 
-@Suite("The refresh grant")
 struct RefreshTests {
-    @Test("A living token gets a 200 with an id_token and without a refresh_token")
-    func goodToken() async throws {
+    @Test func aLivingTokenGetsA200WithAnIDTokenAndWithoutARefreshToken() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let answer = try await backend.refresh(user.refreshToken)
@@ -32,8 +30,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("An id_token may be left out, as in 2019")
-    func withoutIDToken() async throws {
+    @Test func anIDTokenMayBeLeftOut() async throws {
         try await withBackend {
             $0.refreshCarriesIDToken = false
         } _: { backend, simulator in
@@ -44,8 +41,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("An answer is given again for a minute, and not after its key was withdrawn")
-    func reuse() async throws {
+    @Test func anAnswerIsGivenAgainForAMinuteUnlessItsKeyWasWithdrawn() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let first = try await backend.refresh(user.refreshToken)
@@ -59,8 +55,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("Answers can be signed ahead")
-    func preparation() async throws {
+    @Test func answersCanBeSignedAhead() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(3)
             _ = try simulator.createUser(SignInOptions(credential: .code))
@@ -73,8 +68,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("A token that is unknown, dead or of another client is dead")
-    func deadTokens() async throws {
+    @Test func aTokenThatIsUnknownDeadOrOfAnotherClientIsDead() async throws {
         try await withBackend { backend, simulator in
             let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
             let unknown = try await backend.refresh("r0123")
@@ -91,8 +85,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("A code or an access token is no refresh token, and is not spent by the mistake")
-    func otherKinds() async throws {
+    @Test func aCodeOrAnAccessTokenIsNoRefreshTokenAndIsNotSpent() async throws {
         try await withBackend { backend, simulator in
             let body = #"{"error":"invalid_grant","error_description":"The token has expired or has been revoked."}"#
             let user = try simulator.createUser(SignInOptions(credential: .code))
@@ -108,8 +101,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("The grant is judged before the client: a bad secret shows only with a good token")
-    func order() async throws {
+    @Test func theGrantIsJudgedBeforeTheClient() async throws {
         try await withBackend { backend, simulator in
             let dead = try await backend.refresh("r0123", clientID: "clientID", secret: "clientSecret")
             #expect(dead["error"] == "invalid_grant")
@@ -121,8 +113,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("A request that misses something, says it twice or is broken is invalid")
-    func invalidRequests() async throws {
+    @Test func aRequestThatIsBrokenIsInvalid() async throws {
         try await withBackend { backend, simulator in
             let good = [("grant_type", "refresh_token"), ("client_id", "c"), ("client_secret", "s"), ("refresh_token", "t")]
             for missing in good.indices {
@@ -136,8 +127,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("Only two grants are known")
-    func unsupportedGrant() async throws {
+    @Test func onlyTwoGrantsAreKnown() async throws {
         try await withBackend { backend, simulator in
             let answer = try await backend.post(
                 "/auth/token",
@@ -148,8 +138,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("A body that is no form is an invalid client")
-    func notAForm() async throws {
+    @Test func aBodyThatIsNoFormIsAnInvalidClient() async throws {
         try await withBackend { backend, simulator in
             let answer = try await backend.post("/auth/token", json: #"{"grant_type":"refresh_token"}"#)
             #expect(answer.text == #"{"error":"invalid_client"}"#)

@@ -4,10 +4,8 @@
 import AppleSimulatorKit
 import Testing
 
-@Suite("The revocation endpoint")
 struct RevokeTests {
-    @Test("It says 200 and nothing else, and ends the consent to the whole app group")
-    func revocation() async throws {
+    @Test func itSays200AndEndsTheConsentToTheWholeAppGroup() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let web = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
@@ -22,8 +20,7 @@ struct RevokeTests {
         }
     }
 
-    @Test("An access token serves as well")
-    func accessToken() async throws {
+    @Test func anAccessTokenServesAsWell() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let token = try await backend.refresh(user.refreshToken)["access_token"]
@@ -32,8 +29,7 @@ struct RevokeTests {
         }
     }
 
-    @Test("A code ends nothing")
-    func code() async throws {
+    @Test func aCodeEndsNothing() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
             #expect(try await backend.revoke(user.code).status == 200)
@@ -41,8 +37,7 @@ struct RevokeTests {
         }
     }
 
-    @Test("200 proves nothing: a foreign client, a bad secret and rubbish get it too")
-    func lies() async throws {
+    @Test func rubbishGetsA200Too() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             #expect(try await backend.revoke(user.refreshToken, clientID: "com.example.web").status == 200)
@@ -53,8 +48,7 @@ struct RevokeTests {
         }
     }
 
-    @Test("Nothing at all is an invalid client, no token an invalid request")
-    func refusals() async throws {
+    @Test func nothingAtAllIsAnInvalidClientAndNoTokenAnInvalidRequest() async throws {
         try await withBackend { backend, simulator in
             let empty = try await backend.post("/auth/revoke", [])
             #expect(empty.text == #"{"error":"invalid_client"}"#)
@@ -63,8 +57,7 @@ struct RevokeTests {
         }
     }
 
-    @Test("It can cause a consent-revoked")
-    func notification() async throws {
+    @Test func itCanCauseANotification() async throws {
         try await withBackend {
             $0.revocationNotifies = true
         } _: { backend, simulator in

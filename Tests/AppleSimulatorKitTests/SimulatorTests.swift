@@ -6,10 +6,8 @@ import Logging
 import ServiceLifecycle
 import Testing
 
-@Suite("The simulator itself")
 struct SimulatorTests {
-    @Test("A taken port is an error, not a silence")
-    func takenPort() async throws {
+    @Test func aTakenPortIsAnError() async throws {
         try await withBackend { backend, simulator in
             let port = try #require(Int(backend.baseURL.split(separator: ":").last ?? ""))
             await #expect(throws: (any Error).self) {
@@ -22,8 +20,7 @@ struct SimulatorTests {
         }
     }
 
-    @Test("A graceful shutdown waits for nobody who hangs")
-    func shutdown() async throws {
+    @Test func aGracefulShutdownWaitsForNobodyWhoHangs() async throws {
         let (listening, announcement) = AsyncStream.makeStream(of: String.self)
         let key = ClientKey.generate()
         var configuration = SimulatorConfiguration(groups: [AppGroup(keys: [key.registered])])
@@ -43,8 +40,7 @@ struct SimulatorTests {
         #expect(simulator.counters.requests == [.keys: ["200": 1, "hang": 1]])
     }
 
-    @Test("Two simulators are two worlds")
-    func twoWorlds() async throws {
+    @Test func twoSimulatorsAreTwoWorlds() async throws {
         try await withBackend { first, simulator in
             let user = try simulator.createUser()
             try await withBackend { second, _ in

@@ -7,10 +7,9 @@ import Testing
 
 @testable import AppleSimulatorKit
 
-@Suite("Pieces of the wire")
 struct WireTests {
-    @Test("Base64url goes both ways, and padding is refused", arguments: [0, 1, 2, 3, 4, 31, 32, 256])
-    func base64URL(count: Int) {
+    @Test(arguments: [0, 1, 2, 3, 4, 31, 32, 256])
+    func base64URLGoesBothWaysAndPaddingIsRefused(count: Int) {
         let bytes = Data((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 251 &+ 250) })
         let text = Base64URL.encode(bytes)
         #expect(!text.contains { "+/=".contains($0) })
@@ -18,8 +17,7 @@ struct WireTests {
         #expect(Base64URL.decode(text + "=") == nil)
     }
 
-    @Test("A form decodes its escapes")
-    func form() throws {
+    @Test func aFormDecodesItsEscapes() throws {
         let form = try FormBody(ByteBuffer(string: "a=1%2B1&b=x+y&c=&d=%C3%A9&e=a=b&&"))
         #expect(form["a"] == "1+1")
         #expect(form["b"] == "x y")
@@ -28,13 +26,12 @@ struct WireTests {
         #expect(form["e"] == "a=b")
     }
 
-    @Test("A broken form is refused", arguments: ["a=%", "a=%4", "a=%4g", "a=%FF", "a=1&a=2"])
-    func brokenForm(text: String) {
+    @Test(arguments: ["a=%", "a=%4", "a=%4g", "a=%FF", "a=1&a=2"])
+    func aBrokenFormIsRefused(text: String) {
         #expect(throws: TokenError.invalidRequest) { try FormBody(ByteBuffer(string: text)) }
     }
 
     @Test(
-        "A date is written as RFC 9110 has it",
         arguments: [
             (784_111_777_000 as Int64, "Sun, 06 Nov 1994 08:49:37 GMT"),
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
@@ -43,12 +40,11 @@ struct WireTests {
             (4_102_444_799_999, "Thu, 31 Dec 2099 23:59:59 GMT"),
         ]
     )
-    func date(milliseconds: Int64, text: String) {
+    func aDateIsWrittenAsRFC9110HasIt(milliseconds: Int64, text: String) {
         #expect(HTTPDate.text(of: Moment(milliseconds: milliseconds)) == text)
     }
 
-    @Test("Whole seconds are rounded down")
-    func seconds() {
+    @Test func wholeSecondsAreRoundedDown() {
         #expect(Moment(milliseconds: 1999).seconds == 1)
         #expect(Moment(milliseconds: -1).seconds == -1)
     }

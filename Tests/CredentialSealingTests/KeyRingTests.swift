@@ -86,7 +86,7 @@ import Testing
         "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g",  // 33 bytes
         "siwatch-sealing-key-1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBka-xwdHh8=",
     ])
-    func refusesAnythingElse(line: String) {
+    func refusesALineThatIsNoKey(line: String) {
         #expect(throws: KeyTextError.malformed(line: 2)) { try KeyRing(parsing: "# a comment\n\(line)\n") }
         #expect(!"\(KeyTextError.malformed(line: 2))".contains("AAEC"))
     }

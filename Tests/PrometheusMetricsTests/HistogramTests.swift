@@ -16,8 +16,7 @@ struct HistogramTests {
         try ParsedExposition(registry.exposition()).families.flatMap(\.samples)
     }
 
-    @Test("Buckets are cumulative, include their bound, and are put in order")
-    func buckets() throws {
+    @Test func bucketsAreCumulativeIncludeTheirBoundAndArePutInOrder() throws {
         let recorder = Recorder(label: "lag_seconds", factory: factory)
         for value in [-1, 0, 0.5, 0.75, 1, 3, 10, 10.5] { recorder.record(value) }
         recorder.record(100)
@@ -33,8 +32,7 @@ struct HistogramTests {
         )
     }
 
-    @Test("A timer records seconds")
-    func timer() throws {
+    @Test func aTimerRecordsSeconds() throws {
         let timer = Timer(label: "lag_seconds", factory: factory)
         timer.recordMilliseconds(250)
         timer.recordNanoseconds(2_000_000_000)
@@ -43,8 +41,7 @@ struct HistogramTests {
         #expect(try samples().map(\.value).suffix(3) == [3, 2.25 + 0x1p63 / 1e9, 3])
     }
 
-    @Test("No observation can spoil the sum")
-    func notFinite() throws {
+    @Test func noObservationCanSpoilTheSum() throws {
         let recorder = Recorder(label: "lag_seconds", factory: factory)
         for value in [Double.nan, .signalingNaN, .infinity, -.infinity] { recorder.record(value) }
         #expect(try samples().map(\.value) == [0, 0, 0, 0, 0, 0])
@@ -52,8 +49,7 @@ struct HistogramTests {
         #expect(try samples().map(\.value).suffix(3) == [2, .greatestFiniteMagnitude, 2])
     }
 
-    @Test("A scrape sees a histogram at one moment, however busy it is")
-    func consistency() async throws {
+    @Test func aScrapeSeesAHistogramAtOneMomentHoweverBusyItIs() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<4 {
                 group.addTask {

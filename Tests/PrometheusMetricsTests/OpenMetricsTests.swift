@@ -6,8 +6,7 @@ import PrometheusMetrics
 import Testing
 
 struct OpenMetricsTests {
-    @Test("A page is written exactly so")
-    func page() {
+    @Test func aPageIsWrittenExactlySo() {
         let registry = PrometheusRegistry(
             [
                 MetricDescription("grants_total", .counter, help: #"Backslash \ quote " and"# + "\nnewline."),
@@ -39,7 +38,6 @@ struct OpenMetricsTests {
     }
 
     @Test(
-        "The scraper chooses",
         arguments: [
             (nil, .prometheus), ("", .prometheus), ("*/*", .prometheus), ("text/html, */*;q=0.8", .prometheus),
             ("application/openmetrics-text", .openMetrics), ("application/openmetrics-text; version=1.0.0", .openMetrics),
@@ -57,7 +55,7 @@ struct OpenMetricsTests {
             ("text/plain;version=0.0.4, application/openmetrics-text;q=0.9", .prometheus), (";;,q=x;", .prometheus),
         ] as [(String?, ExpositionFormat)]
     )
-    func negotiation(_ accept: String?, _ format: ExpositionFormat) {
+    func theScraperChoosesTheFormat(_ accept: String?, _ format: ExpositionFormat) {
         #expect(ExpositionFormat(accept: accept) == format)
     }
 }

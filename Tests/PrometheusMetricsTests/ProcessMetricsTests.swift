@@ -12,8 +12,7 @@ struct ProcessMetricsTests {
         "process_start_time_seconds", "process_virtual_memory_bytes",
     ]
 
-    @Test("They are read from /proc, whatever the process is called")
-    func fixture() throws {
+    @Test func theyAreReadWhateverTheProcessIsCalled() throws {
         let root = FileManager.default.temporaryDirectory.appending(path: "siwatch-proc-\(UUID())")
         defer { try? FileManager.default.removeItem(at: root) }
         try FileManager.default.createDirectory(at: root.appending(path: "self/fd"), withIntermediateDirectories: true)
@@ -37,8 +36,7 @@ struct ProcessMetricsTests {
         #expect(page.value("process_virtual_memory_bytes") == 314_572_800)
     }
 
-    @Test("They stand in order among the others, which keep their names if they were first")
-    func merged() throws {
+    @Test func theyStandInOrderAmongTheOthersWhichKeepTheirNames() throws {
         let registry = PrometheusRegistry([
             MetricDescription("zebra", .gauge, help: "Z."),
             MetricDescription("process_open_fds", .gauge, help: "Mine."),
@@ -50,8 +48,7 @@ struct ProcessMetricsTests {
     }
 
     #if os(Linux)
-        @Test("They tell the truth about this process")
-        func live() throws {
+        @Test func theyTellTheTruthAboutThisProcess() throws {
             let page = try ParsedExposition(PrometheusRegistry().exposition())
             let values = try Self.names.map { try #require(page.value($0)) }
             // A process this young may not have used a tick of the CPU yet.
@@ -62,8 +59,7 @@ struct ProcessMetricsTests {
         }
     #endif
 
-    @Test("Without /proc there are none")
-    func absent() {
+    @Test func withoutProcThereAreNone() {
         #expect(PrometheusRegistry(process: ProcessMetrics(root: "/nowhere")).exposition().isEmpty)
     }
 }

@@ -21,8 +21,7 @@ struct PrometheusRegistryTests {
         try ParsedExposition(registry.exposition()).value(name, labels)
     }
 
-    @Test("A declared metric without labels stands at 0 from the start; one with labels, from its first handle on")
-    func startsAtZero() throws {
+    @Test func aDeclaredMetricStandsAtZeroFromTheStartOrFromItsFirstHandleOn() throws {
         #expect(try value("seals_total") == 0)
         #expect(try value("store_full") == 0)
         #expect(try value("batch_size_count") == 0)
@@ -32,8 +31,7 @@ struct PrometheusRegistryTests {
         #expect(try value("refreshes_total", ["app": "example", "outcome": "valid"]) == 0)
     }
 
-    @Test("Handles of one name and the same labels, in any order, share one series")
-    func sharedSeries() throws {
+    @Test func handlesOfOneNameAndTheSameLabelsShareOneSeries() throws {
         let labels = [("app", "example"), ("outcome", "valid")]
         Counter(label: "refreshes_total", dimensions: labels, factory: factory).increment(by: 2)
         Counter(label: "refreshes_total", dimensions: labels.reversed(), factory: factory).increment(by: 3)
@@ -46,8 +44,7 @@ struct PrometheusRegistryTests {
         #expect(try value("store_full") == 5)
     }
 
-    @Test("What nobody declared appears too, by the kind of its first handle")
-    func undeclared() throws {
+    @Test func whatNobodyDeclaredAppearsByTheKindOfItsFirstHandle() throws {
         Counter(label: "http.requests", dimensions: [("path", "/metrics")], factory: factory).increment()
         Counter(label: "http.requests", dimensions: [("error", "reset")], factory: factory).increment()
         Counter(label: "http.requests", dimensions: [("error", "")], factory: factory).increment()
@@ -64,8 +61,7 @@ struct PrometheusRegistryTests {
         #expect(registry.clashes == 0)
     }
 
-    @Test("Metrics are sorted by name, series by labels")
-    func sorted() throws {
+    @Test func metricsAreSortedByNameAndSeriesByLabels() throws {
         for name in ["zebra", "b", "a_b", "a"] {
             for value in ["z", "a", "m"] { Gauge(label: name, dimensions: [("v", value)], factory: factory).record(0) }
         }
@@ -74,16 +70,15 @@ struct PrometheusRegistryTests {
         #expect(families.last?.samples.map(\.labels) == [["v": "a"], ["v": "m"], ["v": "z"]])
     }
 
-    @Test("A clash changes nothing but the count of clashes", arguments: Clash.all)
-    func clash(_ clash: Clash) throws {
+    @Test(arguments: Clash.all)
+    func aClashChangesNothingButTheCountOfClashes(_ clash: Clash) throws {
         let before = registry.exposition()
         clash.register(factory)
         #expect(registry.exposition() == before)
         #expect(registry.clashes == 1)
     }
 
-    @Test("Of two declarations of one name the first holds")
-    func clashOnDeclaration() {
+    @Test func ofTwoDeclarationsOfOneNameTheFirstHolds() {
         let registry = PrometheusRegistry(
             [
                 MetricDescription("x", .histogram(buckets: []), help: "First."),
@@ -97,8 +92,7 @@ struct PrometheusRegistryTests {
         #expect(registry.clashes == 2)
     }
 
-    @Test("A counter ignores what no count can grow by, and stops at the greatest number there is")
-    func saturation() throws {
+    @Test func aCounterIgnoresWhatNoCountCanGrowByAndStopsAtTheGreatestNumber() throws {
         let counter = Counter(label: "seals_total", factory: factory)
         let fraction = FloatingPointCounter(label: "seals_total", factory: factory)
         counter.increment(by: -1)
@@ -116,8 +110,7 @@ struct PrometheusRegistryTests {
         #expect(try value("seals_total") == 0)
     }
 
-    @Test("A destroyed series leaves the page and starts over; one without labels stays")
-    func destruction() throws {
+    @Test func aDestroyedSeriesLeavesThePageAndOneWithoutLabelsStays() throws {
         let labels = [("app", "gone"), ("outcome", "valid")]
         let counter = Counter(label: "refreshes_total", dimensions: labels, factory: factory)
         counter.increment()
@@ -132,8 +125,7 @@ struct PrometheusRegistryTests {
         #expect(try value("seals_total") == 0)
     }
 
-    @Test("Nothing is lost between tasks")
-    func concurrency() async throws {
+    @Test func nothingIsLostBetweenTasks() async throws {
         await withTaskGroup { group in
             for task in 0..<8 {
                 group.addTask {

@@ -8,10 +8,9 @@ import Testing
 
 struct PromtoolTests {
     @Test(
-        "Prometheus's own linter finds nothing to say",
         .disabled(if: ProcessInfo.processInfo.environment["SIWATCH_NO_PROMTOOL"] == "1", "SIWATCH_NO_PROMTOOL=1")
     )
-    func lint() throws {
+    func thePageSatisfiesPrometheussOwnLinter() throws {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
         let promtool = try #require(
             path.split(separator: ":").map { "\($0)/promtool" }.first(where: FileManager.default.isExecutableFile),

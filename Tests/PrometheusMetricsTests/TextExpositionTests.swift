@@ -6,8 +6,7 @@ import PrometheusMetrics
 import Testing
 
 struct TextExpositionTests {
-    @Test("A page is written exactly so")
-    func page() {
+    @Test func aPageIsWrittenExactlySo() {
         let registry = PrometheusRegistry(
             [
                 MetricDescription("queue_depth", .gauge, help: "Rows that wait.", labels: ["queue"]),
@@ -48,33 +47,31 @@ struct TextExpositionTests {
     }
 
     @Test(
-        "Numbers are written as Go reads them",
         arguments: [
             (0, "0"), (-0.0, "-0"), (42, "42"), (-1.5, "-1.5"), (0.1, "0.1"), (1e21, "1e+21"), (.leastNonzeroMagnitude, "5e-324"),
             (9_007_199_254_740_991, "9007199254740991"), (.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"),
         ] as [(Double, String)]
     )
-    func numbers(value: Double, text: String) {
+    func numbersAreWrittenAsGoReadsThem(value: Double, text: String) {
         let registry = PrometheusRegistry([MetricDescription("x", .gauge, help: "X.")], process: nil)
         Meter(label: "x", factory: PrometheusMetricsFactory(registry: registry)).set(value)
         #expect(registry.exposition().hasSuffix("\nx \(text)\n"))
     }
 
     @Test(
-        "Names become legal",
         arguments: [
             ("a.b-c", "a_b_c"), ("9lives", "_9lives"), ("job:rate", "job_rate"), ("größe", "gr__e"), ("", "_"), ("e\u{301}t", "e_t"),
         ]
     )
-    func names(name: String, legal: String) throws {
+    func namesBecomeLegal(name: String, legal: String) throws {
         let registry = PrometheusRegistry(process: nil)
         let factory = PrometheusMetricsFactory(registry: registry)
         Gauge(label: name, dimensions: [(name, "v")], factory: factory).record(1)
         #expect(try ParsedExposition(registry.exposition()).value(legal, [legal: "v"]) == 1)
     }
 
-    @Test("Whatever stands in help, labels and values is read back as it was", arguments: 1...20 as ClosedRange<UInt64>)
-    func roundTrip(seed: UInt64) throws {
+    @Test(arguments: 1...20 as ClosedRange<UInt64>)
+    func whateverStandsInHelpLabelsAndValuesIsReadBackAsItWas(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
         let help = random.text()
         let names = ["a", "b", "c"].shuffled(using: &random).prefix(Int.random(in: 0...3, using: &random))

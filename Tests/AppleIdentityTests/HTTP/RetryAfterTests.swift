@@ -24,7 +24,7 @@ import Testing
             ("Thu, 09 Oct 2025 24:55:20 GMT", nil), ("Thu, 09 Oct 2025 08:55 GMT", nil), ("Thu, 09 Oct -2025 08:55:20", nil),
         ] as [(String?, Duration?)]
     )
-    func reads(_ header: String?, _ expected: Duration?) {
+    func readsSecondsAndDates(_ header: String?, _ expected: Duration?) {
         #expect(RetryAfter.duration(header, at: now) == expected)
     }
 

@@ -174,7 +174,7 @@ import Testing
     ]
 
     @Test(arguments: rejections)
-    func rejects(_ rejection: Rejection) async throws {
+    func rejectsForTheRightReason(_ rejection: Rejection) async throws {
         let verification = try await Verification()
         await #expect(throws: VerificationError.rejected(rejection.reason, detail: rejection.detail)) {
             try await verification.verify(rejection.payload)

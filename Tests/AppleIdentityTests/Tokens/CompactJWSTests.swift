@@ -73,7 +73,7 @@ import Testing
         return try await JWTKeyCollection().add(jwksJSON: #"{"keys":[\#(jwk)]}"#)
     }
 
-    @Test func anAlgorithmChosenByTheToken() async throws {
+    @Test func refusesAnAlgorithmThatTheTokenChooses() async throws {
         let header = #"{"kid":"\#(AppleFixture.apple.keyID)","alg":"RS384"}"#
         let token = AppleFixture.apple.sign(header: header, claims: AppleFixture.claims()) { SHA384.hash(data: $0) }
         _ = try await generousKeys().verify(token, as: AnyClaims.self)
@@ -82,7 +82,7 @@ import Testing
         await #expect(throws: VerificationError.rejected(.wrongAlgorithm, detail: "RS384")) { try await verifier.verify(token) }
     }
 
-    @Test func aKeyThatTheTokenDoesNotName() async throws {
+    @Test func waitsForTheKeyThatTheTokenNames() async throws {
         let token = AppleFixture.apple.sign(header: #"{"kid":"unknown","alg":"RS256"}"#, claims: AppleFixture.claims())
         _ = try await generousKeys().verify(token, as: AnyClaims.self)
 
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func noKeyNamedAtAll() async throws {
+    @Test func refusesATokenThatNamesNoKey() async throws {
         let token = AppleFixture.apple.sign(header: #"{"alg":"RS256"}"#, claims: AppleFixture.claims())
         _ = try await generousKeys().verify(token, as: AnyClaims.self)
 

@@ -14,7 +14,7 @@ import Testing
         (#""\u0000""#, .string("\0")), ("[]", .array([])), ("[1, [2]]", .array([.integer(1), .array([.integer(2)])])),
         ("{}", .object([:])), (#"{"a":{"a":1}, "b" : null}"#, .object(["a": .object(["a": .integer(1)]), "b": .null])),
     ])
-    func reads(_ text: String, _ value: JSON) throws {
+    func readsEveryKindOfValue(_ text: String, _ value: JSON) throws {
         #expect(try JSON(Array(text.utf8)) == value)
     }
 

@@ -68,7 +68,7 @@ import Testing
         // What cannot be, and would still be an answer about no sign-in.
         Case([.x: 5], .notFound, .neverGranted, since: nil),
     ])
-    fileprivate func firstRuleThatHolds(_ each: Case) {
+    fileprivate func theFirstRuleThatHoldsSaysTheState(_ each: Case) {
         var user = AppUser()
         user.deletedAt = each[.d]
         user.consentRevokedAt = each[.r]

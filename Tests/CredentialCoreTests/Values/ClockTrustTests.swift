@@ -40,7 +40,7 @@ struct ClockTrustTests {
         #expect(clocks.doubt == nil)
     }
 
-    @Test func orAfterAnHourWithoutAStep() {
+    @Test func aYoungProcessTrustsItAfterAnHourWithoutAStep() {
         var clocks = Clocks()
         clocks.pass(.seconds(3599))
         #expect(clocks.doubt == .unproven)

@@ -32,7 +32,7 @@ import Testing
         #expect(!Timestamp.legal.contains(at(now * 1_000_000)))
     }
 
-    @Test func aStepAheadAndBack() {
+    @Test func aStepAheadIsUndoneByAStepBack() {
         #expect(at(1000).advanced(by: .seconds(2)) == at(3000))
         #expect(at(1000).advanced(by: .seconds(-2)) == at(-1000))
         #expect(at(3000).duration(to: at(1000)) == .seconds(-2))
@@ -61,7 +61,7 @@ import Testing
         #expect(duration.milliseconds == milliseconds)
     }
 
-    @Test func secondsForMetrics() {
+    @Test func aDurationIsSecondsToMetrics() {
         #expect(Duration.milliseconds(1_500).inSeconds == 1.5)
         #expect(Duration.milliseconds(-1_500).inSeconds == -1.5)
         #expect(Duration(attoseconds: .max).inSeconds > 1.7e20)

@@ -154,7 +154,7 @@ import Testing
         #expect(configuration.operations.listen == nil)
     }
 
-    @Test func severalAppsWithSeveralKeys() throws {
+    @Test func readsSeveralAppsWithSeveralKeys() throws {
         let text =
             Self.app + """
                 [[app.key]]

@@ -29,7 +29,7 @@ import Testing
         "30m1h", "1h1h", "1ms1s", "1h-30m", "1h30", "١h", "1_000s", "1e3s", "100001d", "100000d1ms", "9223372036854775807d",
         "9223372036854775808d", "99999999999999999999999ms", "infinity", "1h\0",
     ])
-    func refusesAnyOther(text: String) {
+    func refusesAnyOtherDuration(text: String) {
         #expect(Duration(configured: text) == nil)
     }
 
