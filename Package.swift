@@ -164,7 +164,7 @@ let package = Package(
         .testTarget(
             name: "AppleIdentityTests",
             dependencies: [
-                "AppleIdentity", "CredentialCore",
+                "AppleIdentity", "CredentialCore", "CredentialTesting",
                 ahc, crypto, cryptoExtras, jwtKit, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
             ],
             swiftSettings: strict
