@@ -156,11 +156,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(name: "CredentialCoreTests", dependencies: ["CredentialCore", "CredentialTesting"], swiftSettings: strict),
-        .testTarget(
-            name: "CredentialSealingTests",
-            dependencies: ["CredentialCore", "CredentialSealing", crypto],
-            swiftSettings: strict
-        ),
+        .testTarget(name: "CredentialSealingTests", dependencies: ["CredentialCore", "CredentialSealing"], swiftSettings: strict),
         .testTarget(
             name: "AppleIdentityTests",
             dependencies: [
@@ -184,7 +180,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(name: "SimulationTests", dependencies: ["CredentialTesting"], swiftSettings: strict),
-        .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", coreMetrics, metrics], swiftSettings: strict),
+        .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", metrics], swiftSettings: strict),
         .testTarget(
             name: "AppleSimulatorKitTests",
             dependencies: [
@@ -195,9 +191,10 @@ let package = Package(
         .testTarget(
             name: "SiwatchTests",
             dependencies: [
-                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTesting", "DaemonHarness",
-                "SQLiteStore", "apple-simulator", "siwatch",
-                ahc, crypto, grdb, hummingbird, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
+                // The programs that they run are built with them.
+                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTesting", "DaemonHarness", "apple-simulator",
+                "siwatch",
+                ahc, crypto, grdb, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
             ],
             swiftSettings: strict
         ),
