@@ -7,7 +7,7 @@ import Testing
 
 @testable import siwatch
 
-@Suite struct ConfigurationKeysTests {
+struct ConfigurationKeysTests {
     /// Any base64 of the right length will do: what is inside is judged where it is used.
     let pem = """
         -----BEGIN PRIVATE KEY-----
@@ -29,7 +29,7 @@ import Testing
         try #require(chmod(folder.path(name), mode) == 0)
     }
 
-    @Test func readsKeysInTheirOrder() throws {
+    @Test func keysAreReadInTheirOrder() throws {
         let folder = try TemporaryFolder()
         try write(pem, to: "one.p8", in: folder)
         try write(pem.replacing("\n", with: "\r\n") + "\r\n", to: "two.p8", in: folder, mode: 0o440)
@@ -39,7 +39,7 @@ import Testing
         #expect(keys["example"]?[1].pem == Secret(pem))
     }
 
-    @Test func namesEveryKeyThatCannotBeUsedAndQuotesNone() throws {
+    @Test func everyKeyThatCannotBeUsedIsNamedAndNoneQuoted() throws {
         let folder = try TemporaryFolder()
         try write(pem, to: "good.p8", in: folder)
         try write("", to: "empty.p8", in: folder)
@@ -68,7 +68,7 @@ import Testing
 
     /// The rule of the sealing key.
     @Test(arguments: [0o604, 0o602, 0o601, 0o620, 0o644, 0o666] as [mode_t])
-    func refusesAKeyThatOthersCanRead(mode: mode_t) throws {
+    func aKeyThatOthersCanReadIsRefused(mode: mode_t) throws {
         let folder = try TemporaryFolder()
         try write(pem, to: "open.p8", in: folder, mode: mode)
         let error = try #require(throws: InvalidConfiguration.self) { try configuration(folder, keys: ["open.p8"]).readKeys() }

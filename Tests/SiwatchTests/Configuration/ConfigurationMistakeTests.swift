@@ -6,7 +6,7 @@ import Testing
 
 @testable import siwatch
 
-@Suite struct ConfigurationMistakeTests {
+struct ConfigurationMistakeTests {
     /// A file with one mistake, and where it is.
     struct Case: Sendable, CustomTestStringConvertible {
         var text: String
@@ -166,12 +166,12 @@ import Testing
     ]
 
     @Test(arguments: [unknownKeys, wrongTypes, impossibleValues, missingKeys, repetitions].flatMap { $0 })
-    func findsEachMistake(_ mistake: Case) {
+    func eachMistakeIsFound(_ mistake: Case) {
         let error = #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: mistake.text, from: "siwatch.toml") }
         #expect(error?.mistakes == [.at(mistake.key, mistake.problem)])
     }
 
-    @Test func findsAllMistakesAtOnce() {
+    @Test func allMistakesAreFoundAtOnce() {
         let text = """
             colour = "red"
             [database]
@@ -234,14 +234,14 @@ import Testing
         ("y = [}", 1, 5),
         ("x = 2020-01-01true", 1, 5),
     ])
-    func namesLineAndColumnOfASyntaxError(text: String, line: Int, column: Int) throws {
+    func aSyntaxErrorHasItsLineAndColumn(text: String, line: Int, column: Int) throws {
         let error = try #require(throws: InvalidConfiguration.self) { try Configuration(parsing: text, from: "siwatch.toml") }
         #expect(error.mistakes.map(\.place) == [.position(line: line, column: column)])
         #expect(error.description.hasPrefix("siwatch.toml: line \(line), column \(column): "))
     }
 
     /// What ends the parser outside of strings and comments is harmless inside.
-    @Test func acceptsOddStringsAndComments() throws {
+    @Test func oddStringsAndCommentsAreAccepted() throws {
         let odd = #"""
             # [= [} 2020-01-01 '
             [apple] # "
@@ -261,19 +261,19 @@ import Testing
         #expect(configuration.apple.issuers.count == 8)
     }
 
-    @Test func survivesDeepNesting() {
+    @Test func deepNestingIsAMistake() {
         for opening in ["[", "{a="] {
             let text = "a = " + String(repeating: opening, count: 100_000)
             #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: text, from: "siwatch.toml") }
         }
     }
 
-    @Test func acceptsAByteOrderMark() throws {
+    @Test func aByteOrderMarkIsAccepted() throws {
         let text = "\u{feff}" + ConfigurationTests.app.replacing("\n", with: "\r\n")
         #expect(try Configuration(parsing: text, from: "/etc/siwatch.toml") == ConfigurationTests.least)
     }
 
-    @Test func neverQuotesAKeyThatWasPastedIntoTheFile() {
+    @Test func aKeyThatWasPastedIntoTheFileIsNeverQuoted() {
         let pasted = ConfigurationTests.app.replacing(
             "\"AuthKey_ABC123DEFG.p8\"",
             with: "\"\"\"\n-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n\"\"\""
@@ -283,8 +283,8 @@ import Testing
     }
 }
 
-@Suite struct ConfigurationFileTests {
-    @Test func saysWhyTheFileCannotBeRead() throws {
+struct ConfigurationFileTests {
+    @Test func aFileThatCannotBeReadIsAMistake() throws {
         let folder = try TemporaryFolder()
         try folder.write("# " + String(repeating: "x", count: 1 << 18), to: "long.toml")
         try Data([0x23, 0x20, 0xe9]).write(to: URL(filePath: folder.path("latin.toml")))

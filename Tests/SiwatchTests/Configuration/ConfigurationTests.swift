@@ -7,7 +7,7 @@ import Testing
 
 @testable import siwatch
 
-@Suite struct ConfigurationTests {
+struct ConfigurationTests {
     static let app = """
         [[app]]
         name = "example"
@@ -149,12 +149,12 @@ import Testing
         #expect(configuration == expected)
     }
 
-    @Test func listensNowhereOnRequest() throws {
+    @Test func anEmptyAddressIsNone() throws {
         let configuration = try Configuration(parsing: "[operations]\nlisten = \"\"\n" + Self.app, from: "siwatch.toml")
         #expect(configuration.operations.listen == nil)
     }
 
-    @Test func readsSeveralAppsWithSeveralKeys() throws {
+    @Test func severalAppsHaveSeveralKeys() throws {
         let text =
             Self.app + """
                 [[app.key]]
@@ -182,7 +182,7 @@ import Testing
         #expect(configuration.apps[0].keys[0].file == "/etc/AuthKey_ABC123DEFG.p8")
     }
 
-    @Test func warnsOfAskingAppleTooOften() throws {
+    @Test func askingAppleTooOftenIsWarnedOf() throws {
         var configuration = Self.least
         #expect(configuration.warnings.isEmpty)
         configuration.refresh.interval = .seconds(86_399)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import siwatch
 
-@Suite struct ConfigurationValueTests {
+struct ConfigurationValueTests {
     @Test(
         arguments: [
             ("24h", .seconds(86_400)),
@@ -20,7 +20,7 @@ import Testing
             ("100000d", .seconds(8_640_000_000)),
         ] as [(String, Duration)]
     )
-    func readsADuration(text: String, duration: Duration) {
+    func aDurationIsRead(text: String, duration: Duration) {
         #expect(Duration(configured: text) == duration)
     }
 
@@ -29,7 +29,7 @@ import Testing
         "30m1h", "1h1h", "1ms1s", "1h-30m", "1h30", "١h", "1_000s", "1e3s", "100001d", "100000d1ms", "9223372036854775807d",
         "9223372036854775808d", "99999999999999999999999ms", "infinity", "1h\0",
     ])
-    func refusesAnyOtherDuration(text: String) {
+    func anyOtherDurationIsRefused(text: String) {
         #expect(Duration(configured: text) == nil)
     }
 
@@ -40,7 +40,7 @@ import Testing
         ("[::]:80", "::", 80),
         ("metrics-1.example.com:80", "metrics-1.example.com", 80),
     ])
-    func readsAListenAddress(text: String, host: String, port: Int) {
+    func aListenAddressIsRead(text: String, host: String, port: Int) {
         let address = ListenAddress(text)
         #expect(address == ListenAddress(host: host, port: port))
         #expect(address?.description == text)
@@ -50,19 +50,19 @@ import Testing
         "", ":", "9464", ":9464", "localhost", "localhost:", "localhost:+80", "localhost:65536", "localhost:-1", "localhost:http",
         "::1:9464", "[]:80", "[localhost]:80", "[::1]", "[::1]80", "http://localhost:80", "local host:80", "a/b:80",
     ])
-    func refusesAnyOtherAddress(text: String) {
+    func anyOtherAddressIsRefused(text: String) {
         #expect(ListenAddress(text) == nil)
     }
 
     @Test(arguments: ["localhost", "127.0.0.1", "127.255.0.9", "::1", "0:0:0:0:0:0:0:1"])
-    func knowsLoopback(host: String) {
+    func loopbackIsKnown(host: String) {
         #expect(Host.isLoopback(host))
     }
 
     @Test(arguments: [
         "", "128.0.0.1", "127.0.0.1.example.com", "localhost.example.com", "127.1", "::2", "::", "::ffff:10.0.0.1", "example.com",
     ])
-    func knowsWhatIsNoLoopback(host: String) {
+    func noOtherHostIsLoopback(host: String) {
         #expect(!Host.isLoopback(host))
     }
 
@@ -70,7 +70,7 @@ import Testing
         "https://appleid.apple.com/auth/token", "https://example.com:8443/token", "http://127.0.0.1:8080/", "http://localhost/auth",
         "http://[::1]:80/auth", "https://example.com",
     ])
-    func acceptsAnEndpoint(text: String) throws {
+    func anEndpointIsAccepted(text: String) throws {
         let table = "[apple]\ntoken_endpoint = \"\(text)\"\n" + ConfigurationTests.app
         #expect(try Configuration(parsing: table, from: "siwatch.toml").apple.tokenEndpoint.absoluteString == text)
     }
@@ -80,7 +80,7 @@ import Testing
         "https://user:password@example.com/", "https://example.com/?a=b", "https://example.com/#a", "https:///token", "https:",
         "//example.com", "example.com", "file:///etc/passwd", "https://exa mple.com/",
     ])
-    func refusesAnyOtherEndpoint(text: String) {
+    func anyOtherEndpointIsRefused(text: String) {
         let table = "[apple]\ntoken_endpoint = \"\(text)\"\n" + ConfigurationTests.app
         #expect(throws: InvalidConfiguration.self) { try Configuration(parsing: table, from: "siwatch.toml") }
     }

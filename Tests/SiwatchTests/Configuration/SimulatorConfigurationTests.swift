@@ -6,9 +6,9 @@ import Foundation
 import Testing
 
 /// What `apple-simulator --print-config` prints is a siwatch.toml as it is.
-@Suite struct SimulatorConfigurationTests {
+struct SimulatorConfigurationTests {
     /// Kept in another folder than the simulator's, which names its key relative to its own.
-    @Test func isAcceptedAsItIs() async throws {
+    @Test func theConfigurationIsAcceptedAsItIs() async throws {
         let folder = try WatchedFolder(named: "a \"folder\"")
         defer { folder.remove() }
         let elsewhere = folder.url.appending(path: "elsewhere")

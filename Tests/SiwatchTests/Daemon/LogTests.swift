@@ -20,7 +20,7 @@ struct LogTests {
         )
     }
 
-    @Test func isOneLineForPeople() {
+    @Test func aLineForPeopleIsOneLine() {
         #expect(
             line("Something happened", [("app", "example"), ("error", "no \"luck\" at\nall"), ("empty", ""), ("odd", "a=b")]).text
                 == """
@@ -30,7 +30,7 @@ struct LogTests {
         )
     }
 
-    @Test func isOneObjectForPrograms() {
+    @Test func aLineForProgramsIsOneObject() {
         #expect(
             line("Something happened", [("app", "example")]).json == """
                 {"time":"2023-11-14T22:13:20.250Z","level":"warning","event":"something","message":"Something happened",\
@@ -41,7 +41,7 @@ struct LogTests {
 
     /// Whatever stands in a value, the line is one line, harmless to a terminal, and says the same when it is read again.
     @Test(arguments: ["\u{1b}[2J", "a\r\nb", "\u{9b}31m", "\u{0}", "é ✓ 🙂", "\\\"", "\u{7f}\u{85}", "</script>"])
-    func survivesAnyText(_ text: String) throws {
+    func anyTextStaysOneLine(_ text: String) throws {
         let json = line(text, [("error", text)]).json
         #expect(json.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
         let object = try JSONDecoder().decode([String: String].self, from: Data(json.utf8))
@@ -61,7 +61,7 @@ struct LogTests {
         #expect(gate.takeSuppressed().isEmpty)
     }
 
-    @Test func knowsTheJournalByItsSocket() throws {
+    @Test func theJournalIsKnownByItsSocket() throws {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
         let link = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")

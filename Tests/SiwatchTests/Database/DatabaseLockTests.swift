@@ -7,7 +7,7 @@ import Testing
 
 @testable import siwatch
 
-@Suite struct DatabaseLockTests {
+struct DatabaseLockTests {
     @Test func onlyOneHoldsIt() throws {
         let folder = try TemporaryFolder()
         let database = folder.path("siwatch.sqlite")
@@ -27,7 +27,7 @@ import Testing
         two.release()
     }
 
-    @Test func touchesItsOwnFileOnly() throws {
+    @Test func noOtherFileIsTouched() throws {
         let folder = try TemporaryFolder()
         let lock = try DatabaseLock(database: folder.path("siwatch.sqlite"))
         defer { lock.release() }
@@ -53,7 +53,7 @@ import Testing
         try DatabaseLock(database: database).release()
     }
 
-    @Test func saysWhyItCannotLock() throws {
+    @Test func aFileThatCannotBeLockedIsNamed() throws {
         let folder = try TemporaryFolder()
         let error = #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: folder.path("none/siwatch.sqlite")) }
         #expect(
@@ -61,7 +61,7 @@ import Testing
         )
     }
 
-    @Test func followsNoLinkOfAnotherUser() throws {
+    @Test func aLinkOfAnotherUserIsNotFollowed() throws {
         let folder = try TemporaryFolder()
         try FileManager.default.createSymbolicLink(
             atPath: folder.path("siwatch.sqlite.lock"),

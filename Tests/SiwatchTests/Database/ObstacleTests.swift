@@ -8,7 +8,7 @@ import Testing
 @testable import siwatch
 
 /// What keeps `run` from its database is said by `check`, with the command that mends it.
-@Suite struct ObstacleTests {
+struct ObstacleTests {
     @Test(.enabled(if: Servant.canBeRun), arguments: ["siwatch.sqlite", "siwatch.sqlite.lock", ""])
     func whatCannotBeWrittenIsSaidWithTheCommandThatMendsIt(name: String) async throws {
         try await Site.with { site in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import siwatch
 
-@Suite struct OpenConnectionsTests {
+struct OpenConnectionsTests {
     private let loop = EmbeddedEventLoop()
 
     private func open(_ connections: OpenConnections) throws -> EmbeddedChannel {

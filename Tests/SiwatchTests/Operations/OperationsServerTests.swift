@@ -13,7 +13,7 @@ import Testing
 
 @testable import siwatch
 
-@Suite struct OperationsServerTests {
+struct OperationsServerTests {
     /// A server on a free port, stopped gracefully after the body.
     private func withServer(
         metrics: String = "",
@@ -69,7 +69,7 @@ import Testing
         var text: String
     }
 
-    @Test func servesMetrics() async throws {
+    @Test func metricsAreServed() async throws {
         let text = "# TYPE siwatch_up gauge\nsiwatch_up{app=\"é\"} 1\n"
         try await withServer(metrics: text) { base in
             let answer = try await fetch("\(base)/metrics?name=x")
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func answersProbes() async throws {
+    @Test func probesAreAnswered() async throws {
         let ready = Atomic(true)
         try await withServer(
             health: .bad("the refresh loop has not turned for 12 s"),
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func answersHeadWithoutABody() async throws {
+    @Test func headIsAnsweredWithoutABody() async throws {
         try await withServer(metrics: "12345", readiness: { .bad("starting") }) { base in
             let metrics = try await fetch("\(base)/metrics", method: "HEAD")
             #expect(metrics.status == 200)
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func knowsNothingElse() async throws {
+    @Test func nothingElseIsServed() async throws {
         try await withServer { base in
             for path in ["", "/", "/metrics/", "/metricsx", "/Metrics", "//metrics", "/healthz/x", "/etc/passwd", "/%2e%2e/"] {
                 #expect(try await fetch(base + path).status == 404, "\(path)")
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func refusesLongHeaders() async throws {
+    @Test func longHeadersAreRefused() async throws {
         try await withServer { base in
             let long = String(repeating: "x", count: 10_000)
             let answer = try? await fetch("\(base)/healthz", headers: [("x-long", long)])
@@ -135,7 +135,7 @@ import Testing
     }
 
     /// The pool of the client keeps its connections open; a stop must not wait for them.
-    @Test func stopsWhileAConnectionIsIdle() async throws {
+    @Test func anIdleConnectionDoesNotDelayTheStop() async throws {
         try await withServer { base in
             let answer = try await fetch("\(base)/healthz")
             #expect(answer.status == 200)
@@ -144,7 +144,7 @@ import Testing
 
     // MARK: Connections that ask for nothing
 
-    @Test(.timeLimit(.minutes(1))) func aThousandIdleConnectionsBlindNobody() async throws {
+    @Test(.timeLimit(.minutes(1))) func aThousandIdleConnectionsBlockNobody() async throws {
         allowDescriptors(4096)
         try await withServer(metrics: "siwatch_up 1\n") { base in
             var idle: [Connection] = []
@@ -191,7 +191,7 @@ import Testing
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
 
-    @Test func failsWhereTheAddressIsTaken() async throws {
+    @Test func anAddressThatIsTakenIsAFailure() async throws {
         try await withServer { base in
             let port = Int(base.split(separator: ":").last ?? "") ?? 0
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

@@ -6,22 +6,22 @@ import Testing
 
 @testable import siwatch
 
-@Suite struct SystemdNotifierTests {
-    @Test func reachesASocketAtAPath() throws {
+struct SystemdNotifierTests {
+    @Test func aSocketAtAPathIsReached() throws {
         let folder = try TemporaryFolder()
         let socket = try DatagramSocket(folder.path("notify"))
         try SystemdNotifier(address: folder.path("notify")).notify(.ready)
         #expect(socket.receive() == "READY=1")
     }
 
-    @Test func reachesAnAbstractSocket() throws {
+    @Test func anAbstractSocketIsReached() throws {
         let name = "@siwatch-test-\(UUID().uuidString)"
         let socket = try DatagramSocket(name)
         try SystemdNotifier(address: name).notify(.stopping)
         #expect(socket.receive() == "STOPPING=1")
     }
 
-    @Test func sendsMessagesInOneDatagram() throws {
+    @Test func messagesAreSentInOneDatagram() throws {
         let folder = try TemporaryFolder()
         let socket = try DatagramSocket(folder.path("notify"))
         let notifier = SystemdNotifier(address: folder.path("notify"))
@@ -32,22 +32,22 @@ import Testing
     }
 
     @Test(arguments: [nil, ""])
-    func saysNothingWhereNobodyListens(address: String?) throws {
+    func nothingIsSentWhereNobodyListens(address: String?) throws {
         try SystemdNotifier(address: address).notify(.ready)
     }
 
-    @Test func failsWhereTheListenerIsGone() throws {
+    @Test func aListenerThatIsGoneIsAFailure() throws {
         let folder = try TemporaryFolder()
         #expect(throws: SystemdNotifierError(code: ENOENT)) { try SystemdNotifier(address: folder.path("notify")).notify(.ready) }
     }
 
     @Test(arguments: ["notify", "vsock:2:1234", "/" + String(repeating: "x", count: 107), "@" + String(repeating: "x", count: 107)])
-    func refusesAnAddressItCannotUse(address: String) {
+    func anAddressThatCannotBeUsedIsRefused(address: String) {
         #expect(throws: SystemdNotifierError(code: EAFNOSUPPORT)) { try SystemdNotifier(address: address).notify(.ready) }
     }
 
     /// It blocked the daemon once, when nobody read its reports any more.
-    @Test func waitsForNobodyWhoDoesNotRead() async throws {
+    @Test func aListenerThatDoesNotReadIsNotWaitedFor() async throws {
         let folder = try TemporaryFolder()
         let socket = try DatagramSocket(folder.path("notify"))
         let notifier = SystemdNotifier(address: folder.path("notify"))
@@ -58,7 +58,7 @@ import Testing
         #expect(socket.receive() == "READY=1")
     }
 
-    @Test func usesTheWholeLengthOfAnAddress() throws {
+    @Test func anAddressMayHaveItsWholeLength() throws {
         let name = "@" + UUID().uuidString + String(repeating: "x", count: 70)
         try #require(name.utf8.count == 107)
         let socket = try DatagramSocket(name)
