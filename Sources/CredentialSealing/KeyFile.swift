@@ -38,7 +38,7 @@ package enum KeyFile {
     }
 
     fileprivate static func read(_ path: String) throws(KeyFileError) -> String {
-        // Not blocking, lest a named pipe in its place hold us for ever.
+        // Not blocking: a named pipe in its place would never return.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw errno == ENOENT ? .missing(path: path) : .unreadable(path: path, reason: lastError())

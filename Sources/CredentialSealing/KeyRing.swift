@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Crypto
-import Foundation
-import Synchronization
 
 /// The sealing keys: the first seals, all of them open.
 ///
 /// A key is changed by writing a new line above the old ones. AES-GCM with random nonces allows 2³² seals under one key
-/// (NIST SP 800-38D, 8.3); `sealCount` tells how many this process has made.
+/// (NIST SP 800-38D, 8.3); the metric `seals_total` counts those of tokens.
 package struct KeyRing: Sendable {
     private let keys: [SealingKey]
-    private let seals = SealCount()
 
     init(_ keys: [SealingKey]) {
         precondition(!keys.isEmpty, "A key ring without a key")
@@ -26,11 +24,6 @@ package struct KeyRing: Sendable {
     /// The names of the keys, the sealing one first. They are derived from the keys and reveal nothing of them.
     package var keyIDs: [String] {
         keys.map(\.id.hexadecimal)
-    }
-
-    /// Seals made by this ring and its copies, the metric `seals_total`.
-    package var sealCount: Int {
-        seals.value.load(ordering: .relaxed)
     }
 
     /// The key that seals.
@@ -49,7 +42,6 @@ extension KeyRing {
     }
 
     func seal(_ bytes: [UInt8], for context: SealingContext) throws -> [UInt8] {
-        seals.value.add(1, ordering: .relaxed)
         let box = try AES.GCM.seal(bytes, using: current.material, authenticating: context.associatedData)
         return SealedBytes(keyID: current.id, box: box).bytes
     }
@@ -70,16 +62,4 @@ extension KeyRing: CustomStringConvertible, CustomDebugStringConvertible, Custom
     package var description: String { "[key ring \(keyIDs.joined(separator: " "))]" }
     package var debugDescription: String { description }
     package var customMirror: Mirror { Mirror(self, children: []) }
-}
-
-/// Copies of a ring share one count.
-private final class SealCount: Sendable {
-    let value = Atomic(0)
-}
-
-extension UInt32 {
-    fileprivate var hexadecimal: String {
-        let digits = String(self, radix: 16)
-        return String(repeating: "0", count: 8 - digits.count) + digits
-    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Crypto
 
 /// The names by which logs call users.
@@ -20,6 +21,6 @@ package struct UserPseudonyms: Sendable {
 
     package func pseudonym(of userID: String) -> String {
         let code = HMAC<SHA256>.authenticationCode(for: Array(userID.utf8), using: key)
-        return code.prefix(6).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        return code.prefix(6).map(\.hexadecimal).joined()
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import Foundation
+import Foundation
 
 /// The `process_*` metrics that every Prometheus client exposes, read from Linux's `/proc` as proc(5) describes it.
 ///

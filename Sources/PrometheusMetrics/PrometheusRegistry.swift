@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// Every metric of the process, and the page on which Prometheus reads them.
 ///

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CoreMetrics
-internal import NIOConcurrencyHelpers
+import CoreMetrics
+import NIOConcurrencyHelpers
 
 /// The values under one name and one set of labels. It is the swift-metrics handler itself, shared by all who ask for it.
 protocol Series: AnyObject, Sendable {

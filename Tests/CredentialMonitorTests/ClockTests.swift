@@ -79,7 +79,8 @@ struct ClockTests {
 
     @Test func applesClockIsComparedWithOurs() async throws {
         try await Monitor.with { monitor in
-            let apple = AppleClock(clock: monitor.clock.wallClock, telemetry: monitor.telemetry)
+            let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
+            let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
             func skew() -> Double? { try? monitor.metrics.expectMeter("siwatch_apple_clock_skew_seconds").lastValue }
             apple.observe(monitor.clock.now)
             #expect(skew() == 0.5)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
+
 extension String {
     /// A piece of somebody else's text that may stand in a log line or in the quarantine.
     ///
@@ -10,14 +12,5 @@ extension String {
         let printable = String(String.UnicodeScalarView(unicodeScalars.map { $0.isPrintable ? $0 : " " }))
         let words = printable.split(separator: " ").map { $0.unicodeScalars.count < 40 && !$0.contains("@") ? $0 : "…" }
         return String(words.joined(separator: " ").prefix(limit))
-    }
-}
-
-extension Unicode.Scalar {
-    fileprivate var isPrintable: Bool {
-        switch properties.generalCategory {
-        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: false
-        default: true
-        }
     }
 }

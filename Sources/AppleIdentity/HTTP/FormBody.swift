@@ -29,18 +29,12 @@ package struct FormBody: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     private static func encode(_ text: String) -> String {
         var encoded: [UInt8] = []
         for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+            if byte.isLetterOrDigit || "-._~".utf8.contains(byte) {
                 encoded.append(byte)
-            default:
-                encoded += [UInt8(ascii: "%"), hexDigit(byte >> 4), hexDigit(byte & 15)]
+            } else {
+                encoded += "%\(byte.hexadecimal.uppercased())".utf8
             }
         }
         return String(decoding: encoded, as: UTF8.self)
-    }
-
-    private static func hexDigit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "A") + value - 10
     }
 }

@@ -6,14 +6,14 @@ import CredentialCore
 /// The `Retry-After` header (RFC 9110, section 10.2.3).
 enum RetryAfter {
     /// The longest wait that an answer can ask of us: a day.
-    static let longest = Duration.seconds(86_400)
+    static let longest = Duration.days(1)
 
     /// How long to wait: a number of seconds as it stands, or the time from now to a date, between nothing and `longest`.
     ///
     /// - Returns: nil for what is neither.
     static func duration(_ header: String?, at now: Timestamp) -> Duration? {
         let words = header?.split { $0 == " " || $0 == "\t" } ?? []
-        if words.count == 1, words[0].utf8.allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }) {
+        if words.count == 1, words[0].utf8.allSatisfy(\.isDigit) {
             return Int64(words[0]).map { min(.seconds($0), longest) } ?? longest
         }
         guard let date = HTTPDate.parse(words.joined(separator: " ")) else { return nil }

@@ -5,6 +5,7 @@ import CredentialCore
 
 /// What a backend may put into the queue: the body that Apple posted, `{"payload":"<JWS>"}`, or the bare JWS.
 enum NotificationBody {
+    /// In bytes.
     static let largest = 65_536
 
     /// The compact JWS inside.

@@ -9,11 +9,11 @@ import CredentialCore
 /// waits. Times may step with the wall clock; what lies in the future is then ignored.
 struct KeySchedule: Sendable {
     /// The regular distance of two fetches. Apple documents none; libraries keep keys for 15 minutes to an hour.
-    static let interval = Duration.seconds(3600)
+    static let interval = Duration.hours(1)
     /// The least distance of two fetches, whatever arrives.
-    static let spacing = Duration.seconds(60)
+    static let spacing = Duration.minutes(1)
     /// How far apart two successful fetches must lack a key before it is given up.
-    static let patience = Duration.seconds(600)
+    static let longestAbsence = Duration.minutes(10)
     /// Leaves a fetch the time to be answered before a waiting row is looked at again. One took 0.5 s when measured.
     static let grace = Duration.seconds(5)
 
@@ -22,7 +22,7 @@ struct KeySchedule: Sendable {
     /// Whether the last fetch of this process did.
     private var hasSucceeded = false
     private var awaitedUntil: Timestamp?
-    /// When fetches that succeeded were begun, ascending: those of the last `patience`, and the newest before.
+    /// When fetches that succeeded were begun, ascending: those of the last `longestAbsence`, and the newest before.
     private(set) var successes: [Timestamp] = []
 
     /// What becomes of a token whose key is absent.
@@ -65,20 +65,20 @@ struct KeySchedule: Sendable {
     private mutating func note(_ success: Timestamp) {
         successes.removeAll { $0 >= success }
         successes.append(success)
-        let old = success.advanced(by: .zero - Self.patience)
+        let old = success.advanced(by: .zero - Self.longestAbsence)
         let recent = successes.firstIndex { $0 > old } ?? 0
         successes.removeFirst(max(recent - 1, 0))
     }
 
-    /// Judges a key that is not known: given up once two successful fetches, `patience` apart and both begun after the token was
+    /// Judges a key that is not known: given up once two successful fetches, `longestAbsence` apart and both begun after the token was
     /// received, lack it.
     ///
     /// A row dated beyond the skew in the future would never see a fetch after its arrival; any two fetches judge it.
     mutating func absence(receivedAt: Timestamp, skew: Duration, now: Timestamp) -> Absence {
         let received = receivedAt <= now.advanced(by: skew) ? min(receivedAt, now) : nil
         let fetches = successes.filter { $0 <= now && !isGreater(received, than: $0) }
-        if let first = fetches.first, let last = fetches.last, first.advanced(by: Self.patience) <= last { return .givenUp }
-        let judged = fetches.first?.advanced(by: Self.patience) ?? now
+        if let first = fetches.first, let last = fetches.last, first.advanced(by: Self.longestAbsence) <= last { return .givenUp }
+        let judged = fetches.first?.advanced(by: Self.longestAbsence) ?? now
         let until = max(judged, nextFetch(after: Self.spacing, at: now), now).advanced(by: Self.grace)
         awaitedUntil = isAwaited(at: now) ? latest(awaitedUntil, until) : until
         return .waits(until: until)
@@ -87,6 +87,6 @@ struct KeySchedule: Sendable {
     /// Whether some token may still wait. Later than any wait can end is a moment from before the clock was set back.
     private func isAwaited(at now: Timestamp) -> Bool {
         guard let awaitedUntil, awaitedUntil >= now else { return false }
-        return awaitedUntil <= now.advanced(by: Self.patience + Self.spacing + Self.grace)
+        return awaitedUntil <= now.advanced(by: Self.longestAbsence + Self.spacing + Self.grace)
     }
 }

@@ -7,8 +7,7 @@ import NIOConcurrencyHelpers
 /// Apple's signing keys: fetched, remembered, never forgotten.
 ///
 /// A retired key stays usable, since notifications signed with it may still wait; a failed fetch leaves the last good keys in place.
-/// Whoever drives it calls `refreshIfDue` whenever `nextRefresh` has come, and looks again after each poll interval: an unknown key
-/// brings the next fetch forward.
+/// Whoever drives it calls `refreshIfDue` every second or so: an unknown key brings the next fetch forward.
 package final class SigningKeys: Sendable {
     private let url: String
     private let transport: any AppleTransport
@@ -83,13 +82,9 @@ package enum KeyRefresh: Sendable, Equatable {
 }
 
 extension SigningKeys {
-    /// When the next fetch may begin: hourly, a minute after a failure, once a minute while a token waits for its key.
-    package func nextRefresh() -> Timestamp {
-        let now = clock.now
-        return state.withLockedValue { $0.schedule.nextFetch(at: now) }
-    }
-
-    /// Fetches if it is time and nobody else is at it.
+    /// Fetches if it is time and no fetch is under way.
+    ///
+    /// It is time hourly, a minute after a failure, and once a minute while a token waits for its key.
     package func refreshIfDue() async -> KeyRefresh {
         let start = clock.now
         guard state.withLockedValue({ $0.schedule.begin(at: start) }) else { return .notDue }

@@ -21,10 +21,9 @@ package struct ClientSecretKey: Sendable, Equatable {
         self.privateKey = privateKey
     }
 
-    /// Tells this key, used for a team, from another one of the same name. It gives nothing away.
+    /// Tells this key, used for a team, from another one of the same name. It reveals nothing of the key.
     func fingerprint(with teamID: String) -> String {
-        SHA256.hash(data: Array("\(teamID)\n\(privateKey.publicKey.pemRepresentation)".utf8)).prefix(4)
-            .map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+        SHA256.hash(data: Array("\(teamID)\n\(privateKey.publicKey.pemRepresentation)".utf8)).prefix(4).map(\.hexadecimal).joined()
     }
 }
 

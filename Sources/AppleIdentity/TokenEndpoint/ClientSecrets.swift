@@ -21,9 +21,9 @@ package final class ClientSecrets: Sendable {
     }
 
     /// Apple allows six months; a secret that leaks is worth an hour.
-    package static let lifetime = Duration.seconds(3600)
+    package static let lifetime = Duration.hours(1)
     /// How far `iat` lies in the past: Apple answers `invalid_client` to a token from the future.
-    package static let backdating = Duration.seconds(60)
+    package static let backdating = Duration.minutes(1)
     /// Whatever endpoint is asked.
     package static let audience = "https://appleid.apple.com"
 

@@ -62,14 +62,7 @@ struct CompactJWS: Sendable {
     /// 1 to 64 of `[A-Za-z0-9_-]`. Apple's have seven or ten.
     static func isKeyID(_ text: String) -> Bool {
         (1...longestKeyID).contains(text.utf8.count)
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-                    true
-                default: false
-                }
-            }
+            && text.utf8.allSatisfy { $0.isLetterOrDigit || "-_".utf8.contains($0) }
     }
 }
 

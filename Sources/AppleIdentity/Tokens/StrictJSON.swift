@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
+
 /// Why bytes are not JSON as we take it.
 enum JSONError: Error, Equatable {
     /// The grammar of RFC 8259 ends at this byte.
@@ -138,7 +140,7 @@ private struct JSONReader {
     }
 
     private mutating func digit() -> UInt8? {
-        guard let byte = peek, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+        guard let byte = peek, byte.isDigit else { return nil }
         index += 1
         return byte - UInt8(ascii: "0")
     }

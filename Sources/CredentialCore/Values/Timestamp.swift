@@ -56,6 +56,10 @@ extension Timestamp: Codable {
 }
 
 extension Duration {
+    package static func minutes(_ count: Int) -> Duration { .seconds(count * 60) }
+    package static func hours(_ count: Int) -> Duration { .minutes(count * 60) }
+    package static func days(_ count: Int) -> Duration { .hours(count * 24) }
+
     /// Whole milliseconds, rounded towards zero; the ends of the range where it does not fit.
     package var milliseconds: Int64 { Int64(clamping: wholeMilliseconds) }
 

@@ -2,19 +2,19 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import Synchronization
+import Synchronization
 
 /// Apple's clock as its answers show it, beside ours: a wrong one makes client secrets invalid and new sign-ins wait.
 package final class AppleClock: Sendable {
     private let clock: WallClock
-    private let clockGuard: ClockGuard?
+    private let clockGuard: ClockGuard
     private let telemetry: Telemetry
     private let isSkewed = Atomic<Bool>(false)
 
     /// Half of what a client secret is dated back: beyond the whole of it Apple takes ours for tokens from the future.
     static let limit = Duration.seconds(30)
 
-    package init(clock: WallClock, clockGuard: ClockGuard? = nil, telemetry: Telemetry) {
+    package init(clock: WallClock, clockGuard: ClockGuard, telemetry: Telemetry) {
         self.clock = clock
         self.clockGuard = clockGuard
         self.telemetry = telemetry
@@ -23,7 +23,7 @@ package final class AppleClock: Sendable {
     /// - Parameter date: what an answer that has just come is dated, in whole seconds, cut off.
     package func observe(_ date: Timestamp) {
         let date = date.advanced(by: .milliseconds(500))
-        clockGuard?.hear(apple: date)
+        clockGuard.hear(apple: date)
         let skew = clock.now.duration(to: date)
         telemetry.appleClock(skew: skew)
         // Only well within the limit does an episode end, so that a clock at its edge is not news every second.

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// Gives out the time only where it can be trusted: whoever forgets, expires or erases by age asks here, and waits where there is none.
 package final class ClockGuard: Sendable {

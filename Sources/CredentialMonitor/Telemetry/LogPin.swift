@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import Synchronization
+import Synchronization
 
 /// A reader that keeps erased tokens readable in the database's log: told once when it has stayed for a minute, and when it has gone.
 package final class LogPin: Sendable {
@@ -10,7 +10,7 @@ package final class LogPin: Sendable {
     private let isTold = Atomic<Bool>(false)
 
     /// Longer than a reader should read.
-    private static let patience = Duration.seconds(60)
+    private static let delay = Duration.minutes(1)
 
     package init(telemetry: Telemetry) {
         self.telemetry = telemetry
@@ -24,6 +24,6 @@ package final class LogPin: Sendable {
             return
         }
         let duration = since.duration(to: now)
-        if duration >= Self.patience, !isTold.exchange(true, ordering: .relaxed) { telemetry.logStaysPinned(for: duration) }
+        if duration >= Self.delay, !isTold.exchange(true, ordering: .relaxed) { telemetry.logStaysPinned(for: duration) }
     }
 }

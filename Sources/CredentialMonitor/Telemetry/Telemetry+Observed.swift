@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import Logging
-internal import Metrics
-internal import NIOConcurrencyHelpers
+import Logging
+import Metrics
+import NIOConcurrencyHelpers
 
 /// What is told rather than happens: figures that are read when somebody asks, and what stands from the start.
 extension Telemetry {
@@ -43,10 +43,9 @@ extension Telemetry {
         gauge(Metric.ready, isReady ? 1 : 0)
     }
 
-    /// An app's checks may be paused by Apple's blame and by an operator; the gauge stands at 1 for either.
     package func observe(apps: [AppStatus]) {
         for app in apps {
-            gauge(Metric.appPaused, pauses.note(.operator, app.pausedAt != nil, of: app.app) ? 1 : 0, ["app": app.app])
+            checks(of: app.app, arePaused: app.pausedAt != nil, because: .operator)
             gauge(Metric.credentialsPending, Double(app.rejections?.pending ?? 0), ["app": app.app])
             gauge(Metric.credentialsNeverAccepted, Double(app.neverAccepted), ["app": app.app])
         }

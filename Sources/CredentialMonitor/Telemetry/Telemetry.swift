@@ -4,8 +4,8 @@
 package import CoreMetrics
 package import CredentialCore
 package import Logging
-internal import Metrics
-internal import NIOConcurrencyHelpers
+import Metrics
+import NIOConcurrencyHelpers
 
 /// Every log line and every metric, one method for each fact. Called after the commit.
 ///
@@ -144,7 +144,7 @@ package struct Telemetry: Sendable {
     }
 
     func appPaused(_ app: String, client: String, error: String, pause: Duration) {
-        gauge(Metric.appPaused, pauses.note(.blame, true, of: app) ? 1 : 0, ["app": app])
+        checks(of: app, arePaused: true, because: .blame)
         logger.log(
             .appPaused,
             ["app": "\(app)", "client_id": "\(client)", "error": "\(error)", "duration_ms": "\(pause.milliseconds)"]
@@ -152,7 +152,12 @@ package struct Telemetry: Sendable {
     }
 
     package func appUnpaused(_ app: String) {
-        gauge(Metric.appPaused, pauses.note(.blame, false, of: app) ? 1 : 0, ["app": app])
+        checks(of: app, arePaused: false, because: .blame)
+    }
+
+    /// An app's checks may be paused by Apple's blame and by an operator; the gauge stands at 1 for either.
+    func checks(of app: String, arePaused: Bool, because reason: Pauses.Reason) {
+        gauge(Metric.appPaused, pauses.note(reason, arePaused, of: app) ? 1 : 0, ["app": app])
     }
 
     func appResumed(_ app: String) {
@@ -228,14 +233,10 @@ package struct Telemetry: Sendable {
         logger.log(.signingKeysNotKept, ["error": "\(reason)"])
     }
 
-    // MARK: -
+    // MARK: Instruments
 
     func count(_ metric: Metric, _ labels: [String: String] = [:], by number: Int = 1) {
-        count(metric.name, labels, by: number)
-    }
-
-    func count(_ name: String, _ labels: [String: String], by number: Int) {
-        Counter(label: name, dimensions: labels.map { ($0.key, $0.value) }, factory: factory).increment(by: number)
+        Counter(label: metric.name, dimensions: labels.map { ($0.key, $0.value) }, factory: factory).increment(by: number)
     }
 
     func gauge(_ metric: Metric, _ value: Double, _ labels: [String: String] = [:]) {
@@ -270,9 +271,7 @@ extension String {
     /// Such as `com.example.app`: neither a `sub` nor a token, whose parts are longer.
     fileprivate var looksLikeClientID: Bool {
         utf8.count <= 100 && split(separator: ".").allSatisfy { $0.utf8.count <= 24 }
-            && utf8.allSatisfy {
-                $0 == 0x2d || $0 == 0x2e || (0x30...0x39).contains($0) || (0x41...0x5a).contains($0) || (0x61...0x7a).contains($0)
-            }
+            && utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }
     }
 }
 

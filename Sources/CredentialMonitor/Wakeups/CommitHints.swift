@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import ServiceLifecycle
+import ServiceLifecycle
 
 /// Wakes the loops over queues when anybody commits, in whatever process: a row is handled within milliseconds of its insert.
 ///

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import NIOConcurrencyHelpers
-internal import ServiceLifecycle
+import CredentialCore
+import NIOConcurrencyHelpers
+import ServiceLifecycle
 
 /// When each loop last turned, which is what health means here: a bare timer would prove nothing.
 package final class LoopProgress: Sendable {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import ServiceLifecycle
+import ServiceLifecycle
 
 /// Something done now and then until shutdown. A failure is reported, and the next turn comes all the same.
 package struct Recurring: Service {

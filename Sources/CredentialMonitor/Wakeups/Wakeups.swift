@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import AsyncAlgorithms
-internal import ServiceLifecycle
+import AsyncAlgorithms
+import ServiceLifecycle
 
 /// Tells a loop when to look for work: at once, on a timer, on a hint; never what the work is.
 ///
