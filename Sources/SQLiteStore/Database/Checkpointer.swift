@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import Foundation
-internal import GRDB
-internal import GRDBSQLite
-internal import Synchronization
+import CredentialCore
+import Foundation
+import GRDB
+import GRDBSQLite
+import Synchronization
 
 /// Moves committed pages from the log into the file, so that nobody else has to.
 ///
@@ -27,8 +27,8 @@ final class Checkpointer: Sendable {
     /// How long the log was when it was last checkpointed.
     private let triedAtPages = Atomic<Int>(0)
 
-    /// When it was last tried to empty the log, in milliseconds since 1970.
-    private let truncatedAt = Atomic<Int64>(0)
+    /// When it was last tried to empty the log, since 1970.
+    private let truncatedAtMilliseconds = Atomic<Int64>(0)
 
     /// Since when the log could not be emptied although it holds what was erased; 0 where it could.
     private let pinnedSinceMilliseconds = Atomic<Int64>(0)
@@ -93,10 +93,10 @@ final class Checkpointer: Sendable {
 
     /// Empties the log if it holds what was erased, and once a day.
     func truncateAfterErasure(at now: Timestamp) async throws {
-        let isStale = abs(now.milliseconds - truncatedAt.load(ordering: .relaxed)) > Duration.seconds(86_400).milliseconds
+        let isStale = abs(now.milliseconds - truncatedAtMilliseconds.load(ordering: .relaxed)) > Duration.days(1).milliseconds
         let holdsErased = holdsErasedToken.exchange(false, ordering: .relaxed)
         guard holdsErased || isStale else { return }
-        truncatedAt.store(now.milliseconds, ordering: .relaxed)
+        truncatedAtMilliseconds.store(now.milliseconds, ordering: .relaxed)
         var isEmpty = false
         defer {
             if isEmpty {
@@ -105,7 +105,7 @@ final class Checkpointer: Sendable {
                 mustTruncate()
                 if pinnedSince.map({ $0 > now }) ?? true { pinnedSinceMilliseconds.store(now.milliseconds, ordering: .relaxed) }
             } else {
-                truncatedAt.store(0, ordering: .relaxed)
+                truncatedAtMilliseconds.store(0, ordering: .relaxed)
             }
         }
         // A reader in the way means later: to wait for it would keep every writer waiting.
@@ -122,14 +122,14 @@ final class Checkpointer: Sendable {
     ///
     /// - Returns: whether it is empty; false where a reader stood in the way for too long.
     @discardableResult
-    func truncateLog(waiting patience: Duration = .seconds(5)) throws -> Bool {
-        try pool.writeWithoutTransaction { db in try truncateLog(db, waiting: patience) }
+    func truncateLog(waiting timeout: Duration = .seconds(5)) throws -> Bool {
+        try pool.writeWithoutTransaction { db in try truncateLog(db, waiting: timeout) }
     }
 
-    private func truncateLog(_ db: Database, waiting patience: Duration) throws -> Bool {
+    private func truncateLog(_ db: Database, waiting timeout: Duration) throws -> Bool {
         foreign.look()
-        sqlite3_busy_timeout(db.sqliteConnection, Int32(patience.milliseconds))
-        defer { sqlite3_busy_timeout(db.sqliteConnection, 5000) }
+        try db.execute(sql: "PRAGMA busy_timeout = \(timeout.milliseconds)")
+        defer { try? db.execute(sql: "PRAGMA busy_timeout = 5000") }
         guard try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")?[0] as Int? == 0 else { return false }
         foreign.completedOurs()
         logPages.count.store(0, ordering: .relaxed)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import Foundation
-internal import GRDB
+import CredentialCore
+import Foundation
+import GRDB
 
 /// A thread that sleeps until the log is written, and then looks whether somebody has committed.
 ///
@@ -31,24 +31,24 @@ final class CommitWatcher: Sendable {
         let first = version
         // A thread and not a task: it blocks for as long as nothing happens.
         let thread = Thread {
-            // Milliseconds; without end where the kernel tells.
-            let idle: Int32 = writes == nil ? 20 : -1
-            var wait = idle
+            // Without end where the kernel tells.
+            let idleMilliseconds: Int32 = writes == nil ? 20 : -1
+            var waitMilliseconds = idleMilliseconds
             var lastWrite = ContinuousClock.now
             var last = first
             while true {
                 var polled = [pollfd(fd: stop.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)]
                 if let writes { polled.append(pollfd(fd: writes.descriptor, events: Int16(POLLIN), revents: 0)) }
-                poll(&polled, nfds_t(polled.count), wait)
+                poll(&polled, nfds_t(polled.count), waitMilliseconds)
                 if polled[0].revents != 0 { return }
                 if let writes {
                     if polled[1].revents != 0 {
                         writes.drain()
                         lastWrite = .now
-                        wait = 1
+                        waitMilliseconds = 1
                     } else {
                         // A commit follows its writes when the disk has them, and another's may follow that; a roll-back never does.
-                        wait = .now - lastWrite < Self.longestCommit ? min(max(wait, 1) * 2, 25) : idle
+                        waitMilliseconds = .now - lastWrite < Self.longestCommit ? min(max(waitMilliseconds, 1) * 2, 25) : idleMilliseconds
                     }
                 }
                 // Trouble with the database is reported by whoever has work for it.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import Foundation
-internal import GRDB
-internal import GRDBSQLite
+import Foundation
+import GRDB
+import GRDBSQLite
 
 /// A database file before anything opens it for writing.
 package struct DatabaseFile: Sendable {

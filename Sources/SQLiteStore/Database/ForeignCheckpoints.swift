@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import Foundation
-internal import NIOConcurrencyHelpers
+import Foundation
+import NIOConcurrencyHelpers
 
 /// Counts how often the log was started anew that we had not written back: some other connection did, and should not have.
 ///
@@ -58,5 +58,12 @@ final class ForeignCheckpoints: Sendable {
         defer { try? log.close() }
         guard let header = try? log.read(upToCount: 20), header.count == 20 else { return nil }
         return header.suffix(4).reduce(0) { $0 << 8 | UInt32($1) }
+    }
+}
+
+extension SQLiteStore {
+    /// How often since the last call somebody else wrote the log back, which only we should do.
+    package func takeForeignCheckpoints() -> Int {
+        checkpointer?.foreign.take() ?? 0
     }
 }

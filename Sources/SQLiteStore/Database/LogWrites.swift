@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import Foundation
+import Foundation
 
 /// What the kernel tells of writes to one file, by inotify.
 final class LogWrites: Sendable {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import Foundation
+import CredentialCore
+import Foundation
 package import GRDB
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// One SQLite file: its connections, and the rules that a commit survives whatever comes.
 ///

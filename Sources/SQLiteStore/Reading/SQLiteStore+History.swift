@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import GRDB
+import GRDB
 
 /// The logs have no index by user, because every settlement would pay for it: an operator who asks now and then can wait for a scan.
 extension SQLiteStore: HistoryReader {

@@ -2,9 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import GRDB
-internal import GRDBSQLite
-internal import NIOConcurrencyHelpers
+import GRDB
+import NIOConcurrencyHelpers
 
 extension SQLiteStore: CredentialReader {
     package func queues() async throws -> [QueueStatus] {
@@ -240,28 +239,6 @@ extension SQLiteStore {
                 ),
                 arguments: [clientID]
             ) ?? false
-        }
-    }
-}
-
-extension SQLiteStore {
-    /// How often since the last call somebody else wrote the log back, which only we should do.
-    package func takeForeignCheckpoints() -> Int {
-        checkpointer?.foreign.take() ?? 0
-    }
-}
-
-/// The SQLite that this program is linked with.
-package enum SQLiteLibrary {
-    package static var version: String { String(cString: sqlite3_libversion()) }
-
-    /// Fixed in 3.51.3, 3.50.7 and 3.44.6: a commit that restarts the log between two checkpoints can lose committed pages.
-    package static var hasWALResetBug: Bool {
-        switch Int(sqlite3_libversion_number()) {
-        case 3_051_003...: false
-        case 3_050_007..<3_051_000: false
-        case 3_044_006..<3_045_000: false
-        default: true
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import GRDB
+import CredentialCore
+import GRDB
 
 /// How far one table has been searched for rows that are old enough to go, and what was left behind.
 struct PruneProgress: Sendable {

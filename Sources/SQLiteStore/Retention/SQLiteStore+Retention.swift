@@ -2,25 +2,25 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import Foundation
-internal import GRDB
-internal import NIOConcurrencyHelpers
+import Foundation
+import GRDB
+import NIOConcurrencyHelpers
 
 /// How long evidence is kept.
 package struct Retention: Sendable, Equatable {
-    package var notificationLog = Duration.seconds(90 * 86_400)
-    package var quarantine = Duration.seconds(365 * 86_400)
-    package var changes = Duration.seconds(365 * 86_400)
-    package var grantLog = Duration.seconds(90 * 86_400)
-    package var revocationLog = Duration.seconds(365 * 86_400)
+    package var notificationLog = Duration.days(90)
+    package var quarantine = Duration.days(365)
+    package var changes = Duration.days(365)
+    package var grantLog = Duration.days(90)
+    package var revocationLog = Duration.days(365)
     /// How long a rejected token stays sealed, so that a mistake can be undone by asking again.
-    package var rejectedToken = Duration.seconds(7 * 86_400)
+    package var rejectedToken = Duration.days(7)
 
     package init() {}
 }
 
 extension SQLiteStore: StoreMaintenance {
-    /// Rows per transaction: short enough that no settlement waits for the broom.
+    /// Rows per transaction: few enough that no settlement waits long for them.
     private static let portion = 500
 
     package func forget(at now: Timestamp) async throws {
@@ -36,7 +36,7 @@ extension SQLiteStore: StoreMaintenance {
         )
         try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
-        try await forgetAnsweredRequests(before: now.advanced(by: .seconds(-3600)))
+        try await forgetAnsweredRequests(before: now.advanced(by: .hours(-1)))
     }
 
     package func sweep(at now: Timestamp) async throws {

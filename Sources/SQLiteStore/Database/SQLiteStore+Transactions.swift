@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import GRDB
-internal import NIOConcurrencyHelpers
+import GRDB
+import NIOConcurrencyHelpers
 
 extension SQLiteStore: WorkStore {
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import GRDB
+
+extension SQLiteStore {
+    /// Gives an app another name, in every table that holds it. For the holder of the lock.
+    ///
+    /// - Throws: `AppRenameError`, and nothing has changed then.
+    package func renameApp(_ old: String, to new: String) async throws {
+        try await write { db in
+            let known = try String.fetchAll(db, sql: "SELECT name FROM app ORDER BY name")
+            guard known.contains(old) else { throw AppRenameError.unknown(old, known: known) }
+            guard !known.contains(new) else { throw AppRenameError.taken(new) }
+            try db.execute(sql: "UPDATE app SET name = ? WHERE name = ?", arguments: [new, old])
+            for table in ["notification_log", "credential_change"] {
+                try db.execute(sql: "UPDATE \(table) SET app = ? WHERE app = ?", arguments: [new, old])
+            }
+        }
+    }
+}
+
+package enum AppRenameError: Error, Sendable, Equatable {
+    case unknown(String, known: [String])
+    case taken(String)
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import GRDB
+
+extension SQLiteStore {
+    /// Appends a notification to its queue, as a backend does.
+    ///
+    /// - Throws: `StoreError.refused` for a body that is empty or too long.
+    package func enqueue(notification body: [UInt8]) async throws -> Int64 {
+        try await write { db in
+            try db.execute(
+                sql: "INSERT INTO notification_queue (payload) VALUES (CAST(? AS TEXT))",
+                arguments: [Data(body)]
+            )
+            return db.lastInsertedRowID
+        }
+    }
+
+    /// In bytes: what the queue takes.
+    package static let longestNotification = 65_536
+}
