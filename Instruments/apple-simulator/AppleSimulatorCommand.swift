@@ -14,7 +14,7 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apple-simulator",
         abstract: "Apple's side of Sign in with Apple, on loopback.",
-        discussion: Manual.text
+        discussion: discussion
     )
 
     @Option(help: "The port on 127.0.0.1; 0 takes a free one.")

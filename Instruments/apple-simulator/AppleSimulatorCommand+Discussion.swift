@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// What `--help` says beyond the options, in lines of less than 80 characters.
-enum Manual {
-    static let text = """
+extension AppleSimulatorCommand {
+    static let discussion = """
         It answers as Apple does, checks client secrets, and lets people sign in,
         revoke, delete and switch their mail, by control routes on the same port.
         Once it listens it prints: apple-simulator listening on http://127.0.0.1:PORT
