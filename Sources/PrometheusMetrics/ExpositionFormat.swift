@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// How metrics are written down.
-package enum ExpositionFormat: Sendable, CaseIterable {
+package enum ExpositionFormat: Sendable {
     /// Version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
     case prometheus
     /// Version 1.0: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md

@@ -10,7 +10,7 @@ package protocol AppleTransport: Sendable {
 }
 
 /// Which of Apple's endpoints is spoken to, as the label of a metric.
-package enum AppleEndpoint: String, Sendable, CaseIterable {
+package enum AppleEndpoint: String, Sendable {
     case token, keys
 }
 

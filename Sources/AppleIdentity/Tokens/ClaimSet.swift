@@ -28,7 +28,7 @@ struct ClaimSet {
     func name(_ name: String) throws(VerificationError) -> String {
         guard let text = try required(name).string,
             (1...Self.longestName).contains(text.utf8.count),
-            text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f })
+            !text.utf8.contains(where: \.isControl)
         else { throw .rejected(.malformedClaim, detail: name) }
         return text
     }

@@ -3,6 +3,7 @@
 
 /// Classes of ASCII characters, whatever Unicode thinks of others.
 extension UInt8 {
+    package var isControl: Bool { self < 0x20 || self == 0x7f }
     package var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
     package var isCapital: Bool { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(self) }
     package var isLetterOrDigit: Bool { isDigit || isCapital || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self) }

@@ -49,16 +49,8 @@ extension LoggedEvent {
 
     static let claimFailed = LoggedEvent("claim_failed", .error, "Claiming work failed; the next wake-up tries again")
     static let commitFailed = LoggedEvent("commit_failed", .error, "The database could not commit; trying again")
-    static let settlementFailed = LoggedEvent(
-        "settlement_failed",
-        .warning,
-        "Work was not settled; its claim runs out and it comes back"
-    )
-    static let settlementRefused = LoggedEvent(
-        "settlement_refused",
-        .error,
-        "The database refuses a settlement; it comes back alone"
-    )
+    static let settlementFailed = LoggedEvent("settlement_failed", .warning, "Work was not settled; its claim runs out and it comes back")
+    static let settlementRefused = LoggedEvent("settlement_refused", .error, "The database refuses a settlement; it comes back alone")
     static let sealingFailed = LoggedEvent("sealing_failed", .error, "A token could not be sealed; its grant comes back")
     static let unknownClients = LoggedEvent(
         "unknown_clients",
@@ -70,11 +62,7 @@ extension LoggedEvent {
         .warning,
         "Grants are dated further ahead than clocks may differ; they wait for their time"
     )
-    static let maintenanceFailed = LoggedEvent(
-        "maintenance_failed",
-        .warning,
-        "Maintenance of the database failed; it is repeated"
-    )
+    static let maintenanceFailed = LoggedEvent("maintenance_failed", .warning, "Maintenance of the database failed; it is repeated")
     static let foreignCheckpoint = LoggedEvent(
         "foreign_checkpoint",
         .warning,
@@ -92,28 +80,16 @@ extension LoggedEvent {
 
     // MARK: Apple
 
-    static let answerAmbiguous = LoggedEvent(
-        "answer_ambiguous",
-        .error,
-        "Apple's answer about a token is ambiguous; its state stays"
-    )
+    static let answerAmbiguous = LoggedEvent("answer_ambiguous", .error, "Apple's answer about a token is ambiguous; its state stays")
     static let answerUnavailable = LoggedEvent("answer_unavailable", .debug, "Apple gave no usable answer; asked again later")
     static let throttled = LoggedEvent("throttled", .warning, "Apple throttles; the app slows down")
-    static let tokenUnreadable = LoggedEvent(
-        "token_unreadable",
-        .error,
-        "A stored token cannot be opened; check the sealing key"
-    )
+    static let tokenUnreadable = LoggedEvent("token_unreadable", .error, "A stored token cannot be opened; check the sealing key")
     static let appPaused = LoggedEvent(
         "app_paused",
         .error,
         "Apple blames our configuration: check key, team, client and clock. The app's checks are paused, no state changes"
     )
-    static let appResumed = LoggedEvent(
-        "app_resumed",
-        .notice,
-        "Apple accepts our configuration again; the app's checks go on"
-    )
+    static let appResumed = LoggedEvent("app_resumed", .notice, "Apple accepts our configuration again; the app's checks go on")
     static let checksDoNotFit = LoggedEvent(
         "checks_do_not_fit",
         .warning,
@@ -156,8 +132,7 @@ extension LoggedEvent {
         unknownClients, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
         operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled, tokenUnreadable,
         appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,
-        signingKeysNotKept,
-        clockSkewed, clockRight, clockDoubted, clockTrusted,
+        signingKeysNotKept, clockSkewed, clockRight, clockDoubted, clockTrusted,
     ]
 }
 

@@ -121,11 +121,7 @@ extension Metric {
         "When Apple's signing keys were last fetched."
     )
     static let settlements = Metric("settlements_total", .counter, "Pieces of work whose outcome was committed.")
-    static let settlementBatchSize = Metric(
-        "settlement_batch_size",
-        .histogram(buckets: sizes),
-        "Pieces of work per commit."
-    )
+    static let settlementBatchSize = Metric("settlement_batch_size", .histogram(buckets: sizes), "Pieces of work per commit.")
     static let storeTransactionDuration = Metric(
         "store_transaction_duration_seconds",
         .histogram(buckets: seconds),
@@ -155,11 +151,7 @@ extension Metric {
         .gauge,
         "When a reload of the configuration was last taken over."
     )
-    static let appleClockSkew = Metric(
-        "apple_clock_skew_seconds",
-        .gauge,
-        "Apple's clock less ours, from its answers."
-    )
+    static let appleClockSkew = Metric("apple_clock_skew_seconds", .gauge, "Apple's clock less ours, from its answers.")
     static let clockHeld = Metric(
         "clock_held",
         .gauge,
@@ -182,8 +174,8 @@ extension Metric {
         buildInfo, ready, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
         notificationsMissed, queueDepth, queueOldest, grants, refreshes, refreshDuration, refreshesInFlight, refreshRound, credentials,
         credentialsOverdue, credentialsUnverified, credentialsNeverAccepted, credentialsPending, stateTransitions, appleResponses,
-        signingKeys,
-        signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull, foreignCheckpoints,
+        signingKeys, signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull,
+        foreignCheckpoints,
         appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, clockHeld, logPinnedSince, seals,
         logLinesSuppressed,
     ]
