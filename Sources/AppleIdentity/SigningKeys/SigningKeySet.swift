@@ -3,9 +3,8 @@
 
 /// The keys of one answer from Apple's keys endpoint.
 struct SigningKeySet: Sendable {
+    /// Those that are for us. Others, of another kind, for another use or too short, are passed over.
     let keys: [SigningKey]
-    /// Keys that are not for us: of another kind, for another use, too short. A new kind among them must not cost us the rest.
-    let ignored: Int
 
     /// Apple publishes about three.
     static let mostKeys = 32
@@ -17,7 +16,6 @@ struct SigningKeySet: Sendable {
         let names = published.compactMap { $0.object?["kid"]?.string }
         guard Set(names).count == names.count else { throw UnusableKeySet("two keys with one kid") }
         keys = published.compactMap(SigningKey.init)
-        ignored = published.count - keys.count
         guard !keys.isEmpty else { throw UnusableKeySet("no usable key") }
     }
 }

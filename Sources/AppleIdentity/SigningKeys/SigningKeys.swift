@@ -75,8 +75,8 @@ extension SigningKeys {
 /// What became of a due fetch.
 package enum KeyRefresh: Sendable, Equatable {
     case notDue
-    /// The ids of keys never seen before; how many published keys were of no use; why the store did not keep them, if it did not.
-    case fetched(new: [String], ignored: Int, unsaved: String?)
+    /// Why the store did not keep the keys, if it did not.
+    case fetched(unsaved: String?)
     /// Nothing has changed; the same again in a minute.
     case failed(String)
 }
@@ -90,8 +90,8 @@ extension SigningKeys {
         guard state.withLockedValue({ $0.schedule.begin(at: start) }) else { return .notDue }
         do {
             let set = try await fetch()
-            let (new, records) = state.withLockedValue { $0.take(set, fetchedAt: start) }
-            return .fetched(new: new, ignored: set.ignored, unsaved: await save(records, fetchedAt: start))
+            let records = state.withLockedValue { $0.take(set, fetchedAt: start) }
+            return .fetched(unsaved: await save(records, fetchedAt: start))
         } catch {
             state.withLockedValue { $0.schedule.end(succeeded: false) }
             return .failed("\(error)")
@@ -118,15 +118,12 @@ extension SigningKeys {
 
 extension SigningKeys.State {
     /// Merges a fetched set: Apple's latest word on a key id holds, and what is not in the set stays.
-    mutating func take(_ set: SigningKeySet, fetchedAt: Timestamp) -> (new: [String], records: [SigningKeyRecord]) {
+    mutating func take(_ set: SigningKeySet, fetchedAt: Timestamp) -> [SigningKeyRecord] {
         schedule.end(succeeded: true)
-        var new: [String] = []
-        let records = set.keys.map { key in
-            if keys[key.id] == nil { new.append(key.id) }
+        return set.keys.map { key in
             let firstSeenAt = keys[key.id]?.firstSeenAt ?? fetchedAt
             keys[key.id] = (key, firstSeenAt)
             return SigningKeyRecord(keyID: key.id, jwk: key.jwk, firstSeenAt: firstSeenAt, lastSeenAt: fetchedAt)
         }
-        return (new, records)
     }
 }

@@ -5,8 +5,15 @@ import ArgumentParser
 import Foundation
 
 /// Writes the manual pages from what the commands say of themselves, so that neither can go stale.
+///
+/// Not by `generate-manual`, the plugin of swift-argument-parser 1.8: it needs this package and a compiler, where this needs the installed
+/// program alone. Its pages say "exits 0 on success, and >0 if an error occurs", have no environment, files, defaults or values of an option,
+/// name subcommands without what they do, and there are some for hidden commands too.
 struct Manual: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Writes the manual pages into a folder.", shouldDisplay: false)
+    static let configuration = CommandConfiguration(
+        abstract: "Writes the manual pages into a folder.",
+        shouldDisplay: false
+    )
 
     @Argument(help: "The folder, which is made where it is not there.", completion: .directory) var folder: String
 
@@ -19,7 +26,7 @@ struct Manual: ParsableCommand {
             }
         } catch {
             let reason = (error as NSError).userInfo[NSUnderlyingErrorKey] as? POSIXError
-            let words = reason.map { String(cString: strerror($0.code.rawValue)) } ?? error.localizedDescription
+            let words = reason.map { systemError($0.code.rawValue) } ?? error.localizedDescription
             throw CommandFailure.failed("\(folder.printable) cannot be written to: \(words)")
         }
     }

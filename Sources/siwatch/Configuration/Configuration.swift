@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 import Logging
+import SQLiteStore
 
 /// What `siwatch.toml` says. The values here are the defaults; etc/siwatch.toml explains each.
 struct Configuration: Sendable, Equatable {
@@ -67,15 +69,6 @@ struct Configuration: Sendable, Equatable {
         var clockSkew = Duration.minutes(5)
     }
 
-    struct Retention: Sendable, Equatable {
-        var notificationLog = Duration.days(90)
-        var quarantine = Duration.days(365)
-        var changes = Duration.days(365)
-        var grantLog = Duration.days(90)
-        var revocationLog = Duration.days(365)
-        var rejectedToken = Duration.days(7)
-    }
-
     struct Operations: Sendable, Equatable {
         /// Nil where nothing is to be served.
         var listen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9464)
@@ -108,10 +101,4 @@ extension Configuration {
         guard refresh.interval < .hours(24), apple.tokenEndpoint == Apple().tokenEndpoint else { return [] }
         return [.at("refresh.interval", "is below 24h, and Apple throttles those who validate a token more often than once a day")]
     }
-}
-
-extension Duration {
-    static func minutes(_ count: Int64) -> Duration { .seconds(count * 60) }
-    static func hours(_ count: Int64) -> Duration { .minutes(count * 60) }
-    static func days(_ count: Int64) -> Duration { .hours(count * 24) }
 }

@@ -40,12 +40,12 @@ struct InvalidConfiguration: Error, Equatable {
     /// Never empty.
     var mistakes: [ConfigurationMistake]
     /// Nothing is known to be wrong with it, but it could not be read now: exit code 69.
-    var isPassing = false
+    var isTransient = false
 }
 
 extension InvalidConfiguration: CustomStringConvertible {
-    /// One line for each mistake.
-    var description: String {
-        mistakes.map { "\(source): \($0)" }.joined(separator: "\n")
-    }
+    /// One for each mistake.
+    var lines: [String] { mistakes.map { "\(source): \($0)" } }
+
+    var description: String { lines.joined(separator: "\n") }
 }

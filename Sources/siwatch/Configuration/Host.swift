@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 
 /// What the text of a host says, asking no resolver.
@@ -17,7 +18,7 @@ enum Host {
 
     /// A name or an IPv4 address: letters, digits, dots and hyphens.
     static func isName(_ host: String) -> Bool {
-        !host.isEmpty && host.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
+        !host.isEmpty && host.utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }
     }
 
     /// - Returns: nil where it is no numeric address of the family.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
+
 /// A host and a port, as in `127.0.0.1:9464` or `[::1]:9464`.
 struct ListenAddress: Sendable, Equatable {
     /// A name or an address, an IPv6 one without its brackets.

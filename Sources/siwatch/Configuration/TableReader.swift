@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
+
 /// One TOML table while it is being read.
 ///
 /// Asking for a key makes it a known one. A wrong value is noted and its default stays, so that one pass finds every mistake.
@@ -88,7 +90,7 @@ struct TableReader {
     }
 
     private func place(of key: String) -> String {
-        let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") }
+        let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || "-_".utf8.contains($0) }
         // Quoted, control characters stay off the terminal.
         return (path.isEmpty ? "" : path + ".") + (isBare ? key : String(reflecting: key))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 
 /// How a value is read: the TOML type it must have, and what makes it possible.
@@ -140,7 +141,5 @@ extension ValueRule<URL> {
 }
 
 extension String {
-    fileprivate var hasControlCharacters: Bool {
-        unicodeScalars.contains { $0.properties.generalCategory == .control }
-    }
+    fileprivate var hasControlCharacters: Bool { unicodeScalars.contains(where: \.isControl) }
 }

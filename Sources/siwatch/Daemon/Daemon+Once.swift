@@ -13,7 +13,7 @@ extension Daemon {
     func runOnce() async throws {
         var writing = ServiceGroupConfiguration.ServiceConfiguration(service: writer)
         writing.successTerminationBehavior = .gracefullyShutdownGroup
-        var settling = ServiceGroupConfiguration.ServiceConfiguration(service: Errand { try await settleAll() })
+        var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAll() })
         settling.successTerminationBehavior = .gracefullyShutdownGroup
         let group = ServiceGroupConfiguration(
             services: [writing, settling],
@@ -63,7 +63,7 @@ extension Daemon {
 }
 
 /// Work that ends by itself, as a service.
-private struct Errand: Service {
+private struct FiniteService: Service {
     var body: @Sendable () async throws -> Void
 
     func run() async throws {

@@ -26,7 +26,7 @@ extension Daemon {
             }
             output.level = taken.log.level
             for app in apps {
-                app.budget.limits = RequestLimits(taken.refresh)
+                app.budget.limits = taken.refresh.limits
                 // A key is one of its team's; one that replaces a wrong one is tried at once.
                 let isSameTeam = new.apps.contains { $0.name == app.name && $0.teamID == app.teamID }
                 if isSameTeam, let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
@@ -39,14 +39,5 @@ extension Daemon {
             let waiting = taken.differences(from: new)
             if !waiting.isEmpty { logger.log(.reloadNeedsRestart, ["reason": "\(waiting.joined(separator: ", "))"]) }
         }
-    }
-}
-
-extension RequestLimits {
-    init(_ refresh: Configuration.Refresh) {
-        self.init(
-            maxRequestsPerSecond: Double(refresh.maxRequestsPerSecond),
-            maxConcurrentRequests: refresh.maxConcurrentRequests
-        )
     }
 }

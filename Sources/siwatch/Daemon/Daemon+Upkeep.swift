@@ -13,7 +13,7 @@ extension Daemon {
     func refreshKeys() async {
         switch await signingKeys.refreshIfDue() {
         case .notDue: return
-        case .fetched(_, _, let unsaved):
+        case .fetched(let unsaved):
             if let unsaved { telemetry.signingKeysNotKept(unsaved) }
         case .failed(let reason):
             // A fetch that the end of the process cuts short says nothing of Apple.
@@ -40,7 +40,7 @@ extension Daemon {
     var overdueCount: Recurring {
         let rounds = CheckRounds(store)
         return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry, refresh, apps] in
-            telemetry.observe(overdue: try await store.overdueCredentials(before: clock.now.advanced(by: .seconds(-60)), upTo: 100_000))
+            telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))
             for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
         }
     }
@@ -86,37 +86,12 @@ extension Daemon {
             desk: store,
             breakers: writer.breakers,
             reader: store,
-            rules: { [refresh] in RecheckRules(refresh()) },
+            rules: { [refresh] in refresh().recheckRules },
             clock: clock,
             wakeups: wakeups,
             refreshes: apps.map(\.wakeups),
             progress: progress,
             telemetry: telemetry
         )
-    }
-}
-
-extension BreakerRules {
-    init(_ configuration: Configuration.Breaker, _ policy: RefreshPolicy) {
-        self.init(
-            window: configuration.window,
-            maxRejections: configuration.maxRejections,
-            maxRejectedPercent: configuration.maxRejectedPercent,
-            settle: configuration.settle,
-            policy: policy
-        )
-    }
-}
-
-extension Configuration {
-    /// By app.
-    var canaries: [String: Set<String>] {
-        Dictionary(uniqueKeysWithValues: apps.map { ($0.name, Set($0.canaries)) })
-    }
-}
-
-extension RecheckRules {
-    init(_ configuration: Configuration.Refresh) {
-        self.init(refreshInterval: configuration.interval, requestsPerSecond: configuration.maxRequestsPerSecond)
     }
 }

@@ -62,11 +62,7 @@ struct Daemon {
         telemetry.configurationLoaded(at: clock.now)
         self.telemetry = telemetry
 
-        let policy = RefreshPolicy(interval: configuration.refresh.interval, timeout: configuration.refresh.timeout)
-        client = HTTPClient(
-            eventLoopGroupProvider: .singleton,
-            configuration: .apple
-        )
+        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .apple)
         let start = ContinuousClock.now
         let clockGuard = ClockGuard(clock: clock, uptime: { ContinuousClock.now - start }, telemetry: telemetry)
         self.clockGuard = clockGuard
@@ -90,14 +86,7 @@ struct Daemon {
         self.signingKeys = signingKeys
         telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
 
-        let clients = Set(configuration.apps.flatMap(\.clientIDs))
-        let rules = SettlementRules(
-            policy: policy,
-            pollInterval: configuration.queues.pollInterval,
-            startedAt: clock.now,
-            breaker: BreakerRules(configuration.breaker, policy),
-            canaries: configuration.canaries
-        )
+        let rules = configuration.settlementRules(startedAt: clock.now)
         let wakeups = Dictionary(
             uniqueKeysWithValues: configuration.apps.map { ($0.name, Wakeups(every: configuration.queues.pollInterval)) }
         )
@@ -116,11 +105,7 @@ struct Daemon {
             store: store,
             verifier: AppleNotificationVerifier(
                 keys: signingKeys,
-                policy: NotificationPolicy(
-                    issuers: Set(configuration.apple.issuers),
-                    clientIDs: clients,
-                    clockSkew: configuration.queues.clockSkew
-                ),
+                policy: configuration.notificationPolicy,
                 clock: clock
             ),
             clock: clock,
@@ -129,7 +114,7 @@ struct Daemon {
         grants = GrantHandler(
             store: store,
             sealer: database.sealer,
-            clients: clients,
+            clients: configuration.clientIDs,
             clockSkew: configuration.queues.clockSkew,
             clock: clock,
             clockGuard: clockGuard,
@@ -137,7 +122,7 @@ struct Daemon {
         )
         apps = configuration.apps.map { app in
             let secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
-            let budget = RequestBudget(RequestLimits(configuration.refresh))
+            let budget = RequestBudget(configuration.refresh.limits)
             let refreshes = RefreshHandler(
                 app: app.name,
                 clients: Set(app.clientIDs),
@@ -149,7 +134,7 @@ struct Daemon {
                     clock: clock
                 ),
                 sealer: database.sealer,
-                policy: policy,
+                policy: configuration.refreshPolicy,
                 breakers: breakers,
                 canaries: Set(app.canaries),
                 budget: budget,
@@ -213,9 +198,7 @@ struct Daemon {
         )
         group.maximumGracefulShutdownDuration = Self.longestStop
         for warning in configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
-        for app in configuration.apps {
-            for canary in try await store.unknownCanaries(app.canaries, of: app.name) { telemetry.canaryUnknown(app.name, userID: canary) }
-        }
+        for canary in try await store.unknownCanaries(of: configuration) { telemetry.canaryUnknown(canary.app, userID: canary.userID) }
         logger.log(.starting, ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
         do {
             try await ServiceGroup(configuration: group).run()

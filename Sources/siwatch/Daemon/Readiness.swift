@@ -50,9 +50,9 @@ final class Readiness: Service {
         logger.log(.stopping)
     }
 
-    private func tell(_ message: SystemdNotifier.Message, within patience: Duration) async {
+    private func tell(_ message: SystemdNotifier.Message, within timeout: Duration) async {
         do {
-            try await notifier.notify(message, within: patience)
+            try await notifier.notify(message, within: timeout)
         } catch {
             logger.log(.systemdNotTold, ["error": "\(error)"])
         }

@@ -5,59 +5,50 @@ import ArgumentParser
 import SQLiteStore
 
 struct App: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Changes what the database knows of an app.", subcommands: [RenameApp.self])
-}
-
-struct RenameApp: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rename",
-        abstract: "Gives an app another name, in the database.",
-        discussion: """
-            siwatch has to be stopped. Give the app the same name in the configuration: siwatch does not start until both agree. Backends \
-            that ask by the app's name have to follow.
-            """
+        abstract: "Changes what the database knows of an app.",
+        subcommands: [Rename.self]
     )
-
-    @OptionGroup var options: CommonOptions
-    @OptionGroup var output: OutputOptions
-    @Argument(help: "The name in the database.") var old: String
-    @Argument(help: "The name from now on.") var new: String
-
-    func validate() throws {
-        guard ValueRule.isName(new) else { throw ValidationError("A name has 1 to 64 characters and no control characters.") }
-    }
-
-    func run() async throws {
-        let configuration = try options.readConfiguration()
-        do {
-            let file = try DatabaseFile.existing(in: configuration)
-            let lock = try DatabaseLock.patiently(database: file.path)
-            defer { lock.release() }
-            let store = try SQLiteStore.open(file, retention: Retention(configuration.retention))
-            defer { try? store.close() }
-            try await store.renameApp(old, to: new)
-        } catch let error as AppRenameError {
-            throw CommandFailure.failed(error.sentence)
-        } catch {
-            throw CommandFailure(database: error)
-        }
-        let isConfigured = configuration.apps.contains { $0.name == new }
-        try output.print(
-            ["old": old, "new": new],
-            isConfigured
-                ? "\(old.printable) is \(new.printable) now, as the configuration has it."
-                : "\(old.printable) is \(new.printable) in the database now. Write name = \"\(new.printable)\" in \(configuration.source) too."
-        )
-    }
 }
 
-extension AppRenameError {
-    fileprivate var sentence: String {
-        switch self {
-        case .unknown(let name, let known):
-            "the database knows no app \"\(name.printable)\"; it knows \(known.map(\.printable).joined(separator: ", "))"
-        case .taken(let name):
-            "there is an app \"\(name.printable)\" already; two apps cannot become one"
+extension App {
+    struct Rename: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Gives an app another name, in the database.",
+            discussion: """
+                siwatch has to be stopped. Give the app the same name in the configuration: siwatch does not start until both agree. Backends \
+                that ask by the app's name have to follow.
+                """
+        )
+
+        @OptionGroup var options: CommonOptions
+        @OptionGroup var output: OutputOptions
+        @Argument(help: "The name in the database.") var old: String
+        @Argument(help: "The name from now on.") var new: String
+
+        func validate() throws {
+            guard ValueRule.isName(new) else { throw ValidationError("A name has 1 to 64 characters and no control characters.") }
+        }
+
+        func run() async throws {
+            let configuration = try options.readConfiguration()
+            do {
+                let file = try configuration.existingDatabase()
+                let lock = try DatabaseLock.retrying(database: file.path)
+                defer { lock.release() }
+                let store = try SQLiteStore.open(file, retention: configuration.retention)
+                defer { try? store.close() }
+                try await store.renameApp(old, to: new)
+            } catch {
+                throw CommandFailure(database: error)
+            }
+            let isConfigured = configuration.apps.contains { $0.name == new }
+            try output.print(
+                ["old": old, "new": new],
+                isConfigured
+                    ? "\(old.printable) is \(new.printable) now, as the configuration has it."
+                    : "\(old.printable) is \(new.printable) in the database now. Write name = \"\(new.printable)\" in \(configuration.source) too."
+            )
         }
     }
 }

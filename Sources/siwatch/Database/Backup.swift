@@ -20,15 +20,7 @@ struct Backup: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        do {
-            let store = try SQLiteStore.openForReading(DatabaseFile.existing(in: configuration))
-            defer { try? store.close() }
-            try await store.backUp(to: file)
-        } catch let error as BackupError {
-            throw CommandFailure.failed(error.sentence)
-        } catch {
-            throw CommandFailure(database: error)
-        }
+        try await configuration.withStore { try await $0.backUp(to: file) }
         let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? 0
         try output.print(
             Report(file: file, bytes: size, keyFile: configuration.encryption.keyFile),
@@ -45,14 +37,5 @@ struct Backup: AsyncParsableCommand {
         var bytes: Int
         /// Not in the backup, and needed to restore it.
         var keyFile: String
-    }
-}
-
-extension BackupError {
-    fileprivate var sentence: String {
-        switch self {
-        case .exists(let path): "\(path.printable) exists already and is left as it is"
-        case .unwritable(let path, let reason): "\(path.printable) cannot be written: \(reason)"
-        }
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 import SQLiteStore
 
-/// What `siwatch run` would stumble over, found without writing anything.
+/// What would keep `siwatch run` from writing the database, found without writing anything.
 extension DatabaseFile {
     /// Whose the database is, where root asks in the place of that user: what root may do says nothing of it.
     var userInPlaceOfRoot: String? {
@@ -45,7 +46,7 @@ private struct WritablePath {
 
     var unreachable: String {
         var status = stat()
-        return stat(path, &status) == 0 ? "" : String(cString: strerror(errno))
+        return stat(path, &status) == 0 ? "" : systemError()
     }
 
     var isReadOnly: Bool { refusal == EROFS }
@@ -68,7 +69,7 @@ private struct WritablePath {
                 """
         case EPERM: return "\(path) is immutable; sudo chattr -i \(path.shellQuoted) ends that"
         case EACCES: return "\(path) cannot be written by the user \(Account.user)\(mend)"
-        default: return "\(path) cannot be written: \(String(cString: strerror(refusal)))"
+        default: return "\(path) cannot be written: \(systemError(refusal))"
         }
     }
 

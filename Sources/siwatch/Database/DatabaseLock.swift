@@ -17,12 +17,12 @@ struct DatabaseLock: Sendable {
     init(database path: String) throws(DatabaseLockError) {
         let file = path + ".lock"
         let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o660)
-        guard descriptor >= 0 else { throw .unavailable(file: file, reason: String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw .unavailable(file: file, reason: systemError()) }
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let code = errno
             if code == EINTR { continue }
             close(descriptor)
-            throw code == EWOULDBLOCK ? .held(database: path) : .unavailable(file: file, reason: String(cString: strerror(code)))
+            throw code == EWOULDBLOCK ? .held(database: path) : .unavailable(file: file, reason: systemError(code))
         }
         self.descriptor = descriptor
     }
@@ -31,6 +31,28 @@ struct DatabaseLock: Sendable {
         // Closing alone would wait for a child process that is between fork and exec and still holds a copy.
         flock(descriptor, LOCK_UN)
         close(descriptor)
+    }
+}
+
+extension DatabaseLock {
+    /// Whether somebody holds the lock of a database right now. Takes nothing and creates nothing.
+    static func isHeld(database path: String) -> Bool {
+        let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
+    }
+
+    /// Takes the lock. `siwatch status` holds it for an instant to see whether somebody does, so "no" is asked for again.
+    static func retrying(database path: String) throws(DatabaseLockError) -> DatabaseLock {
+        for _ in 1...4 {
+            do {
+                return try DatabaseLock(database: path)
+            } catch .held {
+                usleep(25_000)
+            }
+        }
+        return try DatabaseLock(database: path)
     }
 }
 

@@ -29,7 +29,7 @@ struct Enqueue: AsyncParsableCommand {
             )
         }
         do {
-            let store = try SQLiteStore.openBeside(DatabaseFile.existing(in: configuration))
+            let store = try SQLiteStore.openBeside(configuration.existingDatabase())
             defer { try? store.close() }
             let id = try await store.enqueue(notification: body)
             try output.print(["id": id], "Row \(id) of notification_queue.")
@@ -42,7 +42,7 @@ struct Enqueue: AsyncParsableCommand {
 
     private func read() throws(CommandFailure) -> [UInt8] {
         let descriptor = source == "-" ? STDIN_FILENO : open(source, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .failed("\(sourceName) cannot be read: \(String(cString: strerror(errno)))") }
+        guard descriptor >= 0 else { throw .failed("\(sourceName) cannot be read: \(systemError())") }
         defer { if source != "-" { close(descriptor) } }
         var body: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
@@ -50,7 +50,7 @@ struct Enqueue: AsyncParsableCommand {
         while body.count <= SQLiteStore.longestNotification {
             let count = Foundation.read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            if count < 0 { throw .failed("\(sourceName) cannot be read: \(String(cString: strerror(errno)))") }
+            if count < 0 { throw .failed("\(sourceName) cannot be read: \(systemError())") }
             if count == 0 { break }
             body += buffer.prefix(count)
         }

@@ -3,7 +3,6 @@
 
 import CredentialCore
 import CredentialSealing
-import Foundation
 import SQLiteStore
 
 /// The database of a configuration, locked, migrated and unsealed.
@@ -20,7 +19,7 @@ struct OpenedDatabase {
         let obstacles = file.obstacles
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
         do {
-            lock = try DatabaseLock.patiently(database: file.path)
+            lock = try DatabaseLock.retrying(database: file.path)
         } catch {
             throw CommandFailure(database: error)
         }
@@ -28,7 +27,7 @@ struct OpenedDatabase {
             if keys.ring == nil, try file.inspect() != .none, try SQLiteStore.hasSealedRows(in: file) {
                 throw CommandFailure.missingKey(of: configuration)
             }
-            store = try SQLiteStore.open(file, retention: Retention(configuration.retention))
+            store = try SQLiteStore.open(file, retention: configuration.retention)
             let ring = try keys.ring ?? KeyRing.create(at: configuration.encryption.keyFile)
             let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {
                 try CredentialSealer.newFingerprintKey(sealedBy: ring)
@@ -49,70 +48,5 @@ struct OpenedDatabase {
     func close() {
         try? store.close()
         lock.release()
-    }
-}
-
-extension Retention {
-    init(_ configuration: Configuration.Retention) {
-        self.init()
-        notificationLog = configuration.notificationLog
-        quarantine = configuration.quarantine
-        changes = configuration.changes
-        grantLog = configuration.grantLog
-        revocationLog = configuration.revocationLog
-        rejectedToken = configuration.rejectedToken
-    }
-}
-
-extension Configuration {
-    var clientsOfApps: [AppClients] { apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) } }
-}
-
-extension CommonOptions {
-    /// Opens the configured database beside a daemon that may be at work, to look at it.
-    func withStore<Value>(_ body: (SQLiteStore) async throws -> Value) async throws -> Value {
-        let configuration = try readConfiguration()
-        do {
-            let store = try SQLiteStore.openForReading(DatabaseFile.existing(in: configuration))
-            defer { try? store.close() }
-            return try await body(store)
-        } catch {
-            throw CommandFailure(database: error)
-        }
-    }
-}
-
-extension CommandFailure {
-    static func missingKey(of configuration: Configuration) -> CommandFailure {
-        .unusable([
-            """
-            encryption.key_file: \(configuration.encryption.keyFile) is missing, and the database holds tokens that were sealed \
-            with it; restore it from its backup
-            """
-        ])
-    }
-
-    static func wrongKey(of configuration: Configuration, _ error: SealingError) -> CommandFailure {
-        .unusable(["encryption.key_file: \(configuration.encryption.keyFile) does not open this database: \(error)"])
-    }
-
-    /// A database that is in use or has no room is worth another try soon; one that is not ours or damaged is not.
-    init(database error: any Error) {
-        switch error {
-        case let failure as CommandFailure: self = failure
-        case let error as DatabaseLockError:
-            switch error {
-            case .held: self = .unavailable("\(error)")
-            case .unavailable: self = .unusable(["\(error)"])
-            }
-        case StoreError.busy: self = .unavailable("the database is locked by another program")
-        case StoreError.full: self = .unavailable("the disk has no space for the database")
-        case StoreError.outcomeUnknown(let reason): self = .unavailable("the database cannot be read or written: \(reason)")
-        case StoreError.readOnly(let reason):
-            self = .unusable(["database.path: the database cannot be written: \(reason); siwatch check, as the service's user, says why"])
-        case StoreError.damaged(let reason): self = .unusable(["database.path: the database is damaged: \(reason)"])
-        case let error as DatabaseFile.Unusable: self = .unusable(["database.path: \(error)"])
-        default: self = .unusable(["\(error)"])
-        }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import HummingbirdCore
 import Logging
 import NIOConcurrencyHelpers
@@ -18,7 +19,7 @@ struct ConnectionLimits: Sendable {
     var idle = Duration.minutes(2)
 }
 
-/// The connections that are open now. None blocks the next one: a stranger's idle ones are closed, by the clock or to make room.
+/// The connections that are open now. None blocks the next one: idle ones are closed, after a time or to make room.
 final class OpenConnections: Sendable {
     let limits: ConnectionLimits
     private let state = NIOLockedValueBox(State())

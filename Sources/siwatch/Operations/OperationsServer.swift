@@ -58,7 +58,7 @@ struct OperationsServer: Service {
         do {
             try await application.run()
         } catch let error as IOError {
-            let reason = String(cString: strerror(error.errnoCode))
+            let reason = systemError(error.errnoCode)
             throw CommandFailure.unavailable("operations.listen: \(address.host):\(address.port) cannot be listened on: \(reason)")
         }
     }

@@ -42,8 +42,8 @@ struct SystemdNotifier: Sendable {
     }
 
     /// Sends a message that must not be lost, again and again while systemd is too busy to read.
-    func notify(_ message: Message, within patience: Duration) async throws {
-        let end = ContinuousClock.now + patience
+    func notify(_ message: Message, within timeout: Duration) async throws {
+        let end = ContinuousClock.now + timeout
         while true {
             do {
                 return try notify(message)
@@ -86,7 +86,7 @@ struct SystemdNotifier: Sendable {
 struct SystemdNotifierError: Error, Equatable, CustomStringConvertible {
     var code: Int32
 
-    var description: String { "systemd cannot be told: \(String(cString: strerror(code)))" }
+    var description: String { "systemd cannot be told: \(systemError(code))" }
 }
 
 extension SystemdNotifier.Message {

@@ -42,7 +42,7 @@ struct SystemdReports: Service {
             return "\(count) \(state.rawValue)"
         }
         let queues = try await reader.queues().map { "\($0.depth) \($0.queue)" }
-        let overdue = try await reader.overdueCredentials(before: WallClock.system.now.advanced(by: .seconds(-60)), upTo: 100_000)
+        let overdue = try await reader.overdueChecks(at: WallClock.system.now)
         return """
             \(states.joined(separator: ", ")); waiting: \(queues.joined(separator: ", ")); \
             \(overdue.values.reduce(0, +)) checks overdue

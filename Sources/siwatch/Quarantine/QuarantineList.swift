@@ -7,7 +7,9 @@ import SQLiteStore
 
 extension Quarantine {
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Lists what is in quarantine, the newest first.")
+        static let configuration = CommandConfiguration(
+            abstract: "Lists what is in quarantine, the newest first."
+        )
 
         @OptionGroup var options: CommonOptions
         @OptionGroup var output: OutputOptions
@@ -21,7 +23,7 @@ extension Quarantine {
 
         func run() async throws {
             // One more than is shown tells whether there is a next page.
-            let (found, counts) = try await options.withStore { store in
+            let (found, counts) = try await options.readConfiguration().withStore { store in
                 (
                     try await store.quarantined(reason: reason, before: before, upTo: limit < .max ? limit + 1 : limit),
                     try await store.quarantineCounts()

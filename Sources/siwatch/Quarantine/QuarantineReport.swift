@@ -4,7 +4,7 @@
 import CredentialCore
 import Foundation
 
-/// A quarantined notification as programs read it, and made harmless.
+/// A quarantined notification as programs read it, with what a terminal might obey spelled out.
 struct QuarantineReport: Encodable {
     var id: Int64
     var receivedAt: Timestamp

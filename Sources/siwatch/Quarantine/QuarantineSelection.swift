@@ -35,7 +35,7 @@ struct QuarantineSelection: ParsableArguments {
             // From the newest down: what comes into the quarantine meanwhile has a greater id.
             var before: Int64?
             while true {
-                let page = try await options.withStore { store in
+                let page = try await configuration.withStore { store in
                     try await store.quarantinedIDs(reason: reason, before: before, upTo: OperatorRequest.mostQuarantined)
                 }
                 guard let last = page.last else { break }

@@ -20,7 +20,7 @@ extension Quarantine {
         @Argument(help: "As listed.") var id: Int64
 
         func run() async throws {
-            guard let row = try await options.withStore({ try await $0.quarantined(id) }) else {
+            guard let row = try await options.readConfiguration().withStore({ try await $0.quarantined(id) }) else {
                 throw CommandFailure.failed("there is no row \(id) in quarantine")
             }
             let report = QuarantineReport(row, showsPayload: true)

@@ -23,14 +23,7 @@ struct Explain: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        var history: UserHistory
-        do {
-            let store = try SQLiteStore.openForReading(DatabaseFile.existing(in: configuration))
-            defer { try? store.close() }
-            history = try await store.history(of: user)
-        } catch {
-            throw CommandFailure(database: error)
-        }
+        var history = try await configuration.withStore { try await $0.history(of: user) }
         if let client { history = history.limited(toClient: client) }
         guard !history.isEmpty else {
             throw CommandFailure.failed("nothing is known of the user \(user.printable)" + (client.map { " at \($0.printable)" } ?? ""))

@@ -29,7 +29,7 @@ struct StatusWatch {
             while true {
                 // The quarantine is read whole, so not every second.
                 let known = last.flatMap { $0.age < 10 ? $0.report : nil }
-                let report = try await StatusReport(of: configuration, knowing: known)
+                let report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0, knowing: known) }
                 last = (report, known == nil ? 0 : (last?.age ?? 0) + 1)
                 rates.note(report)
                 let lines = StatusPage(report, at: WallClock.system.now, rates: rates).lines

@@ -9,10 +9,10 @@ struct Unverified: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Lists the tokens that Apple rejects and has never accepted, and those of other users.",
         discussion: """
-            A token that Apple has never accepted was dead before it came here, was issued to another client, or is no token. It says nothing of its user, who stays \
-            authorized and whose end notifications alone will tell. What to do about them is for the backend to decide: nothing, or to let \
-            them sign in again, which brings a good token. A token of another user was inserted under the wrong `sub`: its own user should \
-            bring it, and this one another.
+            A token that Apple has never accepted was dead before it came here, was issued to another client, or is no token. It says \
+            nothing of its user, who stays authorized and whose end notifications alone will tell. What to do about them is for the \
+            backend to decide: nothing, or to let them sign in again, which brings a good token. A token of another user was inserted \
+            under the wrong `sub`: its own user should bring it, and this one another.
             """
     )
 
@@ -21,7 +21,7 @@ struct Unverified: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The app whose tokens are listed.", valueName: "name")) var app: String
 
     func run() async throws {
-        let (found, foreign) = try await options.withStore { store in
+        let (found, foreign) = try await options.readConfiguration().withStore { store in
             let apps = try await store.apps().map(\.app)
             guard apps.contains(app) else {
                 throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app))

@@ -4,7 +4,7 @@
 import TOMLKit
 
 extension ConfigurationTable {
-    /// Parses a TOML document, or dies of it: only a `TOMLParser`'s process calls this with what somebody may have written.
+    /// Parses a TOML document, or ends the process: only a `TOMLParser`'s process calls this with what somebody may have written.
     ///
     /// - Throws: The first syntax error, with its line and column. The parser cannot go on after one.
     init(parsing text: String) throws(ConfigurationMistake) {
@@ -35,7 +35,7 @@ extension ConfigurationTable {
     /// Tables and lists in one another; four are in use.
     fileprivate static let deepest = 32
 
-    /// Refuses what TOMLKit 0.6 would misread without a word, and says of what it would die where it stands.
+    /// Refuses what TOMLKit 0.6 would misread in silence, and names the place of what would end the process.
     ///
     /// It passes C strings, so all that follows a NUL is lost, be it in the text or escaped in a string. And its parser, toml++, asserts
     /// in release builds too that a name follows the bracket of a header, that no brace stands where a value should, and that a date

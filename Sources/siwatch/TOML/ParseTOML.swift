@@ -4,7 +4,7 @@
 import ArgumentParser
 import Foundation
 
-/// The other end of a `TOMLParser`: a document on standard input, a `ParsedDocument` as JSON on standard output, or a death.
+/// The other end of a `TOMLParser`: a document on standard input, a `ParsedDocument` as JSON on standard output, or a crash.
 struct ParseTOML: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "parse-toml",

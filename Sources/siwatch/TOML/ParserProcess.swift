@@ -22,7 +22,7 @@ struct ParserProcess {
 
     struct NotStarted: Error, CustomStringConvertible {
         let code: Int32
-        var description: String { String(cString: strerror(code)) }
+        var description: String { systemError(code) }
     }
 
     init(_ program: String, _ arguments: [String]) throws(NotStarted) {
@@ -35,9 +35,9 @@ struct ParserProcess {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO)
         posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO)
-        // Last words of a library are for no terminal and no journal.
+        // What a library prints as it aborts belongs on no terminal and in no journal.
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-        // Not all close themselves, those of SwiftNIO not: a socket that a child still held would outlive a daemon that dies.
+        // Not all close themselves, those of SwiftNIO not: a socket that a child still held would stay open after the daemon has crashed.
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             guard let descriptor = Int32(name), descriptor > STDERR_FILENO else { continue }
             posix_spawn_file_actions_addclose(&actions, descriptor)

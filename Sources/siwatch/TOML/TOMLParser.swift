@@ -14,7 +14,7 @@ struct TOMLParser: Sendable {
     var processorSeconds = 5
 
     /// For all of it: what a machine that stands still may cost.
-    private static let patience = Duration.seconds(30)
+    private static let timeout = Duration.seconds(30)
 
     func parse(_ text: String) throws(UnparsedDocument) -> ConfigurationTable {
         let (output, end) = try run(text)
@@ -30,14 +30,14 @@ struct TOMLParser: Sendable {
         case .signal(let signal) where [SIGKILL, SIGTERM, SIGINT].contains(signal): .noAnswer("was ended by \(Self.name(of: signal))")
         case .signal(let signal): .deadly(signal: Self.name(of: signal))
         case .status(let status): .noAnswer("ended with status \(status)")
-        case .killed: .noAnswer("gave no answer within \(Self.patience.components.seconds) s")
+        case .killed: .noAnswer("gave no answer within \(Self.timeout.components.seconds) s")
         }
     }
 
     private func run(_ text: String) throws(UnparsedDocument) -> (output: [UInt8], end: ParserProcess.End) {
         do {
             let process = try ParserProcess(program, ["siwatch", "parse-toml", "--processor-seconds", "\(processorSeconds)"])
-            return process.exchange(Array(text.utf8), within: Self.patience)
+            return process.exchange(Array(text.utf8), within: Self.timeout)
         } catch {
             throw .noAnswer("cannot be started: \(error)")
         }
@@ -77,7 +77,7 @@ enum UnparsedDocument: Error, Equatable {
     }
 
     /// Whether another try may succeed.
-    var isPassing: Bool {
+    var isTransient: Bool {
         if case .noAnswer = self { true } else { false }
     }
 }

@@ -9,16 +9,16 @@ enum TextFile {
     /// - Parameter limit: In bytes.
     /// - Parameter isSecret: Refuse it if others may read it or change it.
     static func read(_ path: String, limit: Int, isSecret: Bool = false) throws(TextFileError) -> String {
-        // Not blocking, lest a named pipe hold us for ever.
+        // Not blocking: a named pipe would never return.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else { throw .unreadable(String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw .unreadable(systemError()) }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         var status = stat()
         if isSecret, fstat(descriptor, &status) == 0, KeyFile.isExposed(mode: status.st_mode) {
             throw .exposed(mode: status.modeText, mend: status.commands(for: path, mode: 0o600))
         }
         guard let bytes = try? file.read(upToCount: limit + 1) ?? Data() else {
-            throw .unreadable(String(cString: strerror(errno)))
+            throw .unreadable(systemError())
         }
         guard bytes.count <= limit else { throw .tooLong(limit: limit) }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw .notUTF8 }

@@ -3,6 +3,7 @@
 
 import Foundation
 import Logging
+import SQLiteStore
 import Testing
 
 @testable import siwatch
@@ -132,14 +133,12 @@ struct ConfigurationTests {
         )
         expected.breaker = Configuration.Breaker(window: 7, maxRejections: 6, maxRejectedPercent: 99, settle: .seconds(8))
         expected.queues = Configuration.Queues(pollInterval: .milliseconds(20), clockSkew: .seconds(90))
-        expected.retention = Configuration.Retention(
-            notificationLog: .seconds(86_400),
-            quarantine: .seconds(2 * 86_400),
-            changes: .seconds(3 * 86_400),
-            grantLog: .seconds(4 * 86_400),
-            revocationLog: .seconds(5 * 86_400),
-            rejectedToken: .seconds(6 * 86_400)
-        )
+        expected.retention.notificationLog = .seconds(86_400)
+        expected.retention.quarantine = .seconds(2 * 86_400)
+        expected.retention.changes = .seconds(3 * 86_400)
+        expected.retention.grantLog = .seconds(4 * 86_400)
+        expected.retention.revocationLog = .seconds(5 * 86_400)
+        expected.retention.rejectedToken = .seconds(6 * 86_400)
         expected.operations.listen = ListenAddress(host: "::1", port: 80)
         expected.log = Configuration.Log(level: .trace, format: .json)
         expected.apple.tokenEndpoint = try #require(URL(string: "http://127.0.0.1:8080/auth/token"))

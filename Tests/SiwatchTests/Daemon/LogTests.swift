@@ -50,13 +50,13 @@ struct LogTests {
     }
 
     @Test func aFloodOfOneEventIsHeldBackAndCounted() {
-        var gate = FloodGate()
+        var gate = LogRateLimit()
         let start = ContinuousClock.now
-        for _ in 1...FloodGate.burst { #expect(gate.admit("flood", at: start) == 0) }
+        for _ in 1...LogRateLimit.burst { #expect(gate.admit("flood", at: start) == 0) }
         for _ in 1...7 { #expect(gate.admit("flood", at: start + .seconds(9)) == nil) }
         #expect(gate.admit("other", at: start + .seconds(9)) == 0)
-        #expect(gate.admit("flood", at: start + FloodGate.window) == 7)
-        #expect(gate.admit("flood", at: start + FloodGate.window) == 0)
+        #expect(gate.admit("flood", at: start + LogRateLimit.window) == 7)
+        #expect(gate.admit("flood", at: start + LogRateLimit.window) == 0)
         #expect(gate.takeSuppressed() == ["flood": 7])
         #expect(gate.takeSuppressed().isEmpty)
     }

@@ -20,7 +20,7 @@ struct TOMLParserTests {
     @Test(arguments: deadly)
     func aDocumentThatEndsItsParserIsAMistake(_ text: String) throws {
         let error = try #require(throws: UnparsedDocument.self) { try TOMLParser.built().parse(text) }
-        #expect(!error.isPassing)
+        #expect(!error.isTransient)
         #expect(error.mistake.place == .file)
         #expect("\(error.mistake)".hasPrefix("cannot be read as TOML: its parser died of it (signal "))
     }
@@ -29,7 +29,7 @@ struct TOMLParserTests {
         let text = "\"" + String(repeating: "\\\"", count: 60_000)
         let error = #expect(throws: UnparsedDocument.self) { try TOMLParser.built(processorSeconds: 1).parse(text) }
         #expect(error == .endless(seconds: 1))
-        #expect(error?.isPassing == false)
+        #expect(error?.isTransient == false)
     }
 
     @Test func everyValueComesOverAsItIs() throws {
@@ -72,7 +72,7 @@ struct TOMLParserTests {
     @Test func aSyntaxErrorKeepsItsPlace() throws {
         let error = #expect(throws: UnparsedDocument.self) { try TOMLParser.built().parse("[database]\npath = \n") }
         #expect(error?.mistake.place == .position(line: 2, column: 8))
-        #expect(error?.isPassing == false)
+        #expect(error?.isTransient == false)
     }
 
     @Test(arguments: ["a.", "[[a]]\n[a.", "a = "])
@@ -94,7 +94,7 @@ struct TOMLParserTests {
         let text = String(repeating: "# nothing\n", count: 25_000)
         let error = #expect(throws: UnparsedDocument.self) { try TOMLParser(program: program).parse(text) }
         #expect(error?.mistake == ConfigurationMistake(place: .file, problem: "could not be parsed: the parser's process \(problem)"))
-        #expect(error?.isPassing == true)
+        #expect(error?.isTransient == true)
     }
 }
 

@@ -29,7 +29,7 @@ struct Recheck: AsyncParsableCommand {
         let answer = try await request.carryOut(in: try options.readConfiguration())
         switch answer {
         case .rechecking(let recheck):
-            guard recheck.due > 0 else { throw CommandFailure.failed(Self.whyNobody(recheck)) }
+            guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck)) }
             try output.print(recheck, Self.text(recheck))
         case .recheckingApp(let credentials, let requestsPerSecond, let isPaused):
             try output.print(
@@ -60,7 +60,7 @@ struct Recheck: AsyncParsableCommand {
         return text
     }
 
-    private static func whyNobody(_ recheck: OperatorAnswer.Recheck) -> String {
+    private static func reasonForNone(_ recheck: OperatorAnswer.Recheck) -> String {
         if let soonest = recheck.soonest { return "Apple has answered too recently; ask again after \(soonest.text)" }
         return "there is no token of this user to ask about"
     }

@@ -4,6 +4,7 @@
 import CredentialCore
 import Foundation
 import Logging
+import SQLiteStore
 
 /// From TOML to a configuration, or to all of its mistakes at once.
 extension Configuration {
@@ -27,7 +28,7 @@ extension Configuration {
         do {
             table = try parser.parse(text)
         } catch {
-            throw InvalidConfiguration(source: path, mistakes: [error.mistake], isPassing: error.isPassing)
+            throw InvalidConfiguration(source: path, mistakes: [error.mistake], isTransient: error.isTransient)
         }
         try self.init(table, from: path, credentials: credentials)
     }
@@ -123,7 +124,7 @@ extension Configuration {
             }
             if app.canaries.count > BreakerRules.mostCanaries {
                 let problem = "must be at most \(BreakerRules.mostCanaries)"
-                root.note(ConfigurationMistake(place: .key("app[\(index)].canaries"), problem: problem))
+                root.note(.at("app[\(index)].canaries", problem))
             }
             var keys = FirstPlaces()
             for (position, key) in app.keys.enumerated() {

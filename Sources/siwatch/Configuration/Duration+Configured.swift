@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
+
 /// Durations as the TOML file writes them.
 extension Duration {
     /// Reads whole numbers with the units `d` `h` `m` `s` `ms`, each unit once and the greater ones first: `24h`, `1h30m`, `20ms`.

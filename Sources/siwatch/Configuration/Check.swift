@@ -88,21 +88,3 @@ struct Check: AsyncParsableCommand {
         return (unknownCanaries, rounds)
     }
 }
-
-/// A canary that Apple cannot be asked about.
-struct UnknownCanary: Encodable, CustomStringConvertible {
-    var app: String
-    var userID: String
-
-    var description: String { "the canary \(userID.printable) of \(app.printable) has no token that Apple could be asked about" }
-}
-
-extension SQLiteStore {
-    func unknownCanaries(of configuration: Configuration) async throws -> [UnknownCanary] {
-        var unknown: [UnknownCanary] = []
-        for app in configuration.apps {
-            unknown += try await unknownCanaries(app.canaries, of: app.name).map { UnknownCanary(app: app.name, userID: $0) }
-        }
-        return unknown
-    }
-}

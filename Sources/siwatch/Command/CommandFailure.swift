@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import CredentialSealing
+import SQLiteStore
+
+/// Why a command ends early: sentences for people, a code for programs.
+struct CommandFailure: Error {
+    var code: ExitCode
+    var messages: [String]
+
+    /// Failed at run time.
+    static func failed(_ message: String) -> CommandFailure { CommandFailure(code: .failure, messages: [message]) }
+    /// A wrong command line, or an input that cannot be meant. `EX_USAGE` of sysexits.h.
+    static func wrongUsage(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(64), messages: [message]) }
+    /// A needed service is down, or another siwatch holds the database. `EX_UNAVAILABLE` of sysexits.h.
+    static func unavailable(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(69), messages: [message]) }
+    /// Configuration, keys or database are unusable. `EX_CONFIG` of sysexits.h: systemd does not restart after it.
+    static func unusable(_ messages: [String]) -> CommandFailure { CommandFailure(code: ExitCode(78), messages: messages) }
+}
+
+// MARK: The configuration and its keys
+
+extension CommandFailure {
+    init(_ configuration: InvalidConfiguration) {
+        let lines = configuration.lines
+        self = configuration.isTransient ? .unavailable(lines.joined(separator: "; ")) : .unusable(lines)
+    }
+
+    static func missingKey(of configuration: Configuration) -> CommandFailure {
+        .unusable([
+            """
+            encryption.key_file: \(configuration.encryption.keyFile) is missing, and the database holds tokens that were sealed \
+            with it; restore it from its backup
+            """
+        ])
+    }
+
+    static func wrongKey(of configuration: Configuration, _ error: SealingError) -> CommandFailure {
+        .unusable(["encryption.key_file: \(configuration.encryption.keyFile) does not open this database: \(error)"])
+    }
+}
+
+// MARK: The database
+
+extension CommandFailure {
+    /// A database that is in use or has no room is worth another try soon; one that is not ours or damaged is not.
+    init(database error: any Error) {
+        switch error {
+        case let failure as CommandFailure: self = failure
+        case let error as DatabaseLockError:
+            switch error {
+            case .held: self = .unavailable("\(error)")
+            case .unavailable: self = .unusable(["\(error)"])
+            }
+        case StoreError.busy: self = .unavailable("the database is locked by another program")
+        case StoreError.full: self = .unavailable("the disk has no space for the database")
+        case StoreError.outcomeUnknown(let reason): self = .unavailable("the database cannot be read or written: \(reason)")
+        case StoreError.readOnly(let reason):
+            self = .unusable(["database.path: the database cannot be written: \(reason); siwatch check, as the service's user, says why"])
+        case StoreError.damaged(let reason): self = .unusable(["database.path: the database is damaged: \(reason)"])
+        case let error as BackupError: self = .failed(error.sentence)
+        case let error as AppRenameError: self = .failed(error.sentence)
+        case let error as DatabaseFile.Unusable: self = .unusable(["database.path: \(error)"])
+        default: self = .unusable(["\(error)"])
+        }
+    }
+}
+
+extension BackupError {
+    fileprivate var sentence: String {
+        switch self {
+        case .exists(let path): "\(path.printable) exists already and is left as it is"
+        case .unwritable(let path, let reason): "\(path.printable) cannot be written: \(reason)"
+        }
+    }
+}
+
+extension AppRenameError {
+    fileprivate var sentence: String {
+        switch self {
+        case .unknown(let name, let known):
+            "the database knows no app \"\(name.printable)\"; it knows \(known.map(\.printable).joined(separator: ", "))"
+        case .taken(let name):
+            "there is an app \"\(name.printable)\" already; two apps cannot become one"
+        }
+    }
+}
+
+// MARK: Operators' requests
+
+extension CommandFailure {
+    /// The answers that no command expects.
+    init(_ answer: OperatorAnswer, to request: OperatorRequest) {
+        switch answer {
+        case .unknownApp(let known):
+            let names = known.map(\.printable).joined(separator: ", ")
+            self = .failed("there is no app \"\((request.app ?? "").printable)\"; there is \(names)")
+        case .unknownUser:
+            self = .failed("nothing is known of the user \((request.userID ?? "").printable)")
+        case .expired:
+            self = .unavailable("siwatch was too late to take the request; nothing was done")
+        case .notUnderstood:
+            self = .unavailable("the siwatch that runs does not understand this request; is it of another version?")
+        case .refused(let reason):
+            self = .failed("the database refuses it: \(reason)")
+        case .nothingToConfirm:
+            self = .wrongUsage(
+                "the breaker of \((request.app ?? "").printable) is closed and no rejection waits: there is nothing to confirm"
+            )
+        case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .rechecking, .recheckingApp, .quarantine:
+            self = CommandFailure(code: ExitCode(70), messages: ["an answer to another question: \(answer)"])
+        }
+    }
+}

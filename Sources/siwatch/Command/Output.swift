@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import Foundation
+
+/// How a command prints its report.
+struct OutputOptions: ParsableArguments {
+    @Flag(help: "Print JSON, for programs.") var json = false
+
+    /// Prints one of two forms of a report.
+    func print(_ report: some Encodable, _ text: @autoclosure () -> String) throws {
+        try printOutput(json ? Versioned(report).json() : text())
+    }
+}
+
+/// A report with the number of its form. Within one `schema`, members are added and never changed.
+private struct Versioned<Report: Encodable>: Encodable {
+    private let report: Report
+
+    private enum CodingKeys: CodingKey {
+        case schema
+    }
+
+    init(_ report: Report) {
+        self.report = report
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        try report.encode(to: encoder)
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(1, forKey: .schema)
+    }
+
+    /// With escapes for what is legal in JSON and yet moves a terminal, which the encoder leaves alone.
+    func json() throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let text = String(decoding: try encoder.encode(self), as: UTF8.self)
+        return text.unicodeScalars.reduce(into: "") { json, scalar in
+            if scalar == "\n" || scalar.isPrintable { json.unicodeScalars.append(scalar) } else { json += scalar.jsonEscape }
+        }
+    }
+}
+
+/// Writes to standard output, or says why that cannot be done: `print` would lose it without a word.
+func printOutput(_ text: String) throws(CommandFailure) {
+    var bytes = Array((text + "\n").utf8)[...]
+    while !bytes.isEmpty {
+        let count = bytes.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+        if count < 0 {
+            if errno == EINTR { continue }
+            throw .failed("the output cannot be written: \(systemError())")
+        }
+        bytes = bytes.dropFirst(count)
+    }
+}
+
+/// Writes a line to standard error. One that cannot be written, on a full disk say, must not end the program.
+func printError(_ line: String) {
+    try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+}

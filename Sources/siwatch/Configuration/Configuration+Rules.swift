@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import CredentialCore
+import CredentialMonitor
+import SQLiteStore
+
+/// The configuration in the terms of those who go by it.
+extension Configuration {
+    var refreshPolicy: RefreshPolicy { RefreshPolicy(interval: refresh.interval, timeout: refresh.timeout) }
+
+    var notificationPolicy: NotificationPolicy {
+        NotificationPolicy(issuers: Set(apple.issuers), clientIDs: clientIDs, clockSkew: queues.clockSkew)
+    }
+
+    /// - Parameter time: when this process started.
+    func settlementRules(startedAt time: Timestamp) -> SettlementRules {
+        SettlementRules(
+            policy: refreshPolicy,
+            pollInterval: queues.pollInterval,
+            startedAt: time,
+            breaker: BreakerRules(
+                window: breaker.window,
+                maxRejections: breaker.maxRejections,
+                maxRejectedPercent: breaker.maxRejectedPercent,
+                settle: breaker.settle,
+                policy: refreshPolicy
+            ),
+            canaries: Dictionary(uniqueKeysWithValues: apps.map { ($0.name, Set($0.canaries)) })
+        )
+    }
+
+    /// Of all apps.
+    var clientIDs: Set<String> { Set(apps.flatMap(\.clientIDs)) }
+
+    var clientsOfApps: [AppClients] { apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) } }
+}
+
+extension Configuration.Refresh {
+    /// Of one app.
+    var limits: RequestLimits {
+        RequestLimits(maxRequestsPerSecond: Double(maxRequestsPerSecond), maxConcurrentRequests: maxConcurrentRequests)
+    }
+
+    var recheckRules: RecheckRules { RecheckRules(refreshInterval: interval, requestsPerSecond: maxRequestsPerSecond) }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import CredentialCore
+import CredentialSealing
+
+/// The keys that a configuration names, read and found usable.
+struct Keys {
+    /// The keys that sign client secrets, by app, the first one first.
+    var clientSecretKeys: [String: [ClientSecretKey]] = [:]
+    /// Absent where the file is; it is made then, if nothing is sealed yet.
+    var ring: KeyRing?
+
+    /// - Throws: every unusable file at once.
+    init(_ configuration: Configuration) throws(CommandFailure) {
+        var mistakes: [String] = []
+        do {
+            for (app, keys) in try configuration.readKeys() {
+                for key in keys {
+                    do {
+                        clientSecretKeys[app, default: []].append(try ClientSecretKey(id: key.id, pem: key.pem))
+                    } catch {
+                        mistakes.append("app \(app.printable): \(error)")
+                    }
+                }
+            }
+        } catch {
+            mistakes += error.lines
+        }
+        do {
+            ring = try KeyRing(contentsOf: configuration.encryption.keyFile)
+        } catch KeyFileError.missing {
+            ring = nil
+        } catch {
+            mistakes.append("encryption.key_file: \(error)")
+        }
+        guard mistakes.isEmpty else { throw .unusable(mistakes) }
+    }
+}
+
+/// A key that signs client secrets, as read from its file.
+struct AppKey: Sendable, Equatable {
+    var id: String
+    var pem: Secret
+}
+
+extension Configuration {
+    /// Reads the keys of every app, in the order of the file.
+    ///
+    /// It is a step of its own, so that a mistake in the TOML file is found where the keys are not at hand.
+    ///
+    /// - Returns: By the name of the app.
+    /// - Throws: All mistakes at once; none quotes what a file holds.
+    func readKeys() throws(InvalidConfiguration) -> [String: [AppKey]] {
+        var keys: [String: [AppKey]] = [:]
+        var mistakes: [ConfigurationMistake] = []
+        for (index, app) in apps.enumerated() {
+            for (position, key) in app.keys.enumerated() {
+                let place = "app[\(index)].key[\(position)].file"
+                do {
+                    let pem = try TextFile.read(key.file, limit: Self.longestKeyFile, isSecret: true)
+                    if pem.isPrivateKey {
+                        keys[app.name, default: []].append(AppKey(id: key.id, pem: Secret(pem)))
+                    } else {
+                        let form = "as Apple hands it out (PEM, PKCS#8: -----BEGIN PRIVATE KEY-----)"
+                        mistakes.append(.at(place, "\(key.file) is not a private key \(form)"))
+                    }
+                } catch {
+                    mistakes.append(.at(place, "\(key.file) \(error)"))
+                }
+            }
+        }
+        guard mistakes.isEmpty else { throw InvalidConfiguration(source: source, mistakes: mistakes) }
+        return keys
+    }
+
+    /// In bytes; Apple's are 257 long.
+    private static let longestKeyFile = 16_384
+}
+
+extension String {
+    /// Whether it is one PEM block of a private key, by its looks; what is inside is judged where it is used.
+    fileprivate var isPrivateKey: Bool {
+        let lines = split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        guard
+            let body = lines.wholeMatch(of: /-----BEGIN PRIVATE KEY----- ([A-Za-z0-9+\/= ]+) -----END PRIVATE KEY-----/)
+        else { return false }
+        return body.1.count > 100
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import Logging
+
+/// One line before it is written down.
+struct LogLine {
+    var time: Date
+    var level: Logger.Level
+    var name: String
+    var message: String
+    var label: String
+    var fields: [(key: String, value: String)]
+
+    /// For people: time, level, message, and then the fields.
+    var text: String {
+        let level = level.rawValue.uppercased().padding(toLength: 8, withPad: " ", startingAt: 0)
+        return fields.reduce("\(stamp) \(level) \(message.withoutControls) event=\(name)") { line, field in
+            "\(line) \(field.key)=\(field.value.isPlainWord ? field.value : field.value.jsonString)"
+        }
+    }
+
+    /// One JSON object, its time as in RFC 3339.
+    var json: String {
+        let head = [("time", stamp), ("level", level.rawValue), ("event", name), ("message", message), ("logger", label)]
+        return "{" + (head + fields).map { "\($0.0.jsonString):\($0.1.jsonString)" }.joined(separator: ",") + "}"
+    }
+
+    private var stamp: String { time.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true)) }
+}
+
+extension Logger.Level {
+    /// As syslog(3) and sd-daemon(3) number them.
+    var priority: Int {
+        switch self {
+        case .trace, .debug: 7
+        case .info: 6
+        case .notice: 5
+        case .warning: 4
+        case .error: 3
+        case .critical: 2
+        }
+    }
+}
+
+extension String {
+    /// With a space for every character that a terminal would obey.
+    fileprivate var withoutControls: String {
+        String(String.UnicodeScalarView(unicodeScalars.map { $0.isControl ? " " : $0 }))
+    }
+
+    fileprivate var isPlainWord: Bool {
+        !isEmpty && unicodeScalars.allSatisfy { $0.value > 0x20 && $0 != "\"" && $0 != "\\" && $0 != "=" && !$0.isControl }
+    }
+
+    /// Quoted and escaped as RFC 8259 asks, the other control characters too: a terminal would obey them.
+    fileprivate var jsonString: String {
+        var escaped = "\""
+        for scalar in unicodeScalars {
+            switch scalar {
+            case "\"": escaped += "\\\""
+            case "\\": escaped += "\\\\"
+            case "\n": escaped += "\\n"
+            case "\r": escaped += "\\r"
+            case "\t": escaped += "\\t"
+            case _ where scalar.isControl: escaped += scalar.jsonEscape
+            default: escaped.unicodeScalars.append(scalar)
+            }
+        }
+        return escaped + "\""
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import SQLiteStore
+
+/// How a command gets something done that only the holder of the lock may do.
+extension OperatorRequest {
+    private static let timeout = Duration.seconds(10)
+    /// How often the answer is looked for, in a table of one row.
+    private static let pollInterval = Duration.milliseconds(10)
+
+    /// Has the running daemon carry it out, or takes the lock and does it here where none runs.
+    ///
+    /// - Throws: where it was not done; nothing is left behind that might be done later.
+    func carryOut(in configuration: Configuration) async throws(CommandFailure) -> OperatorAnswer {
+        do {
+            let file = try configuration.existingDatabase()
+            // Whoever held the lock may be gone by the time a request is left: a daemon that stops, a probe of `siwatch status`.
+            for _ in 1...100 {
+                let lock: DatabaseLock
+                do {
+                    lock = try DatabaseLock(database: file.path)
+                } catch DatabaseLockError.held {
+                    if let answer = try await ask(file) { return answer }
+                    continue
+                }
+                defer { lock.release() }
+                return try await carryOutHere(file, configuration)
+            }
+            throw CommandFailure.unavailable("the lock on \(file.path) changes hands all the time; try again")
+        } catch {
+            throw CommandFailure(database: error)
+        }
+    }
+
+    private func carryOutHere(_ file: DatabaseFile, _ configuration: Configuration) async throws -> OperatorAnswer {
+        let store = try SQLiteStore.open(file, retention: configuration.retention)
+        defer { try? store.close() }
+        let clock = WallClock.system
+        let id = try await store.submit(self, at: clock.now)
+        while try await store.handleNextRequest(under: configuration.refresh.recheckRules, at: clock.now) != nil {}
+        return try await store.answer(to: id) ?? .expired
+    }
+
+    /// Leaves the request for the daemon and waits.
+    ///
+    /// - Returns: nil where the daemon has gone meanwhile.
+    private func ask(_ file: DatabaseFile) async throws -> OperatorAnswer? {
+        let store = try SQLiteStore.openBeside(file)
+        defer { try? store.close() }
+        let id = try await store.submit(self, at: WallClock.system.now)
+        let end = ContinuousClock.now + Self.timeout
+        while true {
+            if let answer = try await store.answer(to: id) { return answer }
+            let isHeld = DatabaseLock.isHeld(database: file.path)
+            if isHeld, ContinuousClock.now < end {
+                try await Task.sleep(for: Self.pollInterval)
+                continue
+            }
+            guard try await store.withdraw(id) else { continue }
+            if isHeld { throw CommandFailure.unavailable("siwatch has not answered within \(Self.timeout.text); nothing was done") }
+            return nil
+        }
+    }
+}

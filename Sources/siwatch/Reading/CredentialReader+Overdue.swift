@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+extension CredentialReader {
+    /// How many checks of each app are a minute late or more, counted up to a limit: a shorter wait is that for a permit.
+    func overdueChecks(at now: Timestamp) async throws -> [String: Int] {
+        try await overdueCredentials(before: now.advanced(by: .minutes(-1)), upTo: mostOverdueCounted)
+    }
+}
+
+/// Of one app.
+let mostOverdueCounted = 100_000

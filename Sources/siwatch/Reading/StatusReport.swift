@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import SQLiteStore
+
+/// What `siwatch status` says.
+struct StatusReport: Encodable {
+    var version = Version.current
+    var database: String
+    var isRunning: Bool
+    var sqlite: String
+    /// Whether this SQLite can lose committed pages when others checkpoint; ours never do so unguarded.
+    var hasWALResetBug: Bool
+    var queues: [QueueStatus]
+    var apps: [AppStatus]
+    var credentials: [CredentialCount]
+    var overdue: [String: Int]
+    var checks: CheckStatus
+    var breakers: [BreakerReport]
+    /// Clients with tokens, of which Apple has accepted none within an interval.
+    var unprovenClients: [ClientStatus]
+    /// How long a check of every token takes.
+    var rounds: [AppRound]
+    var unknownCanaries: [UnknownCanary]
+    var waitingGrants: WaitingGrants
+    var quarantined: [String: Int]
+    var signingKeys: Int
+    var signingKeysFetchedAt: Timestamp?
+
+    /// - Parameter known: what was found a moment ago, and takes too long to be looked for again.
+    init(of configuration: Configuration, in store: SQLiteStore, knowing known: StatusReport? = nil) async throws {
+        database = configuration.database.path
+        isRunning = DatabaseLock.isHeld(database: database)
+        sqlite = SQLiteLibrary.version
+        hasWALResetBug = SQLiteLibrary.hasWALResetBug
+        let now = WallClock.system.now
+        queues = try await store.queues()
+        apps = try await store.apps()
+        credentials = try await store.credentialCounts()
+        overdue = try await store.overdueChecks(at: now)
+        checks = try await store.checks()
+        breakers = BreakerReport.all(try await store.breakers(), of: apps)
+        let watched = configuration.clientIDs
+        let unproven = try await store.clients().filter { client in
+            watched.contains(client.clientID) && client.validAt.map { $0.advanced(by: configuration.refresh.interval) < now } ?? true
+        }
+        idleClients = known?.idleClients ?? []
+        unprovenClients = []
+        for client in unproven where !idleClients.contains(client.clientID) {
+            if try await store.hasScheduledCredentials(clientID: client.clientID) {
+                unprovenClients.append(client)
+            } else {
+                idleClients.insert(client.clientID)
+            }
+        }
+        if let known {
+            (rounds, waitingGrants, quarantined) = (known.rounds, known.waitingGrants, known.quarantined)
+        } else {
+            rounds = try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name))
+            let limit = now.advanced(by: configuration.queues.clockSkew)
+            waitingGrants = WaitingGrants(
+                try await store.waitingGrants(datedAfter: limit, upTo: WaitingGrants.mostCounted),
+                configured: watched
+            )
+            quarantined = try await store.quarantineCounts()
+        }
+        unknownCanaries = try await store.unknownCanaries(of: configuration)
+        let keys = try await store.signingKeys()
+        signingKeys = keys.count
+        signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
+    }
+
+    /// Clients without a token that Apple could be asked about: of them there is nothing to say yet.
+    private var idleClients: Set<String>
+
+    private enum CodingKeys: CodingKey {
+        case version, database, isRunning, sqlite, hasWALResetBug, queues, apps, credentials, overdue, checks, breakers, unprovenClients
+        case rounds, unknownCanaries, waitingGrants, quarantined, signingKeys, signingKeysFetchedAt
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// The sign-ins that stay in their queue although the daemon runs, by what they wait for.
+struct WaitingGrants: Encodable {
+    /// For an app of the configuration to name their client.
+    var unknownClients: [Client] = []
+    /// For the daemon to start with the configuration that names their client.
+    var forStart = 0
+    /// For the time they are dated.
+    var forTime = 0
+    /// For a siwatch that takes authorization codes.
+    var withCode: Int
+
+    /// No more are looked at.
+    static let mostCounted = 10_000
+
+    struct Client: Encodable {
+        var clientID: String
+        var count: Int
+    }
+
+    init(_ counts: WaitingGrantCounts, configured: Set<String>) {
+        withCode = counts.withCode
+        var unknown: [String: Int] = [:]
+        for group in counts.putOff {
+            if !configured.contains(group.clientID) {
+                unknown[group.clientID, default: 0] += group.count
+            } else if group.isAhead {
+                forTime += group.count
+            } else {
+                forStart += group.count
+            }
+        }
+        unknownClients = unknown.map { Client(clientID: $0.key, count: $0.value) }
+            .sorted { ($1.count, $0.clientID) < ($0.count, $1.clientID) }
+    }
+
+    /// A sentence for each thing that is waited for.
+    var sentences: [String] {
+        let putOff = unknownClients.reduce(forStart + forTime) { $0 + $1.count }
+        let more = putOff < Self.mostCounted ? "" : " or more"
+        var sentences: [String] = []
+        if !unknownClients.isEmpty {
+            let names = unknownClients.prefix(3).map { "\($0.clientID.printable) \($0.count)" }.joined(separator: ", ")
+            let others = unknownClients.count > 3 ? " and \(unknownClients.count - 3) others" : ""
+            let count = unknownClients.reduce(0) { $0 + $1.count }
+            sentences.append(
+                "\(count)\(more) sign-ins wait a week for an app of the configuration to name their client: \(names)\(others)"
+            )
+        }
+        if forStart > 0 { sentences.append("\(forStart)\(more) sign-ins wait for siwatch's next start, which takes their clients in") }
+        if forTime > 0 { sentences.append("\(forTime)\(more) sign-ins are dated ahead of this host's clock and wait for their time") }
+        if withCode > 0 {
+            let more = withCode < Self.mostCounted ? "" : " or more"
+            sentences.append("\(withCode)\(more) sign-ins bring an authorization code, which is not taken yet")
+        }
+        return sentences
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// The system's words for an error code, by default that of the last call.
+func systemError(_ code: Int32 = errno) -> String {
+    String(cString: strerror(code))
+}
