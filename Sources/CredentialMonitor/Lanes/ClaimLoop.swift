@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import ServiceLifecycle
-internal import Synchronization
+import ServiceLifecycle
+import Synchronization
 
 /// One lane of work: how to claim it and how to resolve it. The loop does the rest.
 package protocol WorkHandler: Sendable {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import ServiceLifecycle
+import ServiceLifecycle
 
 /// Carries out what operators' commands ask of the running daemon. A command waits for its answer, so one comes within milliseconds.
 ///

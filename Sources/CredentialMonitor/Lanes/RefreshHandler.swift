@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// A due credential → what Apple says of its token. One for each app, so that none waits for another.
 package struct RefreshHandler: WorkHandler {

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import NIOConcurrencyHelpers
-internal import ServiceLifecycle
-internal import Synchronization
+import NIOConcurrencyHelpers
+import ServiceLifecycle
+import Synchronization
 
 /// The only place where state changes. Whoever submits while a commit runs goes into the next one, so that a batch costs one fsync.
 ///

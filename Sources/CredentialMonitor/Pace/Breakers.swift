@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// The breakers of all apps as last committed, and which clients Apple has accepted since the start.
 ///

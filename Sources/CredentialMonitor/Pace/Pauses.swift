@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// Why each app's checks are paused.
 final class Pauses: Sendable {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import NIOConcurrencyHelpers
+import NIOConcurrencyHelpers
 
 /// How much of Apple an app may take up.
 package struct RequestLimits: Sendable, Equatable {

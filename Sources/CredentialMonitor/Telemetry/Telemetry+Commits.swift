@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CoreMetrics
-internal import CredentialCore
-internal import Logging
+import CoreMetrics
+import CredentialCore
+import Logging
 
 /// What a commit did, counted a batch at a time.
 extension Telemetry {

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import Foundation
-internal import GRDB
+import Foundation
+import GRDB
 
 extension SQLiteStore {
     package func claimNotifications(

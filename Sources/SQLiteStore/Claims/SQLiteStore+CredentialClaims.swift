@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import GRDB
-internal import NIOConcurrencyHelpers
+import GRDB
+import NIOConcurrencyHelpers
 
 /// Whom to ask about, and which rejections to believe.
 extension SQLiteStore {

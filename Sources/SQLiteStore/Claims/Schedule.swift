@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import GRDB
+import CredentialCore
+import GRDB
 
 /// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left
 /// alone: Apple would blame us for them, and they may come back.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import GRDB
+import CredentialCore
+import GRDB
 
 /// Brings the checks of all users of an app forward, a portion at a time: in their order, spread over as long as the app's limit asks.
 struct AppRecheck {

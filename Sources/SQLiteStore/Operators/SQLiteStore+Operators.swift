@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import GRDB
-internal import NIOConcurrencyHelpers
+import GRDB
+import NIOConcurrencyHelpers
 
 extension SQLiteStore {
     /// Lets the breakers forget the canaries and clients that the configuration names no more. For the holder of the lock.

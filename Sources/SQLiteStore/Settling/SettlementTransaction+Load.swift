@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import GRDB
+import CredentialCore
+import GRDB
 
 /// What the tables hold of all that a batch touches: each row is read once, however many facts the batch holds of it.
 extension SettlementTransaction {

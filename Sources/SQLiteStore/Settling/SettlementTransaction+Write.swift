@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import GRDB
+import CredentialCore
+import GRDB
 
 /// What has changed: users, the change feed, rows that leave their queues, and what is counted.
 extension SettlementTransaction {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import GRDB
+import CredentialCore
+import GRDB
 
 /// The clients of an app group, as configured.
 package struct AppClients: Sendable, Equatable {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import Foundation
+import Foundation
 
 /// Small values in a column of text.
 enum JSONText {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-internal import GRDB
+import GRDB
 
 extension SQLiteStore: SigningKeyStore {
     package func signingKeys() async throws -> [SigningKeyRecord] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import GRDB
+import GRDB
 
 /// The tables and views. Those that backends write and read are the program's public interface: docs/schema.md explains them.
 enum Schema {

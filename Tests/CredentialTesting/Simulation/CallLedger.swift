@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+import CredentialCore
 
 /// One question that Apple answered, as the simulation wrote it down.
 struct AnsweredCall {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import GRDB
-internal import NIOConcurrencyHelpers
-internal import SQLiteStore
+import GRDB
+import NIOConcurrencyHelpers
+import SQLiteStore
 
 /// Databases in memory for one simulation after another: to compile a statement anew costs more than to run it a hundred times.
 enum MemoryDatabases {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+import CredentialCore
 
 /// A bug put between the process and its store, to see that the simulation finds it: a check that cannot fail proves nothing.
 ///

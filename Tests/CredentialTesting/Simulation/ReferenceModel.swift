@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+import CredentialCore
 
 /// What the tables must say, worked out from the facts that were committed and from nothing else.
 ///

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import CredentialMonitor
+import CredentialCore
+import CredentialMonitor
 
 /// A known disaster with a beginning and an end, and as many users as wanted.
 ///

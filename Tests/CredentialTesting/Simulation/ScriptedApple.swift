@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+import CredentialCore
 
 /// What really happens at Apple and to its users, as the simulation writes it: the truth that no process sees.
 struct ScriptedApple {

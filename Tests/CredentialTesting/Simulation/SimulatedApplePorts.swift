@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+import CredentialCore
 
 /// Apple's token endpoint as the simulated process sees it: a request leaves, and is answered when the simulation says so.
 struct SimulatedEndpoint: TokenEndpoint {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CoreMetrics
-internal import CredentialCore
-internal import CredentialMonitor
-internal import GRDB
-internal import Logging
-internal import SQLiteStore
+import CoreMetrics
+import CredentialCore
+import CredentialMonitor
+import GRDB
+import Logging
+import SQLiteStore
 
 /// What lives in memory between two crashes, put together as the daemon does it, over a database that outlives it.
 struct SimulatedProcess {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+import CredentialCore
 
 /// The store as the simulated process sees it: the real one, behind calls at which the process may die or the disk may fail.
 ///

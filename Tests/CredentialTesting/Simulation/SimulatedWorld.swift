@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import NIOConcurrencyHelpers
+import CredentialCore
+import NIOConcurrencyHelpers
 
 /// Everything outside the process: time, Apple, what was inserted, and the model of what must follow.
 ///

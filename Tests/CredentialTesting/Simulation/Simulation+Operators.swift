@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import CredentialMonitor
-internal import GRDB
-internal import SQLiteStore
+import CredentialCore
+import CredentialMonitor
+import GRDB
+import SQLiteStore
 
 /// What operators ask of the running daemon.
 extension Simulation {

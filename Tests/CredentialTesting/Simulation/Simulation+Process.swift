@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import CredentialMonitor
-internal import SQLiteStore
+import CredentialCore
+import CredentialMonitor
+import SQLiteStore
 
 /// What the process does, one call at a time, until it dies.
 extension Simulation {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import GRDB
+import CredentialCore
+import GRDB
 
 /// The database is put back to what it was, while sign-ins went on.
 extension Simulation {

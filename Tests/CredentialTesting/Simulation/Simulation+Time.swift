@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import CredentialMonitor
-internal import GRDB
+import CredentialCore
+import CredentialMonitor
+import GRDB
 
 /// How time goes by, and the calm after the trouble.
 extension Simulation {

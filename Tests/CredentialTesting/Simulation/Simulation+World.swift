@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import CredentialMonitor
+import CredentialCore
+import CredentialMonitor
 
 /// What people, Apple and operators do, and what the disk does.
 extension Simulation {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
-internal import CredentialMonitor
-internal import GRDB
+import CredentialCore
+import CredentialMonitor
+import GRDB
 
 /// Some days of one daemon and its Apple, made up from a number: the same number, the same days.
 ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import Foundation
+import Foundation
 
 /// Many seeds, as many at a time as there are cores.
 package enum SimulationCampaign {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-internal import CredentialCore
+import CredentialCore
 
 /// What Apple answers in place of the truth, for a while.
 enum Weather: Hashable {
