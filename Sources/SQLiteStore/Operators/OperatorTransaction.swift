@@ -66,10 +66,10 @@ struct OperatorTransaction {
             return (try confirmRejections(of: app.id), nil)
         case .resetBreaker(let name):
             guard let app = try app(name) else { return (try unknownApp(), nil) }
-            let wasOpen = try BreakerTable.change(app.id, at: now, in: db) { breaker in
-                defer { breaker.reset() }
-                return breaker.isOpen
-            }
+            var breaker = try BreakerTable.load(app.id, in: db)?.breaker(at: now) ?? RejectionBreaker()
+            let wasOpen = breaker.isOpen
+            breaker.reset()
+            try BreakerTable.save(breaker, of: app.id, in: db)
             return (.breakerReset(wasOpen: wasOpen), nil)
         case .recheckUser(let userID):
             return (try recheck(userID), nil)

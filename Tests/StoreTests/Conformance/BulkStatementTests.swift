@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// What one statement does to many rows is what `CredentialRecord` does to one.
+@Suite struct BulkStatementTests {
+    private static let asked = Timestamp.start + .days(2)
+    private static let later = asked + .minutes(5)
+
+    /// Two users of whom the same is known: their rejections wait.
+    private func rejected(_ kind: StoreKind) async throws -> StoreUnderTest {
+        let store = try kind.make()
+        for user in ["one", "two"] {
+            try await store.signIn(user, token: user)
+            try await store.accept(user)
+            try await store.reject(user, at: Self.asked)
+        }
+        return store
+    }
+
+    private func rows(_ columns: String = "due_at, first_check", of store: StoreUnderTest) async throws -> [[SQLValue]] {
+        try await store.rows(
+            """
+            SELECT state, answered_at, answer, pending_since, pending_asked_at, pending_key, failures, unverified, attempts, claimed_by,
+                   \(columns) FROM credential WHERE user_id IN ('one', 'two') ORDER BY user_id
+            """
+        )
+    }
+
+    /// The batch that opens the breaker touches one of the users; the other it does not.
+    @Test(arguments: StoreKind.allCases)
+    func openingTakesBackWhatWaitsWhetherTheBatchTouchesItOrNot(_ kind: StoreKind) async throws {
+        let store = try await rejected(kind)
+        try await store.signIn("three", token: "three")
+        try await store.run("UPDATE credential SET due_at = 0 WHERE user_id = 'three'")
+        let due = try await store.claimCredentials(upTo: 1, at: Self.later)[0]
+        try await store.receive(at: Self.later)
+        let event = try await store.claimNotifications(at: Self.later)[0]
+        _ = try await store.settle(
+            [
+                .notification(event, .event(.emailEnabled(EmailAddress("one@example.com")), "one", at: Self.later)),
+                .refresh(due, .failed(.misconfigured, at: Self.later)),
+            ],
+            at: Self.later
+        )
+        let found = try await rows(of: store)
+        #expect(found[0] == found[1])
+        #expect(found[0][3] == nil)
+        #expect(try await store.column("SELECT pending FROM app WHERE name = 'example'") == [0])
+    }
+
+    /// An operator asks about one of them, and about everybody: the places in the schedule differ, and nothing else.
+    @Test(arguments: StoreKind.allCases)
+    func aRecheckOfAnAppIsARecheckOfEveryUser(_ kind: StoreKind) async throws {
+        let (users, app) = (try await rejected(kind), try await rejected(kind))
+        let now = Self.asked + .hours(2)
+        // The time of the rejections has come, and nothing proves them: they wait for the daily check.
+        for store in [users, app] { #expect(try await store.claimCredentials(at: now).isEmpty) }
+        for user in ["one", "two"] { _ = try await users.ask(.recheckUser(user), at: now) }
+        _ = try await app.ask(.recheckApp("example"), at: now)
+        let due = "due_at <= \((now + .seconds(1)).milliseconds)"
+        let found = try await rows(due, of: users)
+        #expect(try await rows(due, of: app) == found)
+        #expect(found.map(\.last) == [1, 1])
+        #expect(try await app.column("SELECT pending FROM app WHERE name = 'example'") == [0])
+        #expect(try await users.column("SELECT pending FROM app WHERE name = 'example'") == [0])
+    }
+}
