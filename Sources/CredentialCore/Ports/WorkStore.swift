@@ -63,27 +63,6 @@ extension WorkStore {
     }
 }
 
-/// Keeps a store in shape: old evidence goes, erased tokens leave its files.
-package protocol StoreMaintenance: Sendable {
-    /// Deletes what has passed its retention. Only at a time that can be trusted.
-    func forget(at now: Timestamp) async throws
-
-    /// Makes what was erased unreadable in the files too.
-    func sweep(at now: Timestamp) async throws
-
-    /// Looks at the rejections that were believed an hour ago or earlier.
-    ///
-    /// - Returns: of how many of them no notification has come, by app. Each is counted once.
-    func countMissedNotifications(at now: Timestamp) async throws -> [String: Int]
-}
-
-extension StoreMaintenance {
-    package func maintain(at now: Timestamp) async throws {
-        try await forget(at: now)
-        try await sweep(at: now)
-    }
-}
-
 /// Tells that somebody committed, in whatever process.
 package protocol CommitWatch: Sendable {
     /// An element soon after each commit; several may share one. A hint and never a proof.

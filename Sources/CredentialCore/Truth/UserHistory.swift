@@ -132,8 +132,3 @@ extension UserHistory {
         return history
     }
 }
-
-/// What `explain` asks of a store. It reads the logs from end to end, so it is for people.
-package protocol HistoryReader: Sendable {
-    func history(of userID: String) async throws -> UserHistory
-}

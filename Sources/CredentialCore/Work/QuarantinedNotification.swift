@@ -20,12 +20,3 @@ package struct QuarantinedNotification: Sendable, Equatable {
         self.payload = payload
     }
 }
-
-/// What operators ask of the quarantine.
-package protocol QuarantineReader: Sendable {
-    /// Up to `limit` rows, newest first, of one reason where it is named, and older than the row `id` where that is.
-    func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification]
-    func quarantinedIDs(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [Int64]
-    func quarantined(_ id: Int64) async throws -> QuarantinedNotification?
-    func quarantineCounts() async throws -> [String: Int]
-}

@@ -4,7 +4,9 @@
 package import CredentialCore
 import GRDB
 
-extension SQLiteStore: QuarantineReader {
+/// What operators ask of the quarantine.
+extension SQLiteStore {
+    /// Up to `limit` rows, newest first, of one reason where it is named, and older than the row `id` where that is.
     package func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification] {
         try await read { db in
             try Row.fetchAll(

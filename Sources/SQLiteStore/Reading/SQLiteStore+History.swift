@@ -4,8 +4,10 @@
 package import CredentialCore
 import GRDB
 
-/// The logs have no index by user, because every settlement would pay for it: an operator who asks now and then can wait for a scan.
-extension SQLiteStore: HistoryReader {
+extension SQLiteStore {
+    /// What `explain` shows.
+    ///
+    /// The logs have no index by user, because every settlement would pay for it: an operator who asks now and then can wait for a scan.
     package func history(of userID: String) async throws -> UserHistory {
         try await read { db in
             // One transaction, so that the parts agree.

@@ -19,10 +19,11 @@ package struct Retention: Sendable, Equatable {
     package init() {}
 }
 
-extension SQLiteStore: StoreMaintenance {
+extension SQLiteStore {
     /// Rows per transaction: few enough that no settlement waits long for them.
     private static let portion = 500
 
+    /// Deletes what has passed its retention. Only at a time that can be trusted.
     package func forget(at now: Timestamp) async throws {
         try await prune("notification_log", "settled_at", olderThan: now.advanced(by: .zero - retention.notificationLog))
         try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
@@ -39,6 +40,7 @@ extension SQLiteStore: StoreMaintenance {
         try await forgetAnsweredRequests(before: now.advanced(by: .hours(-1)))
     }
 
+    /// Makes what was erased unreadable in the files too.
     package func sweep(at now: Timestamp) async throws {
         try await checkpointer?.truncateAfterErasure(at: now)
     }
@@ -112,6 +114,9 @@ extension SQLiteStore: StoreMaintenance {
         }
     }
 
+    /// Looks at the rejections that were believed an hour ago or earlier.
+    ///
+    /// - Returns: of how many of them no notification has come, by app. Each is counted once.
     package func countMissedNotifications(at now: Timestamp) async throws -> [String: Int] {
         let before = now.advanced(by: .zero - SettlementRules.longestWaitForNotification)
         var missed: [String: Int] = [:]

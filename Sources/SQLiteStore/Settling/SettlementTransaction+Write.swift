@@ -41,40 +41,35 @@ extension SettlementTransaction {
             in: db
         )
         for entry in announcements {
-            let (client, user) = (entry.credential.clientID, entry.credential.userID)
-            switch entry.change {
-            case .state(let from, let to, let reason, let time):
+            let credential = entry.credential
+            func run(
+                _ kind: String,
+                at time: Timestamp,
+                from: CredentialState? = nil,
+                to: CredentialState? = nil,
+                _ reason: StateReason? = nil,
+                _ address: EmailAddress? = nil,
+                _ forwarding: Forwarding.Status? = nil
+            ) throws {
                 try insert.run(
                     entry.app,
-                    client,
-                    user,
+                    credential.clientID,
+                    credential.userID,
                     entry.source.rawValue,
                     entry.tokenID,
                     now,
                     time,
-                    "state",
+                    kind,
                     from?.rawValue,
-                    to.rawValue,
-                    reason.rawValue,
-                    String?.none,
-                    String?.none
-                )
-            case .email(let address, let forwarding, let time):
-                try insert.run(
-                    entry.app,
-                    client,
-                    user,
-                    entry.source.rawValue,
-                    entry.tokenID,
-                    now,
-                    time,
-                    "email",
-                    String?.none,
-                    String?.none,
-                    String?.none,
+                    to?.rawValue,
+                    reason?.rawValue,
                     address?.text,
                     forwarding?.rawValue
                 )
+            }
+            switch entry.change {
+            case .state(let from, let to, let reason, let time): try run("state", at: time, from: from, to: to, reason)
+            case .email(let address, let forwarding, let time): try run("email", at: time, nil, address, forwarding)
             }
         }
     }

@@ -187,6 +187,7 @@ struct Inspector {
                      UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > ?3
                      UNION ALL SELECT 'the first check of ' || user_id FROM credential
                                 WHERE first_check = 0 AND claimed_by IS NULL AND due_at > ?4 AND token_granted_at > ?5
+                     UNION ALL SELECT 'the rejection of ' || user_id FROM credential WHERE pending_since IS NOT NULL AND due_at IS NULL
                     """
             ),
             arguments: [
@@ -194,7 +195,7 @@ struct Inspector {
                 now.advanced(by: .seconds(600)).milliseconds, isNew.milliseconds,
             ]
         )
-        return stuck.map { Violation(.nothingIsStuck, "\($0) is due too far ahead") }
+        return stuck.map { Violation(.nothingIsStuck, "\($0) is due too far ahead, or never") }
     }
 
     // MARK: The end

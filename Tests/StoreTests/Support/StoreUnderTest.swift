@@ -7,15 +7,13 @@ import CredentialCore
 ///
 /// It knows three clients in two apps: `app` and `web` of `example`, and `elsewhere` of `other`.
 final class StoreUnderTest: Sendable {
-    typealias Ports = WorkStore & CredentialReader & SigningKeyStore & StoreMaintenance & OperatorDesk & QuarantineReader & HistoryReader
-
-    let ports: any Ports
+    let ports: any StorePorts
     let door: any SQLDoor
     private let registerApp: @Sendable (_ name: String, _ clientIDs: [String]) throws -> Void
     private let tearDown: @Sendable () -> Void
 
     init(
-        ports: any Ports,
+        ports: any StorePorts,
         door: any SQLDoor,
         register: @escaping @Sendable (_ name: String, _ clientIDs: [String]) throws -> Void,
         tearDown: @escaping @Sendable () -> Void
