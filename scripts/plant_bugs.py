@@ -118,12 +118,6 @@ BUGS = [
         "let spread = interval",
     ),
     (
-        "a token that is told again while it is asked about is asked about twice",
-        "CredentialRecord+Checks.swift",
-        "let leaseEnd = dueAt ?? now.advanced(by: policy.lease(attempts: attempts))",
-        "let leaseEnd = dueAt ?? now",
-    ),
-    (
         "a claim that was lost settles what another claim of the batch holds",
         "SettlementFold+Grants.swift",
         "guard basis.heldGrants[work.id] == work.claim else",

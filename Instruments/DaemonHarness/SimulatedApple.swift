@@ -125,11 +125,3 @@ package enum JSONValue: Encodable, Sendable, ExpressibleByStringLiteral, Express
         }
     }
 }
-
-package struct HarnessError: Error, CustomStringConvertible {
-    package var description: String
-
-    package init(_ description: String) {
-        self.description = description
-    }
-}

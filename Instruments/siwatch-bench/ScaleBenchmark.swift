@@ -62,7 +62,13 @@ struct ScaleBenchmark: Sendable {
         var times: [Duration] = []
         while times.count < Self.claims {
             let start = ContinuousClock.now
-            let due = try await store.claimDueCredentials(of: "example", upTo: Self.claimed, at: later, policy: RefreshPolicy())
+            let due = try await store.claimDueCredentials(
+                of: "example",
+                upTo: Self.claimed,
+                at: later,
+                policy: RefreshPolicy(),
+                preferring: []
+            )
             times.append(ContinuousClock.now - start)
             // The smallest table is soon at its end.
             if due.count < Self.claimed { break }

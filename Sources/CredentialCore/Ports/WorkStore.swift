@@ -51,18 +51,6 @@ package protocol WorkStore: Sendable {
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch
 }
 
-extension WorkStore {
-    package func claimNotifications(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedNotification] {
-        try await claimNotifications(upTo: limit, at: now, lease: lease, suspects: true)
-    }
-
-    package func claimDueCredentials(of app: String, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
-        -> [DueCredential]
-    {
-        try await claimDueCredentials(of: app, upTo: limit, at: now, policy: policy, preferring: [])
-    }
-}
-
 /// Tells that somebody committed, in whatever process.
 package protocol CommitWatch: Sendable {
     /// An element soon after each commit; several may share one. A hint and never a proof.

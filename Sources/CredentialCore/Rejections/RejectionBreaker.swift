@@ -193,12 +193,4 @@ package enum StoredBreaker: Sendable, Equatable {
         case .unreadable: .distrustful(since: now)
         }
     }
-
-    /// The breaker as it is shown.
-    package var shown: RejectionBreaker {
-        switch self {
-        case .readable(let breaker): breaker
-        case .unreadable: .unread
-        }
-    }
 }

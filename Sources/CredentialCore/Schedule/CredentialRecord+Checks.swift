@@ -13,20 +13,17 @@ extension CredentialRecord {
         credential.apply(grant)
         guard let token = credential.token?.key, token != before else { return false }
         // What Apple said of another token says nothing of when to ask about this one. Of the same one, told with another sign-in, it
-        // does: whoever asks about it has lost the claim, and may still be answered until its lease ends. One that was erased meanwhile
-        // no longer says when that is.
+        // does: whoever asks about it has lost the claim, and may still be answered until its lease ends.
         var lastAnswer: Timestamp?
         if token.fingerprint != before?.fingerprint {
             answeredAt = nil
             answer = nil
-        } else if claimedBy != nil {
-            let leaseEnd = dueAt ?? now.advanced(by: policy.lease(attempts: attempts))
-            if leaseEnd > now {
-                answeredAt = latest(answeredAt, now)
-                lastAnswer = leaseEnd
-            }
+        } else if claimedBy != nil, let dueAt, dueAt > now {
+            lastAnswer = dueAt
+            answeredAt = latest(answeredAt, now)
         }
         lastAnswer = latest(lastAnswer, answeredAt)
+        if isGreater(answeredAt, than: now) { answeredAt = now }
         let isImport = policy.isImport(grantedAt: grant.grantedAt, now: now)
         firstCheck = answeredAt != nil ? nil : isImport ? .imported : .signIn
         dueAt = policy.firstCheck(grantedAt: grant.grantedAt, answeredAt: lastAnswer, of: id, now: now)
@@ -53,6 +50,7 @@ extension CredentialRecord {
         firstCheck = nil
         // An answer from the future is of a clock that has since been set back.
         answeredAt = latest(answeredAt.flatMap { $0 <= now ? $0 : nil }, verdict.answeredAt)
+        if answeredAt == nil { pending = nil }
         failures = verdict.answeredAt == nil ? failures + 1 : 0
         // A rejected token is asked about only if an operator wants it, and until there is an answer.
         let isOver = verdict.answeredAt != nil && credential.tokenToCheck(under: user) == nil
@@ -127,6 +125,8 @@ extension CredentialRecord {
     package mutating func eraseUnusableToken(under user: AppUser) {
         credential.eraseUnusableToken(under: user)
         if credential.token?.sealed == nil {
+            // Whoever asks about it may still be answered until the lease ends.
+            if claimedBy != nil { answeredAt = latest(answeredAt, dueAt) }
             dueAt = nil
             firstCheck = nil
             isUnverified = false

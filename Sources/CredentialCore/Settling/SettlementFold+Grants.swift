@@ -50,21 +50,24 @@ extension SettlementFold {
             since = min(since ?? lookedAt, lookedAt)
             if since!.duration(to: lookedAt) > SettlementRules.longestGrantWait { return log(work, outcome, reason) }
         }
-        release(work)
+        basis.heldGrants[work.id] = nil
         let retry = now.advanced(by: SettlementRules.waitingGrantRetry)
-        changes.queueRows.append(.postponeGrant(work.id, until: min(due ?? retry, retry), waitsSince: since))
+        let until = min(due ?? retry, retry)
+        // One whose time has come meanwhile can be taken, and holds back what is said of its user's older sign-ins.
+        if until > now { goneGrants.insert(work.id) }
+        changes.queueRows.append(.postponeGrant(work.id, until: until, waitsSince: since))
         return .postponed
     }
 
     private mutating func log(_ work: ClaimedGrant, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
-        release(work)
+        basis.heldGrants[work.id] = nil
+        goneGrants.insert(work.id)
         changes.queueRows.append(.logGrant(work, outcome, reason))
         return .grant(outcome, reason)
     }
 
-    /// It holds back nobody any more.
-    private mutating func release(_ work: ClaimedGrant) {
-        basis.heldGrants[work.id] = nil
-        if let userID = work.content?.credential.userID { basis.waitingGrants[userID]?.removeAll { $0.id == work.id } }
+    /// The sign-ins of a user that still wait and can be taken.
+    func waitingGrants(of id: AppUserID) -> [WaitingGrant] {
+        basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) } ?? []
     }
 }

@@ -47,9 +47,8 @@ extension SettlementFold {
         guard let start = [receivedAt, rules.startedAt].filter({ $0 <= now }).max(),
             now < start.advanced(by: SettlementRules.longestWaitForGrant)
         else { return false }
-        return basis.waitingGrants[notification.userID]?.contains {
-            apps[$0.clientID] == app && $0.grantedAt >= notification.event.occurredAt
-        } ?? false
+        let id = AppUserID(app: app, userID: notification.userID)
+        return waitingGrants(of: id).contains { $0.grantedAt >= notification.event.occurredAt }
     }
 
     private mutating func apply(_ notification: VerifiedNotification, of app: String) -> NotificationLogOutcome {

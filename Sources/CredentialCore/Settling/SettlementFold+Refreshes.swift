@@ -60,10 +60,7 @@ extension SettlementFold {
         let id = AppUserID(app: app, userID: work.id.userID)
         guard let known = find(work, of: id) else { return .superseded }
         // Grants go first here too: who has signed in again is not told of the end of an older token.
-        let hasSignedInAgain =
-            basis.waitingGrants[work.id.userID]?.contains {
-                $0.clientID == work.id.clientID && $0.grantedAt > work.token.grantedAt
-            } ?? false
+        let hasSignedInAgain = waitingGrants(of: id).contains { $0.clientID == work.id.clientID && $0.grantedAt > work.token.grantedAt }
         // Opening has taken back what waited, even if it closed again since.
         let isOpen = withBreaker(of: app) { $0.isOpen }
         let isBelieved = known.pending == rejection && !hasSignedInAgain && !isOpen

@@ -11,6 +11,8 @@ package struct SettlementFold {
     let apps: [String: String]
     var basis: SettlementBasis
     var changes = SettlementChanges()
+    /// Sign-ins that the batch has taken or put off.
+    var goneGrants: Set<Int64> = []
     private var breakers: [String: RejectionBreaker] = [:]
 
     /// - Parameters:
@@ -18,7 +20,7 @@ package struct SettlementFold {
     ///   - apps: the app of each client.
     package static func fold(
         _ settlements: [Settlement],
-        over basis: SettlementBasis,
+        over basis: consuming SettlementBasis,
         apps: [String: String],
         under rules: SettlementRules,
         at now: Timestamp
@@ -32,7 +34,7 @@ package struct SettlementFold {
         return fold.finished()
     }
 
-    private init(rules: SettlementRules, now: Timestamp, apps: [String: String], basis: SettlementBasis) {
+    private init(rules: SettlementRules, now: Timestamp, apps: [String: String], basis: consuming SettlementBasis) {
         self.rules = rules
         self.now = now
         self.apps = apps
@@ -53,7 +55,8 @@ package struct SettlementFold {
         for (app, breaker) in breakers where basis.breakers[app, default: .readable(RejectionBreaker())] != .readable(breaker) {
             changes.breakers[app] = breaker
         }
-        changes.users = basis.users.values.sorted { $0.id.userID < $1.id.userID }
+        let users = Array(basis.users.values)
+        changes.users = users.indices.sorted { users[$0].id.userID < users[$1].id.userID }.map { users[$0] }
         return changes
     }
 
@@ -87,14 +90,14 @@ package struct SettlementFold {
     /// Changes a user's records, and counts.
     @discardableResult
     private mutating func with<Result>(_ id: AppUserID, _ body: (inout UserRecord) -> Result) -> Result {
-        func counting(_ user: inout UserRecord?) -> (Result, UserRecord.Tally) {
+        func counting(_ user: inout UserRecord?) -> (Result, before: UserRecord.Tally, after: UserRecord.Tally) {
             guard user != nil else { preconditionFailure("a user of the batch is missing from its basis") }
             let before = user!.tally
             let result = body(&user!)
-            return (result, user!.tally - before)
+            return (result, before, user!.tally)
         }
-        let (result, tally) = counting(&basis.users[id])
-        if tally != UserRecord.Tally() { changes.tallies[id.app, default: UserRecord.Tally()] += tally }
+        let (result, before, after) = counting(&basis.users[id])
+        if before != after { changes.tallies[id.app, default: UserRecord.Tally()].change(from: before, to: after) }
         return result
     }
 

@@ -8,7 +8,7 @@ package struct SettlementScope: Sendable {
     package private(set) var notifications: [(id: Int64, claim: Claim)] = []
     package private(set) var grants: [(id: Int64, claim: Claim)] = []
     /// Of these, sign-ins that wait in their queue count.
-    package private(set) var signingIn: Set<String> = []
+    package private(set) var signingIn: Set<AppUserID> = []
     /// The apps whose breakers have something to say.
     package private(set) var judgedApps: Set<String> = []
     /// The clients of whom it matters when Apple last accepted a token.
@@ -17,9 +17,10 @@ package struct SettlementScope: Sendable {
     /// - Parameter apps: the app of each client.
     package init(of settlements: [Settlement], apps: [String: String], under rules: SettlementRules) {
         var known: Set<AppUserID> = []
-        func touch(_ userID: String, at clientID: String) {
+        func touch(_ userID: String, at clientID: String, waitingGrantsCount: Bool = false) {
             guard let app = apps[clientID] else { return }
             let id = AppUserID(app: app, userID: userID)
+            if waitingGrantsCount { signingIn.insert(id) }
             guard known.insert(id).inserted else { return }
             users.append(id)
             if rules.isCanary(userID, of: app) { judgedApps.insert(app) }
@@ -28,9 +29,8 @@ package struct SettlementScope: Sendable {
             switch settlement {
             case .notification(let work, let verdict):
                 notifications.append((work.id, work.claim))
-                guard case .verified(let notification) = verdict else { continue }
-                touch(notification.userID, at: notification.clientID)
-                if notification.event.endsSignIns { signingIn.insert(notification.userID) }
+                guard case .verified(let notification) = verdict, notification.event.kind != .unknown else { continue }
+                touch(notification.userID, at: notification.clientID, waitingGrantsCount: notification.event.endsSignIns)
             case .grant(let work, let verdict):
                 grants.append((work.id, work.claim))
                 if case .accepted(_, let credential) = verdict { touch(credential.userID, at: credential.clientID) }
@@ -39,9 +39,8 @@ package struct SettlementScope: Sendable {
                 if let app = apps[work.id.clientID] { judgedApps.insert(app) }
                 if verdict.rejection != nil { rejectedClients.insert(work.id.clientID) }
             case .admission(let work, _):
-                touch(work.id.userID, at: work.id.clientID)
+                touch(work.id.userID, at: work.id.clientID, waitingGrantsCount: true)
                 if let app = apps[work.id.clientID] { judgedApps.insert(app) }
-                signingIn.insert(work.id.userID)
             }
         }
     }
@@ -55,8 +54,7 @@ package struct SettlementBasis: Sendable {
     package var heldGrants: [Int64: Claim] = [:]
     /// Since when grants have waited for their client or their time, where they have.
     package var waitsSince: [Int64: Timestamp] = [:]
-    /// By user.
-    package var waitingGrants: [String: [WaitingGrant]] = [:]
+    package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]
     /// By app; none for one that has judged nothing yet.
     package var breakers: [String: StoredBreaker] = [:]
     /// When Apple last accepted a token of a client, by its clock.

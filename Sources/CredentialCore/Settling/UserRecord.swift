@@ -45,20 +45,11 @@ package struct UserRecord: Sendable {
 
         package init() {}
 
-        package static func - (left: Tally, right: Tally) -> Tally {
-            var difference = left
-            difference.unverified -= right.unverified
-            difference.pending -= right.pending
-            difference.neverAccepted -= right.neverAccepted
-            difference.foreign -= right.foreign
-            return difference
-        }
-
-        static func += (left: inout Tally, right: Tally) {
-            left.unverified += right.unverified
-            left.pending += right.pending
-            left.neverAccepted += right.neverAccepted
-            left.foreign += right.foreign
+        package mutating func change(from before: Tally, to after: Tally) {
+            unverified += after.unverified - before.unverified
+            pending += after.pending - before.pending
+            neverAccepted += after.neverAccepted - before.neverAccepted
+            foreign += after.foreign - before.foreign
         }
     }
 

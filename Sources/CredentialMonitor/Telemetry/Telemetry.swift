@@ -17,7 +17,7 @@ package struct Telemetry: Sendable {
     private let inFlight: Meter
     private let refreshDuration: Recorder
     let notificationLag: Recorder
-    let pauses = Pauses()
+    let pauses = PauseReasons()
     let rounds = NIOLockedValueBox(CheckRoundWatch())
     /// Names a user in a log line without giving the `sub` away.
     let pseudonym: @Sendable (String) -> String
@@ -156,7 +156,7 @@ package struct Telemetry: Sendable {
     }
 
     /// An app's checks may be paused by Apple's blame and by an operator; the gauge stands at 1 for either.
-    func checks(of app: String, arePaused: Bool, because reason: Pauses.Reason) {
+    func checks(of app: String, arePaused: Bool, because reason: PauseReasons.Reason) {
         gauge(Metric.appPaused, pauses.note(reason, arePaused, of: app) ? 1 : 0, ["app": app])
     }
 

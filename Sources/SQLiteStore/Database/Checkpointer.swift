@@ -128,8 +128,8 @@ final class Checkpointer: Sendable {
 
     private func truncateLog(_ db: Database, waiting timeout: Duration) throws -> Bool {
         foreign.look()
-        try db.execute(sql: "PRAGMA busy_timeout = \(timeout.milliseconds)")
-        defer { try? db.execute(sql: "PRAGMA busy_timeout = 5000") }
+        sqlite3_busy_timeout(db.sqliteConnection, Int32(timeout.milliseconds))
+        defer { sqlite3_busy_timeout(db.sqliteConnection, 5000) }
         guard try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")?[0] as Int? == 0 else { return false }
         foreign.completedOurs()
         logPages.count.store(0, ordering: .relaxed)

@@ -9,9 +9,9 @@ import GRDBSQLite
 ///
 /// A settlement runs about ten of them, so that `StatementArguments` and `Row` stood out in its profile.
 ///
-/// Everything else goes through GRDB, but for three things that it does not offer: `DatabaseFile` opens a file as immutable, which takes a
-/// URI, so that looking at it leaves no `-wal` and no `-shm` behind; `Checkpointer` learns the length of the log from `sqlite3_wal_hook`; and
-/// `SQLiteLibrary` asks for the version where no connection is open.
+/// Everything else goes through GRDB, but for what it does not offer: `DatabaseFile` opens a file as immutable, which takes a URI, so that
+/// looking at it leaves no `-wal` and no `-shm` behind; `Checkpointer` learns the length of the log from `sqlite3_wal_hook`, and sets a time-out
+/// back in a task that may be cancelled, where GRDB runs no statement; and `SQLiteLibrary` asks for the version where no connection is open.
 struct PreparedStatement {
     /// Owns the handle.
     private let statement: Statement

@@ -5,19 +5,6 @@ package import CredentialCore
 import GRDB
 import NIOConcurrencyHelpers
 
-extension SQLiteStore: WorkStore {
-    package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
-        let directory = self.directory.withLockedValue { $0 }
-        let (batch, hasErased) = try await write { db in
-            try SettlementTransaction(db: db, directory: directory, rules: rules, now: now).settle(settlements)
-        }
-        if hasErased { checkpointer?.mustTruncate() }
-        // A checkpoint that must wait takes nothing from what is committed.
-        try? await checkpointer?.checkpointIfNeeded()
-        return batch
-    }
-}
-
 extension SQLiteStore {
     /// One write transaction, begun IMMEDIATE: it never fails half-way for want of the lock.
     func write<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws -> Value {

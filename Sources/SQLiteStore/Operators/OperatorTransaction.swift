@@ -138,7 +138,9 @@ struct OperatorTransaction {
                 user[holding.clientID]?.recheck(at: min(now, head?.advanced(by: .milliseconds(-1)) ?? now))
             }
             _ = try table.save([user])
-            try table.add([id.app: user.tally - before])
+            var tally = UserRecord.Tally()
+            tally.change(from: before, to: user.tally)
+            try table.add([id.app: tally])
         }
         return .rechecking(recheck)
     }

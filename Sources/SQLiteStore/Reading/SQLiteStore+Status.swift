@@ -174,7 +174,8 @@ extension SQLiteStore: CredentialReader {
     package func breakers() async throws -> [String: RejectionBreaker] {
         try await read { db in
             let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app"))
-            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], BreakerTable.read($0[1]).shown) })
+            // Of one that cannot be read nobody knows since when: `RejectionBreaker.unread`.
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], BreakerTable.read($0[1]).breaker(at: Timestamp(milliseconds: 0))) })
         }
     }
 

@@ -42,7 +42,7 @@ extension SettlementTransaction {
         }
     }
 
-    private func loadWaitingGrants(of users: Set<String>, into basis: inout SettlementBasis) throws {
+    private func loadWaitingGrants(of users: Set<AppUserID>, into basis: inout SettlementBasis) throws {
         guard !users.isEmpty,
             try Bool.fetchOne(db.cachedStatement(sql: "SELECT MAX(id) IS NOT NULL FROM grant_queue")) ?? false
         else { return }
@@ -50,18 +50,12 @@ extension SettlementTransaction {
             "SELECT id, client_id, granted_at FROM grant_queue g WHERE user_id = ?1 AND \(WaitingGrant.canBeTaken("g", at: "?2"))",
             in: db
         )
-        for userID in users {
-            var grants: [WaitingGrant] = []
-            try waiting.forEachRow(userID, now) { row in
-                grants.append(
-                    WaitingGrant(
-                        id: row.integer(at: 0),
-                        clientID: row.text(at: 1) ?? "",
-                        grantedAt: Timestamp(milliseconds: row.integer(at: 2))
-                    )
-                )
+        for id in users {
+            try waiting.forEachRow(id.userID, now) { row in
+                guard let clientID = row.text(at: 1), directory.appNames[clientID] == id.app else { return }
+                let grant = WaitingGrant(id: row.integer(at: 0), clientID: clientID, grantedAt: Timestamp(milliseconds: row.integer(at: 2)))
+                basis.waitingGrants[id, default: []].append(grant)
             }
-            basis.waitingGrants[userID] = grants
         }
     }
 }

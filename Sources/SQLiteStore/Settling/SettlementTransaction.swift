@@ -16,7 +16,7 @@ struct SettlementTransaction {
     /// - Returns: what was done, and whether a token or an address was erased from the file: its log still holds it then.
     func settle(_ settlements: [Settlement]) throws -> (batch: SettledBatch, hasErased: Bool) {
         let apps = directory.appNames
-        let basis = try load(SettlementScope(of: settlements, apps: apps, under: rules))
-        return try write(SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now))
+        let scope = SettlementScope(of: settlements, apps: apps, under: rules)
+        return try write(SettlementFold.fold(settlements, over: load(scope), apps: apps, under: rules, at: now))
     }
 }

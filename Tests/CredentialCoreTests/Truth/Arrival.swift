@@ -8,6 +8,14 @@ enum Client: CaseIterable {
     case app, web
 }
 
+/// What can become known about a user. State is a function of the set of facts, whatever their order.
+enum Fact {
+    case grant(Grant)
+    case event(Event)
+    case answer(RefreshAnswer)
+    case revocation(Revocation)
+}
+
 /// One fact on its way in, and the client it is about. An event is about the user; its client is only the one that `aud` names.
 struct Delivery {
     var client: Client

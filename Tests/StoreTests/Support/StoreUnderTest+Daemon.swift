@@ -9,7 +9,7 @@ extension StoreUnderTest {
     static let policy = RefreshPolicy()
 
     func claimNotifications(upTo limit: Int = 100, at now: Timestamp = .start) async throws -> [ClaimedNotification] {
-        try await ports.claimNotifications(upTo: limit, at: now, lease: Self.lease)
+        try await ports.claimNotifications(upTo: limit, at: now, lease: Self.lease, suspects: true)
     }
 
     func claimGrants(upTo limit: Int = 100, at now: Timestamp = .start) async throws -> [ClaimedGrant] {
@@ -17,7 +17,7 @@ extension StoreUnderTest {
     }
 
     func claimCredentials(of app: String = "example", upTo limit: Int = 100, at now: Timestamp) async throws -> [DueCredential] {
-        try await ports.claimDueCredentials(of: app, upTo: limit, at: now, policy: Self.policy)
+        try await ports.claimDueCredentials(of: app, upTo: limit, at: now, policy: Self.policy, preferring: [])
     }
 
     func settle(

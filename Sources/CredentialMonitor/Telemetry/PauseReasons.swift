@@ -4,7 +4,7 @@
 import NIOConcurrencyHelpers
 
 /// Why each app's checks are paused.
-final class Pauses: Sendable {
+final class PauseReasons: Sendable {
     enum Reason {
         /// Apple refuses our configuration.
         case blame

@@ -21,17 +21,6 @@ package struct Claim: Sendable, Hashable {
     package var isPoison: Bool { attempts > Self.poisonAttempts }
 }
 
-/// One user at one client.
-package struct CredentialID: Sendable, Hashable, Codable {
-    package var clientID: String
-    package var userID: String
-
-    package init(clientID: String, userID: String) {
-        self.clientID = clientID
-        self.userID = userID
-    }
-}
-
 /// A row of `notification_queue` as claimed. The payload stays bytes until it is verified.
 package struct ClaimedNotification: Sendable {
     package var id: Int64

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What can become known about a user. State is a function of the set of facts, whatever their order.
-package enum Fact: Sendable, Equatable {
-    case grant(Grant)
-    case event(Event)
-    case answer(RefreshAnswer)
-    case revocation(Revocation)
-}
-
 /// A sign-in, as the app's backend reported it.
 package struct Grant: Sendable, Equatable {
     /// When the sign-in became true: best the id_token's `iat`, which is Apple's clock.

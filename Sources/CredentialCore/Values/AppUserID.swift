@@ -17,8 +17,8 @@ package struct AppUserID: Sendable, Hashable {
     }
 
     package func hash(into hasher: inout Hasher) {
-        for var text in [app, userID] {
-            text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-        }
+        var (app, userID) = (app, userID)
+        app.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        userID.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 }

@@ -35,15 +35,17 @@ import Testing
             for id in scope.users { basis.users[id] = UserRecord(id, stored: registers[id], credentials: users[id] ?? []) }
             for (id, claim) in scope.notifications where notifications.contains(id) { basis.heldNotifications[id] = claim }
             for (id, claim) in scope.grants where grants[id] != nil { basis.heldGrants[id] = claim }
-            for user in scope.signingIn { basis.waitingGrants[user] = grants.values.filter { grantUsers[$0.id] == user } }
+            for id in scope.signingIn {
+                basis.waitingGrants[id] = grants.values.filter { grantUsers[$0.id] == id.userID && apps[$0.clientID] == id.app }
+            }
             for app in scope.judgedApps { basis.breakers[app] = breakers[app].map(StoredBreaker.readable) }
             for client in scope.rejectedClients { basis.validAt[client] = validAt[client] }
             let changes = SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now)
-            write(changes)
+            write(changes, at: now)
             return changes
         }
 
-        private mutating func write(_ changes: SettlementChanges) {
+        private mutating func write(_ changes: SettlementChanges, at now: Timestamp) {
             for user in changes.users {
                 registers[user.id] = user.registers
                 users[user.id] = user.holdings.map { ($0.clientID, $0.record) }
@@ -55,7 +57,7 @@ import Testing
                 case .logNotification(let work, _, _, _, _), .quarantine(let work, _, _): notifications.remove(work.id)
                 case .postponeNotification(let id, _): notifications.remove(id)
                 case .logGrant(let work, _, _): grants[work.id] = nil
-                case .postponeGrant(let id, _, _): grants[id] = nil
+                case .postponeGrant(let id, let until, _): if until > now { grants[id] = nil }
                 }
             }
             for app in changes.openedApps {
@@ -316,7 +318,7 @@ import Testing
             under: Self.rules
         )
         #expect(scope.users == [AppUserID(app: "example", userID: "ann")])
-        #expect(scope.signingIn == ["ann"])
+        #expect(scope.signingIn == [AppUserID(app: "example", userID: "ann")])
         #expect(scope.notifications.count == 3)
         #expect(scope.judgedApps.isEmpty && scope.rejectedClients.isEmpty)
     }

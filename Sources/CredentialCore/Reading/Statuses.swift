@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package struct QueueStatus: Sendable, Equatable, Codable {
+    package var queue: String
+    package var depth: Int
+    /// The time of the oldest row, in milliseconds since 1970: when a notification arrived, a sign-in was granted, a revocation was
+    /// requested.
+    package var oldest: Int64?
+    /// How many rows have left it so far.
+    package var settled: Int
+
+    package init(queue: String, depth: Int, oldest: Int64?, settled: Int = 0) {
+        self.queue = queue
+        self.depth = depth
+        self.oldest = oldest
+        self.settled = settled
+    }
+}
+
+package struct CheckStatus: Sendable, Equatable, Codable {
+    /// Checks that Apple answered about the token, and when it last did.
+    package var answered: Int
+    package var lastAnsweredAt: Timestamp?
+    /// Checks that brought nothing: no connection, throttling, a configuration that Apple refuses.
+    package var failed: Int
+    package var lastFailedAt: Timestamp?
+
+    package init(answered: Int = 0, lastAnsweredAt: Timestamp? = nil, failed: Int = 0, lastFailedAt: Timestamp? = nil) {
+        self.answered = answered
+        self.lastAnsweredAt = lastAnsweredAt
+        self.failed = failed
+        self.lastFailedAt = lastFailedAt
+    }
+}
+
+package struct AppStatus: Sendable, Equatable, Codable {
+    package var app: String
+    /// Since when an operator has its checks paused.
+    package var pausedAt: Timestamp?
+    package var rejections: Rejections?
+    /// Tokens that Apple rejects and has never accepted.
+    package var neverAccepted: Int
+    /// Tokens that Apple accepts as another user's.
+    package var foreignTokens: Int
+
+    /// What became of Apple's rejections of the app's tokens.
+    package struct Rejections: Sendable, Equatable, Codable {
+        /// Those that wait to be believed.
+        package var pending: Int
+        /// Those believed for an hour, over the life of the database, and those among them of which no notification came.
+        package var admitted: Int
+        package var withoutNotification: Int
+
+        package init(pending: Int, admitted: Int, withoutNotification: Int) {
+            self.pending = pending
+            self.admitted = admitted
+            self.withoutNotification = withoutNotification
+        }
+    }
+
+    package init(app: String, pausedAt: Timestamp?, rejections: Rejections? = nil, neverAccepted: Int = 0, foreignTokens: Int = 0) {
+        self.app = app
+        self.pausedAt = pausedAt
+        self.rejections = rejections
+        self.neverAccepted = neverAccepted
+        self.foreignTokens = foreignTokens
+    }
+}
+
+/// A token that Apple rejects and has never accepted: it says nothing of its user.
+package struct NeverAcceptedToken: Sendable, Equatable, Codable {
+    package var clientID: String
+    package var userID: String
+    /// Of the newest sign-in.
+    package var grantedAt: Timestamp
+    /// Of the sign-in that brought the token.
+    package var tokenGrantedAt: Timestamp
+    /// When Apple was last asked about it.
+    package var rejectedAt: Timestamp
+
+    package init(clientID: String, userID: String, grantedAt: Timestamp, tokenGrantedAt: Timestamp, rejectedAt: Timestamp) {
+        self.clientID = clientID
+        self.userID = userID
+        self.grantedAt = grantedAt
+        self.tokenGrantedAt = tokenGrantedAt
+        self.rejectedAt = rejectedAt
+    }
+}
+
+/// A token that Apple accepts as another user's: it says nothing of the user under whom it stands.
+package struct ForeignToken: Sendable, Equatable, Codable {
+    package var clientID: String
+    package var userID: String
+    /// Of the sign-in that brought the token.
+    package var tokenGrantedAt: Timestamp
+    /// When Apple last said so.
+    package var answeredAt: Timestamp
+
+    package init(clientID: String, userID: String, tokenGrantedAt: Timestamp, answeredAt: Timestamp) {
+        self.clientID = clientID
+        self.userID = userID
+        self.tokenGrantedAt = tokenGrantedAt
+        self.answeredAt = answeredAt
+    }
+}
+
+/// How many sign-ins stay in their queue because they cannot be taken yet.
+package struct WaitingGrantCounts: Sendable, Equatable {
+    package var putOff: [PutOff]
+    /// Those with an authorization code, which are not taken yet.
+    package var withCode: Int
+
+    package struct PutOff: Sendable, Equatable {
+        package var clientID: String
+        package var isAhead: Bool
+        package var count: Int
+
+        package init(clientID: String, isAhead: Bool, count: Int) {
+            self.clientID = clientID
+            self.isAhead = isAhead
+            self.count = count
+        }
+    }
+
+    package init(putOff: [PutOff] = [], withCode: Int = 0) {
+        self.putOff = putOff
+        self.withCode = withCode
+    }
+}
+
+package struct ClientStatus: Sendable, Equatable, Codable {
+    package var app: String
+    package var clientID: String
+    /// When Apple last accepted a token of it.
+    package var validAt: Timestamp?
+
+    package init(app: String, clientID: String, validAt: Timestamp?) {
+        self.app = app
+        self.clientID = clientID
+        self.validAt = validAt
+    }
+}
+
+package struct CredentialCount: Sendable, Equatable, Codable {
+    package var app: String
+    package var state: String
+    package var count: Int
+
+    package init(app: String, state: String, count: Int) {
+        self.app = app
+        self.state = state
+        self.count = count
+    }
+}
