@@ -88,7 +88,7 @@ let package = Package(
             name: "siwatch",
             dependencies: [
                 "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "PrometheusMetrics", "SQLiteStore",
-                ahc, argumentParser, hummingbird, hummingbirdCore, logging, metrics, nioConcurrency, nioCore, serviceLifecycle, tomlKit,
+                ahc, argumentParser, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, serviceLifecycle, tomlKit,
                 unixSignals,
             ],
             swiftSettings: strict
@@ -167,7 +167,7 @@ let package = Package(
         ),
         .testTarget(
             name: "StoreTests",
-            dependencies: ["CredentialCore", "CredentialTesting", "DaemonHarness", "SQLiteStore", grdb, grdbSQLite, nioConcurrency],
+            dependencies: ["CredentialCore", "CredentialTesting", "DaemonHarness", "SQLiteStore", grdb, nioConcurrency],
             exclude: ["Schema.sql"],
             swiftSettings: strict
         ),
@@ -192,7 +192,8 @@ let package = Package(
             name: "SiwatchTests",
             dependencies: [
                 // The programs that they run are built with them.
-                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTesting", "DaemonHarness", "apple-simulator",
+                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTesting", "DaemonHarness", "SQLiteStore",
+                "apple-simulator",
                 "siwatch",
                 ahc, crypto, grdb, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
             ],
