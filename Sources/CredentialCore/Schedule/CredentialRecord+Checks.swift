@@ -50,6 +50,7 @@ extension CredentialRecord {
         firstCheck = nil
         // An answer from the future is of a clock that has since been set back.
         answeredAt = latest(answeredAt.flatMap { $0 <= now ? $0 : nil }, verdict.answeredAt)
+        // What waits counts from an answer.
         if answeredAt == nil { pending = nil }
         failures = verdict.answeredAt == nil ? failures + 1 : 0
         // A rejected token is asked about only if an operator wants it, and until there is an answer.

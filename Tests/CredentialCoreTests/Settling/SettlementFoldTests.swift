@@ -36,7 +36,9 @@ import Testing
             for (id, claim) in scope.notifications where notifications.contains(id) { basis.heldNotifications[id] = claim }
             for (id, claim) in scope.grants where grants[id] != nil { basis.heldGrants[id] = claim }
             for id in scope.signingIn {
-                basis.waitingGrants[id] = grants.values.filter { grantUsers[$0.id] == id.userID && apps[$0.clientID] == id.app }
+                basis.waitingGrants[id] = grants.values.filter {
+                    AppUserID(app: apps[$0.clientID] ?? "", userID: grantUsers[$0.id] ?? "") == id
+                }
             }
             for app in scope.judgedApps { basis.breakers[app] = breakers[app].map(StoredBreaker.readable) }
             for client in scope.rejectedClients { basis.validAt[client] = validAt[client] }
@@ -282,6 +284,41 @@ import Testing
         #expect(record.pending == nil)
         #expect(record.dueAt == now.advanced(by: Self.rules.policy.interval))
         #expect(changes.tallies["example", default: UserRecord.Tally()].pending == 0)
+    }
+
+    /// The clock was days ahead when Apple rejected the token, and has been set back.
+    @Test func aRejectionDoesNotWaitOnAnAnswerFromTheFuture() throws {
+        var tables = Self.tables("ann")
+        let id = AppUserID(app: "example", userID: "ann")
+        let future = Self.start.advanced(by: .seconds(5 * 86_400))
+        tables.users[id]![0].record.answeredAt = future
+        tables.users[id]![0].record.pending = PendingRejection(requestedAt: future, answeredAt: future, keyID: "KEY")
+        let now = Self.start.advanced(by: .seconds(600))
+        let due = try Self.due(tables)
+        #expect(tables.settle([.refresh(due, .failed(.unavailable, at: now))], at: now).results == [.refreshed])
+        let record = try #require(tables.record(due.id))
+        #expect(record.answeredAt == nil && record.pending == nil && record.failures == 1)
+    }
+
+    /// Two spellings of one character are two users: the sign-in of one that waits says nothing of the other.
+    @Test func signInsThatWaitAreThoseOfTheUserByBytes() {
+        var tables = Tables()
+        let users = ["\u{e9}", "e\u{301}"]
+        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start)
+        tables.grantUsers[1] = users[1]
+        tables.notifications = [1, 2]
+        let settlements = users.enumerated().map { index, user in
+            let verified = VerifiedNotification(
+                clientID: "app",
+                userID: user,
+                tokenID: "",
+                type: "",
+                event: Event(.consentRevoked, at: Self.start)
+            )
+            let work = ClaimedNotification(id: Int64(index + 1), claim: Self.claim, payload: [], receivedAt: Self.start)
+            return Settlement.notification(work, .verified(verified))
+        }
+        #expect(tables.settle(settlements, at: Self.start).results == [.notification(.applied), .postponed])
     }
 
     /// What cannot be read may have been an open breaker: it is open from now on, and that is written down.
