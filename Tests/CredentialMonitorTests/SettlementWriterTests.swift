@@ -186,6 +186,32 @@ struct TroubledStore: WorkStore {
         try await store.claimGrants(upTo: limit, at: now, lease: lease)
     }
 
+    func claimCodes(
+        upTo limit: Int,
+        permits: [String: Int],
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedCode] {
+        try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects)
+    }
+
+    func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest] {
+        try await store.claimRevocationRequests(upTo: limit, at: now, lease: lease)
+    }
+
+    func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
+        try await store.dueRevocations(upTo: limit, at: now)
+    }
+
+    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
+        try await store.claimRevocations(permits: permits, at: now, policy: policy)
+    }
+
+    func holdsToken(of credential: CredentialID) async throws -> Bool {
+        try await store.holdsToken(of: credential)
+    }
+
     func claimDueCredentials(
         of app: String,
         upTo limit: Int,

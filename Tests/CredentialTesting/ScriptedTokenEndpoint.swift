@@ -12,8 +12,27 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         package let sentAt: Timestamp
     }
 
+    /// A code as it was sent.
+    package struct Exchange: Sendable, Equatable {
+        package let clientID: String
+        package let code: Secret
+        package let redirectURI: String?
+        package let sentAt: Timestamp
+    }
+
+    /// A token that was to be revoked.
+    package struct Revocation: Sendable, Equatable {
+        package let clientID: String
+        package let token: Secret
+    }
+
     fileprivate struct State: Sendable {
         var calls: [Call] = []
+        var exchanges: [Exchange] = []
+        var revocations: [Revocation] = []
+        /// What to answer to codes, and to revocations, in order; the last one repeats.
+        var issues: [ExchangeOutcome] = [.unavailable("no script", isAnswerLost: false)]
+        var ends: [RevokeOutcome] = [.accepted]
         /// What to answer a user, in order; under nil, everybody without a script of their own.
         var scripts: [String?: [RefreshOutcome]]
         /// Whose answers wait; nil among them stands for everybody.
@@ -39,6 +58,18 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         state.update { $0.scripts[userID] = outcomes }
     }
 
+    /// Answers the next codes with `outcomes`, one after another; the last one repeats.
+    package func answerCodes(_ outcomes: ExchangeOutcome...) {
+        precondition(!outcomes.isEmpty, "A script needs an outcome.")
+        state.update { $0.issues = outcomes }
+    }
+
+    /// Answers the next revocations with `outcomes`, one after another; the last one repeats.
+    package func answerRevocations(_ outcomes: RevokeOutcome...) {
+        precondition(!outcomes.isEmpty, "A script needs an outcome.")
+        state.update { $0.ends = outcomes }
+    }
+
     /// Lets requests arrive and keeps their answers back, of one user or of everybody. What is answered is settled on arrival.
     package func holdAnswers(for userID: String? = nil) {
         state.update { _ = $0.held.insert(userID) }
@@ -51,6 +82,12 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
 
     /// All requests so far, in the order of their arrival, those that are still unanswered included.
     package var calls: [Call] { state.value.calls }
+
+    /// All codes that came so far.
+    package var exchanges: [Exchange] { state.value.exchanges }
+
+    /// All tokens that were to be revoked so far.
+    package var revocations: [Revocation] { state.value.revocations }
 
     /// Waits for the n-th request, counted from 1.
     ///
@@ -70,6 +107,23 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         } catch {
             return RefreshResponse(.unavailable("cancelled"), by: identity)
         }
+    }
+
+    package func exchange(_ code: Secret, redirectURI: String?, of clientID: String) async -> ExchangeResponse {
+        let exchange = Exchange(clientID: clientID, code: code, redirectURI: redirectURI, sentAt: clock.now)
+        let outcome = state.update { state in
+            state.exchanges.append(exchange)
+            return state.issues.count == 1 ? state.issues[0] : state.issues.removeFirst()
+        }
+        return ExchangeResponse(outcome, by: ClientIdentity(clientID: clientID, keyID: keyID))
+    }
+
+    package func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse {
+        let outcome = state.update { state in
+            state.revocations.append(Revocation(clientID: clientID, token: token))
+            return state.ends.count == 1 ? state.ends[0] : state.ends.removeFirst()
+        }
+        return RevokeResponse(outcome, by: ClientIdentity(clientID: clientID, keyID: keyID))
     }
 }
 

@@ -11,7 +11,7 @@ package protocol AppleTransport: Sendable {
 
 /// Which of Apple's endpoints is spoken to, as the label of a metric.
 package enum AppleEndpoint: String, Sendable {
-    case token, keys
+    case token, keys, revoke
 }
 
 package struct AppleRequest: Sendable {
@@ -52,11 +52,21 @@ package enum TransportFailure: String, Error, Sendable, CaseIterable {
     case timeout
     case tls
     case dns
-    /// Refused, reset, or closed before the answer was complete.
+    /// Nobody listens there.
+    case refused
+    /// Reset, or closed before the answer was complete.
     case reset
     /// This process, or the whole machine, may open no more files and sockets: nothing was sent.
     case descriptors
     case other
+
+    /// Whether Apple may have read the request and acted on it.
+    var mayHaveArrived: Bool {
+        switch self {
+        case .tls, .dns, .refused, .descriptors: false
+        case .timeout, .reset, .other: true
+        }
+    }
 }
 
 /// How an exchange ended.

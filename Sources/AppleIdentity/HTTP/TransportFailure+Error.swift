@@ -62,7 +62,8 @@ extension TransportFailure {
     private init(errnoCode: CInt) {
         self =
             switch errnoCode {
-            case ECONNRESET, ECONNREFUSED, ECONNABORTED, EPIPE: .reset
+            case ECONNREFUSED: .refused
+            case ECONNRESET, ECONNABORTED, EPIPE: .reset
             case ETIMEDOUT: .timeout
             case EMFILE, ENFILE: .descriptors
             default: .other

@@ -43,8 +43,8 @@ struct NotificationClaims {
         now: Timestamp,
         under policy: NotificationPolicy
     ) throws(VerificationError) -> VerifiedNotification {
-        try checkIssuer(policy.issuers)
-        let clientID = try audience(among: policy.clientIDs)
+        try claims.checkIssuer(policy.issuers)
+        let clientID = try claims.audience(among: policy.clientIDs)
         try checkDates(receivedAt: receivedAt, now: now, skew: policy.clockSkew)
         let type = try event.name("type")
         return VerifiedNotification(
@@ -60,22 +60,6 @@ struct NotificationClaims {
 // MARK: The token
 
 extension NotificationClaims {
-    private func checkIssuer(_ issuers: Set<String>) throws(VerificationError) {
-        let issuer = try claims.name("iss")
-        guard issuers.contains(where: issuer.isIdentical(to:)) else { throw .rejected(.wrongIssuer, detail: issuer.excerpt()) }
-    }
-
-    /// The client that `aud` names: a string, or an array of one.
-    private func audience(among clientIDs: Set<String>) throws(VerificationError) -> String {
-        let claim = try claims.required("aud")
-        let elements = claim.array ?? [claim]
-        guard elements.count == 1, let audience = elements[0].string else { throw .rejected(.malformedClaim, detail: "aud") }
-        guard let index = clientIDs.firstIndex(of: audience), clientIDs[index].isIdentical(to: audience) else {
-            throw .rejected(.wrongAudience, detail: audience.excerpt())
-        }
-        return clientIDs[index]
-    }
-
     private func checkDates(receivedAt: Timestamp, now: Timestamp, skew: Duration) throws(VerificationError) {
         let issuedAt = try claims.date("iat")
         let latestIssue = max(receivedAt, now).advanced(by: skew)
@@ -116,17 +100,6 @@ extension NotificationClaims {
     private func address() throws(VerificationError) -> EmailAddress? {
         guard let email = event["email"] else { return nil }
         guard email != .string("") else { return nil }
-        return EmailAddress(try event.name("email"), isPrivate: try isPrivate())
-    }
-
-    /// A string on the wire; a Boolean is taken, too.
-    private func isPrivate() throws(VerificationError) -> Bool? {
-        switch event["is_private_email"] {
-        case nil: nil
-        case .bool(let value): value
-        case .string("true"): true
-        case .string("false"): false
-        default: throw .rejected(.malformedClaim, detail: "is_private_email")
-        }
+        return EmailAddress(try event.name("email"), isPrivate: try event.isPrivateEmail())
     }
 }

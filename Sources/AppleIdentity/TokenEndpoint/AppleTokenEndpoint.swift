@@ -3,43 +3,85 @@
 
 package import CredentialCore
 
-/// Apple's token endpoint for the clients of one app.
+/// Apple's token endpoints for the clients of one app.
 package struct AppleTokenEndpoint: TokenEndpoint {
     private let url: String
+    private let revocationURL: String
     private let secrets: ClientSecrets
     private let transport: any AppleTransport
     private let clock: WallClock
 
-    package init(url: String, secrets: ClientSecrets, transport: any AppleTransport, clock: WallClock) {
+    package init(url: String, revocationURL: String, secrets: ClientSecrets, transport: any AppleTransport, clock: WallClock) {
         self.url = url
+        self.revocationURL = revocationURL
         self.secrets = secrets
         self.transport = transport
         self.clock = clock
     }
 
     package func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse {
-        guard let (clientSecret, identity) = try? await secrets.secret(for: credential.clientID) else {
-            return RefreshResponse(
-                .misconfigured("the client secret cannot be signed"),
-                by: secrets.identity(of: credential.clientID)
-            )
+        await ask(
+            .token,
+            of: credential.clientID,
+            ["grant_type": Secret("refresh_token"), "refresh_token": token],
+            secrets: [token, Secret(credential.userID)],
+            unsigned: .misconfigured(Self.unsigned)
+        ) { $0.refreshOutcome(for: credential.userID) } failure: {
+            .unavailable($0.rawValue)
         }
-        let form: FormBody = [
-            "client_id": Secret(credential.clientID),
-            "client_secret": clientSecret,
-            "grant_type": Secret("refresh_token"),
-            "refresh_token": token,
-        ]
+    }
+
+    package func exchange(_ code: Secret, redirectURI: String?, of clientID: String) async -> ExchangeResponse {
+        var parameters: FormBody = ["grant_type": Secret("authorization_code"), "code": code]
+        if let redirectURI { parameters.fields.append(FormBody.Field(name: "redirect_uri", value: Secret(redirectURI))) }
+        return await ask(.token, of: clientID, parameters, secrets: [code], unsigned: .misconfigured(Self.unsigned)) {
+            $0.exchangeOutcome
+        } failure: {
+            .unavailable($0.rawValue, isAnswerLost: $0.mayHaveArrived)
+        }
+    }
+
+    package func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse {
+        await ask(
+            .revoke,
+            of: clientID,
+            ["token": token, "token_type_hint": Secret("refresh_token")],
+            secrets: [token],
+            unsigned: .misconfigured(Self.unsigned)
+        ) { $0.revokeOutcome } failure: {
+            .unavailable($0.rawValue)
+        }
+    }
+
+    private static let unsigned = "the client secret cannot be signed"
+
+    /// - Parameters:
+    ///   - secrets: what must not come back in a text of ours, besides the client secret.
+    ///   - unsigned: what it means that there is no client secret.
+    private func ask<Outcome>(
+        _ endpoint: AppleEndpoint,
+        of clientID: String,
+        _ parameters: FormBody,
+        secrets sent: [Secret],
+        unsigned: Outcome,
+        outcome: (TokenResponse) -> Outcome,
+        failure: (TransportFailure) -> Outcome
+    ) async -> EndpointResponse<Outcome> {
+        guard let (clientSecret, identity) = try? await secrets.secret(for: clientID) else {
+            return EndpointResponse(unsigned, by: secrets.identity(of: clientID))
+        }
+        let client: FormBody = ["client_id": Secret(clientID), "client_secret": clientSecret]
+        let form = FormBody(client.fields + parameters.fields)
         do throws(TransportFailure) {
+            let request = AppleRequest(endpoint, url: endpoint == .revoke ? revocationURL : url, form: form)
             let response = TokenResponse(
-                response: try await transport.send(AppleRequest(.token, url: url, form: form)),
-                userID: credential.userID,
-                secrets: [token, clientSecret, Secret(credential.userID)],
+                response: try await transport.send(request),
+                secrets: sent + [clientSecret],
                 receivedAt: clock.now
             )
-            return RefreshResponse(response.refreshOutcome, by: identity, date: response.response.date)
+            return EndpointResponse(outcome(response), by: identity, date: response.response.date)
         } catch {
-            return RefreshResponse(.unavailable(error.rawValue), by: identity)
+            return EndpointResponse(failure(error), by: identity)
         }
     }
 }

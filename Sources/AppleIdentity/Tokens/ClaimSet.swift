@@ -40,6 +40,36 @@ struct ClaimSet {
     }
 }
 
+/// Claims that mean the same in every token of Apple's.
+extension ClaimSet {
+    func checkIssuer(_ issuers: Set<String>) throws(VerificationError) {
+        let issuer = try name("iss")
+        guard issuers.contains(where: issuer.isIdentical(to:)) else { throw .rejected(.wrongIssuer, detail: issuer.excerpt()) }
+    }
+
+    /// The client that `aud` names: a string, or an array of one.
+    func audience(among clientIDs: Set<String>) throws(VerificationError) -> String {
+        let claim = try required("aud")
+        let elements = claim.array ?? [claim]
+        guard elements.count == 1, let audience = elements[0].string else { throw .rejected(.malformedClaim, detail: "aud") }
+        guard let index = clientIDs.firstIndex(of: audience), clientIDs[index].isIdentical(to: audience) else {
+            throw .rejected(.wrongAudience, detail: audience.excerpt())
+        }
+        return clientIDs[index]
+    }
+
+    /// A string on the wire, or a Boolean.
+    func isPrivateEmail() throws(VerificationError) -> Bool? {
+        switch self["is_private_email"] {
+        case nil: nil
+        case .bool(let value): value
+        case .string("true"): true
+        case .string("false"): false
+        default: throw .rejected(.malformedClaim, detail: "is_private_email")
+        }
+    }
+}
+
 extension JSON {
     /// A count of seconds since 1970 as a moment; nil for what is no number or would not fit.
     fileprivate var seconds: Timestamp? {

@@ -15,8 +15,35 @@ package protocol WorkStore: Sendable {
         suspects: Bool
     ) async throws -> [ClaimedNotification]
 
-    /// Claims up to `limit` due grants that bring a token or nothing. Those with a code wait for their own lane.
+    /// Claims up to `limit` due grants that bring a token or nothing. Those with a code have their own lane.
     func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant]
+
+    /// Claims up to `limit` due grants that bring a code, nearest deadline first: of each app as many as it has permits for, and besides
+    /// those that are not to be sent, because their time is over or no app names their client. A row suspected of killing the process
+    /// comes alone, and only if `suspects` allows.
+    ///
+    /// - Parameter permits: by app.
+    func claimCodes(
+        upTo limit: Int,
+        permits: [String: Int],
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedCode]
+
+    /// Claims up to `limit` due requests to revoke.
+    func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest]
+
+    /// How many tokens wait to be revoked and are due, by app, up to `limit` each. Those of a paused app wait.
+    func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int]
+
+    /// Claims tokens that are to be revoked, longest due first: of each app as many as it has permits for.
+    ///
+    /// - Parameter permits: by app.
+    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation]
+
+    /// Whether a token of that user is held at any client of the same app, or a sign-in waits that may bring one.
+    func holdsToken(of credential: CredentialID) async throws -> Bool
 
     /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.
     /// A pending rejection is no reason to ask before the daily check.

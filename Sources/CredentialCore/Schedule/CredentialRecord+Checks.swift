@@ -34,6 +34,14 @@ extension CredentialRecord {
         return true
     }
 
+    /// Apple has just issued the token that has been taken: that is its first check.
+    package mutating func takeFirst(_ answer: RefreshVerdict, of id: CredentialID, under policy: RefreshPolicy) {
+        hear(answer)
+        answeredAt = answer.answeredAt
+        firstCheck = nil
+        dueAt = nextCheck(after: answer, of: id, policy)
+    }
+
     /// Apple was asked at a check, and the claim ends.
     ///
     /// - Parameter wait: what becomes of a rejection.

@@ -37,7 +37,66 @@ package enum QueueRowChange: Sendable {
     case logNotification(ClaimedNotification, VerifiedNotification, app: String, NotificationLogOutcome, settlement: Int)
     case quarantine(ClaimedNotification, RejectionReason, detail: String)
     case postponeNotification(Int64, until: Timestamp)
-    case logGrant(ClaimedGrant, GrantLogOutcome, GrantRejection?)
+    case logGrant(GrantLogEntry)
     /// - Parameter waitsSince: since when it has waited for its client or its time, as far as a trusted clock has told.
     case postponeGrant(Int64, until: Timestamp, waitsSince: Timestamp?)
+    /// - Parameters:
+    ///   - failures: times that it was sent and the road failed.
+    ///   - isAnswerLost: whether Apple may have taken it.
+    case postponeCode(Int64, until: Timestamp, failures: Int, isAnswerLost: Bool)
+    case revocation(RevocationChange)
+}
+
+/// What becomes of a request to revoke, and of its tokens.
+package enum RevocationChange: Sendable {
+    /// It is split into one revocation for each token.
+    case open(ClaimedRevocationRequest, CredentialID, [TokenToRevoke])
+    case postpone(ClaimedRevocationRequest, until: Timestamp)
+    /// It came to no token.
+    case close(ClaimedRevocationRequest, RevocationOutcome, RevocationRejection?)
+    case proceed(DueRevocation, RevocationProof, due: Timestamp)
+    /// The receipt is written; with the last of its tokens the request leaves the queue.
+    case finish(DueRevocation, RevocationProof, RevocationOutcome, RevocationRejection?)
+}
+
+/// How a row of `grant_queue` leaves it.
+package struct GrantLogEntry: Sendable {
+    package var id: Int64
+    package var outcome: GrantLogOutcome
+    package var reason: GrantRejection?
+    /// A few words about the reason.
+    package var detail: String?
+    /// Whose sign-in it is, where only Apple has told.
+    package var userID: String?
+    /// Whether the row brought what must not stay readable in the file.
+    package var hasSecret: Bool
+
+    package init(
+        id: Int64,
+        _ outcome: GrantLogOutcome,
+        _ reason: GrantRejection? = nil,
+        detail: String? = nil,
+        userID: String? = nil,
+        hasSecret: Bool
+    ) {
+        self.id = id
+        self.outcome = outcome
+        self.reason = reason
+        self.detail = detail
+        self.userID = userID
+        self.hasSecret = hasSecret
+    }
+}
+
+/// A token that is held, and whose.
+package struct TokenToRevoke: Sendable {
+    package var clientID: String
+    package var key: RefreshToken.Key
+    package var sealed: SealedToken
+
+    package init(clientID: String, key: RefreshToken.Key, sealed: SealedToken) {
+        self.clientID = clientID
+        self.key = key
+        self.sealed = sealed
+    }
 }

@@ -18,13 +18,20 @@ extension SettlementFold {
         }
     }
 
-    private mutating func apply(_ grant: Grant, _ credential: CredentialID, of app: String) -> GrantLogOutcome {
+    /// - Parameter answer: what Apple said of the token when it issued it; nil where a backend brought it.
+    mutating func apply(
+        _ grant: Grant,
+        _ credential: CredentialID,
+        of app: String,
+        issued answer: RefreshVerdict? = nil
+    ) -> GrantLogOutcome {
         let id = AppUserID(app: app, userID: credential.userID)
         let (outcome, isNewToken) = withUser(id, .grant, at: grant.grantedAt) { [rules, now] user -> (GrantLogOutcome, Bool) in
             let (registers, known) = (user.registers, user[credential.clientID])
             var record = known ?? CredentialRecord()
             user.registers.apply(grant)
             let isNewToken = record.take(grant, of: credential, under: rules.policy, at: now)
+            if isNewToken, let answer { record.takeFirst(answer, of: credential, under: rules.policy) }
             user[credential.clientID] = record
             if record.credential != known?.credential || user.registers != registers { return (.applied, isNewToken) }
             let isSame =
@@ -60,10 +67,15 @@ extension SettlementFold {
     }
 
     private mutating func log(_ work: ClaimedGrant, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
-        basis.heldGrants[work.id] = nil
-        goneGrants.insert(work.id)
-        changes.queueRows.append(.logGrant(work, outcome, reason))
-        return .grant(outcome, reason)
+        // What could not be read may have been a token.
+        close(GrantLogEntry(id: work.id, outcome, reason, hasSecret: work.content.map { $0.refreshToken != nil } ?? true))
+    }
+
+    mutating func close(_ entry: GrantLogEntry) -> Settled {
+        basis.heldGrants[entry.id] = nil
+        goneGrants.insert(entry.id)
+        changes.queueRows.append(.logGrant(entry))
+        return .grant(entry.outcome, entry.reason)
     }
 
     /// The sign-ins of a user that still wait and can be taken.

@@ -45,8 +45,11 @@ package struct SettlementFold {
         switch settlement {
         case .notification(let work, let verdict): settle(work, verdict)
         case .grant(let work, let verdict): settle(work, verdict)
+        case .code(let work, let verdict): settle(work, verdict)
         case .refresh(let work, let verdict): settle(work, verdict)
         case .admission(let work, let rejection): admit(rejection, of: work)
+        case .revocationRequest(let work, let verdict): settle(work, verdict)
+        case .revocation(let work, let verdict): settle(work, verdict)
         }
     }
 

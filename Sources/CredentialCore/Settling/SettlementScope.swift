@@ -6,9 +6,14 @@ package struct SettlementScope: Sendable {
     /// Each once, in the order in which the batch names them.
     package private(set) var users: [AppUserID] = []
     package private(set) var notifications: [(id: Int64, claim: Claim)] = []
+    /// Rows of `grant_queue`, with a code or without.
     package private(set) var grants: [(id: Int64, claim: Claim)] = []
+    package private(set) var revocationRequests: [(id: Int64, claim: Claim)] = []
+    package private(set) var revocations: [(id: RevocationID, claim: Claim)] = []
     /// Of these, sign-ins that wait in their queue count.
     package private(set) var signingIn: Set<AppUserID> = []
+    /// Of these, tokens that are being revoked count.
+    package private(set) var leaving: Set<AppUserID> = []
     /// The apps whose breakers have something to say.
     package private(set) var judgedApps: Set<String> = []
     /// The clients of whom it matters when Apple last accepted a token.
@@ -34,6 +39,11 @@ package struct SettlementScope: Sendable {
             case .grant(let work, let verdict):
                 grants.append((work.id, work.claim))
                 if case .accepted(_, let credential) = verdict { touch(credential.userID, at: credential.clientID) }
+            case .code(let work, let verdict):
+                grants.append((work.id, work.claim))
+                guard case .exchanged(_, let credential, _, _) = verdict else { continue }
+                touch(credential.userID, at: credential.clientID)
+                if let app = apps[credential.clientID] { judgedApps.insert(app) }
             case .refresh(let work, let verdict):
                 touch(work.id.userID, at: work.id.clientID)
                 if let app = apps[work.id.clientID] { judgedApps.insert(app) }
@@ -41,6 +51,15 @@ package struct SettlementScope: Sendable {
             case .admission(let work, _):
                 touch(work.id.userID, at: work.id.clientID, waitingGrantsCount: true)
                 if let app = apps[work.id.clientID] { judgedApps.insert(app) }
+            case .revocationRequest(let work, let verdict):
+                revocationRequests.append((work.id, work.claim))
+                guard verdict == .accepted, let credential = work.credential, let app = apps[credential.clientID] else { continue }
+                touch(credential.userID, at: credential.clientID, waitingGrantsCount: true)
+                leaving.insert(AppUserID(app: app, userID: credential.userID))
+            case .revocation(let work, let verdict):
+                revocations.append((RevocationID(work), work.claim))
+                touch(work.id.userID, at: work.id.clientID)
+                if verdict == .admitted, let app = apps[work.id.clientID] { judgedApps.insert(app) }
             }
         }
     }
@@ -52,6 +71,10 @@ package struct SettlementBasis: Sendable {
     /// The claims of this batch that still hold their row.
     package var heldNotifications: [Int64: Claim] = [:]
     package var heldGrants: [Int64: Claim] = [:]
+    package var heldRevocationRequests: [Int64: Claim] = [:]
+    package var heldRevocations: Set<RevocationID> = []
+    /// What is being revoked already.
+    package var tokensBeingRevoked: [AppUserID: Set<RefreshToken.Key>] = [:]
     /// Since when grants have waited for their client or their time, where they have.
     package var waitsSince: [Int64: Timestamp] = [:]
     package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]
@@ -65,7 +88,7 @@ package struct SettlementBasis: Sendable {
 
 /// A sign-in that waits in its queue and can be taken.
 ///
-/// One that was put off, or that another lane takes, may wait for long, and holds nothing back.
+/// One that was put off may wait for long, and holds nothing back; unless it brings a code, which does not live long.
 package struct WaitingGrant: Sendable {
     package var id: Int64
     package var clientID: String
@@ -75,5 +98,20 @@ package struct WaitingGrant: Sendable {
         self.id = id
         self.clientID = clientID
         self.grantedAt = grantedAt
+    }
+}
+
+/// A token of a request.
+package struct RevocationID: Sendable, Hashable {
+    package var request: Int64
+    package var clientID: String
+
+    package init(request: Int64, clientID: String) {
+        self.request = request
+        self.clientID = clientID
+    }
+
+    package init(_ work: DueRevocation) {
+        self.init(request: work.request, clientID: work.id.clientID)
     }
 }

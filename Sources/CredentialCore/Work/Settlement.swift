@@ -5,9 +5,12 @@
 package enum Settlement: Sendable {
     case notification(ClaimedNotification, NotificationVerdict)
     case grant(ClaimedGrant, GrantVerdict)
+    case code(ClaimedCode, CodeVerdict)
     case refresh(DueCredential, RefreshVerdict)
     /// A pending rejection whose time has come. It is believed if the breaker is still closed.
     case admission(DueCredential, PendingRejection)
+    case revocationRequest(ClaimedRevocationRequest, RevocationRequestVerdict)
+    case revocation(DueRevocation, RevocationVerdict)
 }
 
 package enum NotificationVerdict: Sendable, Equatable {
@@ -30,6 +33,23 @@ package enum GrantRejection: String, Sendable, CaseIterable {
     case unknownClientExpired = "unknown_client_expired"
     case malformed
     case poison
+
+    // Of authorization codes.
+
+    /// Its five minutes were over, by our clock before it was sent or by Apple's word.
+    case codeExpired = "code_expired"
+    case codeUsed = "code_used"
+    /// Apple issued it to another client.
+    case clientMismatch = "client_mismatch"
+    case redirectURIMismatch = "redirect_uri_mismatch"
+    /// The user of the id_token is not the one that the row names.
+    case userMismatch = "user_mismatch"
+    /// What Apple issued for it came with an id_token that is none, or not for this sign-in.
+    case badIDToken = "bad_id_token"
+    /// Apple refused it in words that have not been seen before.
+    case rejectedByApple = "rejected_by_apple"
+    /// siwatch had sent it before and did not hear or did not keep the answer: what Apple issued then is lost.
+    case answerLost = "answer_lost"
 }
 
 /// What the store did with one settlement, for those who count.
@@ -38,6 +58,8 @@ package enum Settled: Sendable, Equatable {
     case quarantined(RejectionReason)
     case grant(GrantLogOutcome, GrantRejection?)
     case refreshed
+    /// Of a token that was to be revoked, or of the request where it came to none.
+    case revocation(RevocationOutcome)
     /// A rejection that is not believed, because the breaker is open.
     case held
     /// It stays in its queue.

@@ -28,6 +28,12 @@ package final class ClockGuard: Sendable {
     /// Now; nil where the clock has stepped, or differs from Apple's, or has proved nothing yet.
     package var trusted: Timestamp? { look() }
 
+    /// Whether the clock is known to be wrong: it has stepped, or differs from Apple's.
+    var isWrong: Bool {
+        look()
+        return state.withLockedValue(\.isTold)
+    }
+
     /// Takes in what Apple's clock shows.
     func hear(apple date: Timestamp) {
         look(hearing: date)

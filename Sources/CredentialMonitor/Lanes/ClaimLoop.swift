@@ -12,6 +12,10 @@ package protocol WorkHandler: Sendable {
     var lane: Lane { get }
     /// How many pieces of work may be under way at once. It may change.
     var width: Int { get }
+    /// Whether somebody waits for the outcome: it is committed before all else.
+    var isUrgent: Bool { get }
+    /// How many hands have to be free before more is claimed.
+    var handful: Int { get }
 
     /// Claims at most `slots` pieces. Never more than there are hands for.
     func claim(upTo slots: Int) async throws -> [Work]
@@ -22,6 +26,11 @@ package protocol WorkHandler: Sendable {
 }
 
 extension WorkHandler {
+    package var isUrgent: Bool { false }
+
+    /// A quarter of the hands: claiming in handfuls instead of ones doubles throughput.
+    package var handful: Int { max(1, width / 4) }
+
     package func retryDelay() -> Duration? { nil }
 }
 
@@ -29,6 +38,8 @@ extension WorkHandler {
 package enum Lane: Sendable, Hashable, CustomStringConvertible {
     case notifications
     case grants
+    case codes
+    case revocations
     case refreshes(app: String)
     case operatorRequests
 
@@ -36,6 +47,8 @@ package enum Lane: Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .notifications: "notifications"
         case .grants: "grants"
+        case .codes: "codes"
+        case .revocations: "revocations"
         case .refreshes(let app): "refreshes of \(app)"
         case .operatorRequests: "operators' requests"
         }
@@ -73,10 +86,9 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
                     progress.refused(handler.lane)
                     continue
                 }
-                // A quarter of the hands: claiming in handfuls instead of ones doubles throughput.
                 func free() -> Int? {
-                    let (width, free) = (handler.width, handler.width - hands.taken)
-                    return free >= max(1, width / 4) ? free : nil
+                    let free = handler.width - hands.taken
+                    return free >= handler.handful ? free : nil
                 }
                 if free() == nil { progress.turn(handler.lane) }
                 while let slots = free(), !Task.isShuttingDownGracefully, !Task.isCancelled {
@@ -111,7 +123,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         let claimed = try await handler.claim(upTo: handler.width)
         try await withThrowingDiscardingTaskGroup { group in
             for work in claimed {
-                group.addTask { try await writer.submit(handler.resolve(work)) }
+                group.addTask { try await writer.submit(handler.resolve(work), isUrgent: handler.isUrgent) }
             }
         }
         return claimed.count
@@ -130,7 +142,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
 
     private func settle(_ work: Handler.Work) async {
         do {
-            try await writer.submit(handler.resolve(work))
+            try await writer.submit(handler.resolve(work), isUrgent: handler.isUrgent)
         } catch {
             // Nothing is lost: the claim runs out and the row is due again.
             telemetry.settlementFailed(handler.lane, error)

@@ -76,12 +76,7 @@ package struct GrantHandler: WorkHandler {
         guard clients.contains(content.credential.clientID) else { return .unknownClient(lookedAt: trusted) }
         let due = grant.grantedAt.advanced(by: .zero - clockSkew)
         guard due <= now else { return .inFuture(due: due, lookedAt: trusted) }
-        let token = try content.refreshToken.map { token in
-            RefreshToken(
-                key: RefreshToken.Key(grantedAt: grant.grantedAt, fingerprint: sealer.fingerprint(of: token)),
-                sealed: try sealer.seal(token, for: content.credential, grantedAt: grant.grantedAt)
-            )
-        }
+        let token = try content.refreshToken.map { try sealer.sealed($0, for: content.credential, grantedAt: grant.grantedAt) }
         return .accepted(
             Grant(grantedAt: grant.grantedAt, token: token, address: content.address),
             content.credential

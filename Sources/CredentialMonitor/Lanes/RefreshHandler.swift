@@ -15,6 +15,7 @@ package struct RefreshHandler: WorkHandler {
     private let breakers: Breakers
     private let canaries: Set<String>
     private let budget: RequestBudget
+    private let pace: Pace
     private let clock: WallClock
     private let telemetry: Telemetry
     private let trials = NIOLockedValueBox<[String: Timestamp]>([:])
@@ -46,6 +47,7 @@ package struct RefreshHandler: WorkHandler {
         self.breakers = breakers
         self.canaries = canaries
         self.budget = budget
+        pace = Pace(of: app, budgets: [budget], breakers: breakers, telemetry: telemetry)
         self.clock = clock
         self.telemetry = telemetry
         lane = .refreshes(app: app)
@@ -111,38 +113,10 @@ package struct RefreshHandler: WorkHandler {
         let sentAt = clock.now
         let response = await ask(work)
         let answeredAt = clock.now
-        pace(after: response, to: work, sentAt: sentAt, answeredAt: answeredAt)
+        pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         telemetry.refreshAnswered(app, work.id, response.outcome)
-        // A clock that stepped in between says nothing of how long it took; longer than this it never takes.
-        let elapsed = sentAt.duration(to: answeredAt)
-        let longest = (.zero...policy.timeout).contains(elapsed) ? elapsed : policy.timeout
-        let requestedAt = response.requestedAt(sentAt, elapsed: longest)
+        let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
         return [.refresh(work, verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt))]
-    }
-
-    /// Asks more, less or not at all from now on.
-    private func pace(after response: RefreshResponse, to work: DueCredential, sentAt: Timestamp, answeredAt: Timestamp) {
-        switch response.outcome {
-        case .valid:
-            // Another client's good answer says nothing of the one that Apple blamed.
-            let blamed = breakers.breaker(of: app).blamedClients
-            if blamed.subtracting([work.id.clientID]).isEmpty, budget.resume() { telemetry.appResumed(app) }
-        case .misconfigured(let error):
-            if let pause = budget.pauseForMisconfiguration(askedAt: sentAt, at: answeredAt) {
-                telemetry.appPaused(app, client: work.id.clientID, error: error, pause: pause)
-            }
-        case .throttled(let retryAfter):
-            budget.slowDown(askedAt: sentAt, at: answeredAt)
-            budget.pause(for: min(retryAfter ?? .seconds(30), .seconds(3600)), at: answeredAt)
-        case .unavailable(_, let retryAfter):
-            // A token that cannot be opened never came to Apple.
-            guard !response.identity.keyID.isEmpty else { break }
-            budget.slowDown(askedAt: sentAt, at: answeredAt)
-            if let retryAfter { budget.pause(for: min(retryAfter, .seconds(3600)), at: answeredAt) }
-        case .rejected, .ambiguous, .anotherUser:
-            // A dead token answers `invalid_grant` whoever asks: it says nothing of our configuration.
-            break
-        }
     }
 
     /// What the answer comes to for the user. A 200 and a rejection prove something of the client and the key, too.

@@ -34,6 +34,7 @@ package final class SettlementWriter: Service {
 
     private struct Submission {
         var settlements: [Settlement]
+        var isUrgent: Bool
         var done: CheckedContinuation<Void, any Error>
     }
 
@@ -65,12 +66,13 @@ package final class SettlementWriter: Service {
 
     /// Returns after the commit.
     ///
+    /// - Parameter isUrgent: whether it goes before what waits, in a commit of its own.
     /// - Throws: where nothing of this submission was written, as far as is known; its claims then run out.
-    package func submit(_ settlements: [Settlement]) async throws {
+    package func submit(_ settlements: [Settlement], isUrgent: Bool = false) async throws {
         guard !settlements.isEmpty else { return }
         try await withCheckedThrowingContinuation { done in
             let isClosed = state.withLockedValue { state in
-                if !state.isClosed { state.waiting.append(Submission(settlements: settlements, done: done)) }
+                if !state.isClosed { state.waiting.append(Submission(settlements: settlements, isUrgent: isUrgent, done: done)) }
                 return state.isClosed
             }
             if isClosed { done.resume(throwing: Closed()) } else { signal.yield() }
@@ -104,6 +106,11 @@ package final class SettlementWriter: Service {
 
     private func next() -> [Submission]? {
         state.withLockedValue { state in
+            let urgent = state.waiting.filter(\.isUrgent)
+            if !urgent.isEmpty {
+                state.waiting.removeAll(where: \.isUrgent)
+                return urgent
+            }
             var size = 0
             let batch = Array(
                 state.waiting.prefix { submission in

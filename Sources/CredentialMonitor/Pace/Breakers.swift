@@ -55,15 +55,22 @@ package final class Breakers: Sendable {
         }
     }
 
+    /// Notes a 200 that is no answer to a check.
+    func recordAccepted(by identity: ClientIdentity, at time: Timestamp) {
+        state.withLockedValue { $0.proofs.recordValid(by: identity, at: time) }
+    }
+
     /// What was proved with another key no longer counts.
     package func forgetProofs(of clients: Set<String>) {
         state.withLockedValue { $0.proofs.forget(clients: clients) }
     }
 
     func isProven(_ identity: ClientIdentity, at now: Timestamp) -> Bool {
-        state.withLockedValue {
-            $0.proofs.isProven(clientID: identity.clientID, keyID: identity.keyID, at: now, within: interval)
-        }
+        isProven(clientID: identity.clientID, keyID: identity.keyID, at: now)
+    }
+
+    func isProven(clientID: String, keyID: String, at now: Timestamp) -> Bool {
+        state.withLockedValue { $0.proofs.isProven(clientID: clientID, keyID: keyID, at: now, within: interval) }
     }
 
     /// Those that have had no 200 with the key at work, within the last interval and since the start.

@@ -28,6 +28,8 @@ package final class RequestBudget: Sendable {
         var share = 1.0
         /// When it was last halved.
         var slowedAt: Timestamp?
+        /// Permits that whoever goes first could not get, and is to have before others.
+        var wanted = 0
         /// When a request was last sent while the breaker was open.
         var probedAt: Timestamp?
         /// Apple asked for less.
@@ -87,15 +89,19 @@ package final class RequestBudget: Sendable {
 
     /// Takes up to `count` permits, none while the app is paused, and a single one to probe after its configuration was blamed.
     ///
-    /// - Parameter isProbing: whether the app's breaker is open: a single one then, in `BreakerRules.probeInterval`.
-    package func take(upTo count: Int, at now: Timestamp, isProbing: Bool = false) -> Int {
+    /// - Parameters:
+    ///   - isProbing: whether the app's breaker is open: a single one then, in `BreakerRules.probeInterval`.
+    ///   - goesFirst: whether what cannot be had now is kept for the same caller's next call.
+    package func take(upTo count: Int, at now: Timestamp, isProbing: Bool = false, goesFirst: Bool = false) -> Int {
         state.withLockedValue { state in
             guard !isPaused(state, at: now) else { return 0 }
             refill(&state, at: now)
             if !isProbing { state.probedAt = nil }
             if let probedAt = state.probedAt, Pause(start: probedAt, length: BreakerRules.probeInterval).holds(at: now) { return 0 }
             let isProbe = state.misconfigurations > 0
-            let taken = min(isProbe || isProbing ? min(count, 1) : count, Int(state.permits))
+            let free = max(Int(state.permits) - (goesFirst ? 0 : state.wanted), 0)
+            let taken = min(isProbe || isProbing ? min(count, 1) : count, free)
+            if goesFirst { state.wanted = min(count - taken, Int(state.capacity)) }
             state.permits -= Double(taken)
             if isProbing, taken > 0 { state.probedAt = now }
             state.isProbing = isProbe && taken > 0
@@ -114,6 +120,9 @@ package final class RequestBudget: Sendable {
             if count > 0 { state.probedAt = nil }
         }
     }
+
+    /// Whether somebody who goes first has not had all.
+    package var isWanted: Bool { state.withLockedValue { $0.wanted > 0 } }
 
     /// Whether claiming stopped for want of permits.
     package func isExhausted(at now: Timestamp) -> Bool {

@@ -83,6 +83,18 @@ extension LoggedEvent {
     static let answerAmbiguous = LoggedEvent("answer_ambiguous", .error, "Apple's answer about a token is ambiguous; its state stays")
     static let answerUnavailable = LoggedEvent("answer_unavailable", .debug, "Apple gave no usable answer; asked again later")
     static let throttled = LoggedEvent("throttled", .warning, "Apple throttles; the app slows down")
+    static let codeRejected = LoggedEvent("code_rejected", .warning, "A code brought no sign-in; its user has to sign in again")
+    static let codeTokenKept = LoggedEvent(
+        "code_token_kept",
+        .info,
+        "What a rejected sign-in brought was not revoked at Apple: the user is signed in otherwise"
+    )
+    static let revocationUnproved = LoggedEvent(
+        "revocation_unproved",
+        .warning,
+        "Apple still accepts a token that it was asked to revoke; asked again later"
+    )
+    static let revocationRejected = LoggedEvent("revocation_rejected", .error, "A request to revoke was rejected; nothing was revoked")
     static let tokenUnreadable = LoggedEvent("token_unreadable", .error, "A stored token cannot be opened; check the sealing key")
     static let appPaused = LoggedEvent(
         "app_paused",
@@ -130,7 +142,8 @@ extension LoggedEvent {
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
         unknownClients, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
-        operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled, tokenUnreadable,
+        operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled, codeRejected, codeTokenKept,
+        revocationUnproved, revocationRejected, tokenUnreadable,
         appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,
         signingKeysNotKept, clockSkewed, clockRight, clockDoubted, clockTrusted,
     ]

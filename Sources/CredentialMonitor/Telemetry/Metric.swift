@@ -69,6 +69,23 @@ extension Metric {
         "When the first waiting notification arrived, sign-in was granted, revocation was requested; 0 where the queue is empty."
     )
     static let grants = Metric("grants_total", .counter, by: ["outcome"], "Sign-ins settled, by outcome.")
+    static let codeExchanges = Metric(
+        "code_exchanges_total",
+        .counter,
+        by: ["app", "outcome"],
+        "Authorization codes settled, by what came of them."
+    )
+    static let codeExchangeDuration = Metric(
+        "code_exchange_duration_seconds",
+        .histogram(buckets: seconds),
+        "Time that one exchange of a code took at Apple."
+    )
+    static let revocations = Metric(
+        "revocations_total",
+        .counter,
+        by: ["app", "outcome"],
+        "Tokens that were to be revoked, and requests that came to none, by what came of them."
+    )
     static let refreshes = Metric("refreshes_total", .counter, by: ["app", "outcome"], "Checks of a refresh token, by outcome.")
     static let refreshDuration = Metric(
         "refresh_duration_seconds",
@@ -172,7 +189,7 @@ extension Metric {
 
     package static let all = [
         buildInfo, ready, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
-        notificationsMissed, queueDepth, queueOldest, grants, refreshes, refreshDuration, refreshesInFlight, refreshRound, credentials,
+        notificationsMissed, queueDepth, queueOldest, grants, codeExchanges, codeExchangeDuration, revocations, refreshes, refreshDuration, refreshesInFlight, refreshRound, credentials,
         credentialsOverdue, credentialsUnverified, credentialsNeverAccepted, credentialsPending, stateTransitions, appleResponses,
         signingKeys, signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull,
         foreignCheckpoints,

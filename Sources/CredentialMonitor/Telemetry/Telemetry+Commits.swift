@@ -20,7 +20,8 @@ extension Telemetry {
                 notificationLag.record(max(notification.event.occurredAt.duration(to: now).inSeconds, 0))
                 lastReceived = work.receivedAt
             }
-            if let counted = Tallied(settlement, result) { tally[counted, default: 0] += 1 }
+            for counted in Tallied.all(settlement, result) { tally[counted, default: 0] += 1 }
+            revocationSettled(settlement, result)
         }
         if let lastReceived { gauge(Metric.notificationLastReceived, lastReceived.inSeconds) }
         for announcement in batch.announcements {
@@ -36,11 +37,22 @@ extension Telemetry {
         case notification(Event.Kind.Label, NotificationLogOutcome)
         case quarantined(RejectionReason)
         case grant(GrantLogOutcome)
+        case code(app: String, String)
+        case revocation(app: String, RevocationOutcome)
         case refresh(app: String, RefreshLabel)
         case transition(app: String, from: CredentialState?, to: CredentialState, StateReason)
 
+        /// A code is a grant, too.
+        static func all(_ settlement: Settlement, _ result: Settled) -> [Tallied] {
+            if case .code(let work, _) = settlement, case .grant(let outcome, let reason) = result {
+                let code = work.app.map { Tallied.code(app: $0, reason?.rawValue ?? outcome.rawValue) }
+                return [.grant(outcome)] + (code.map { [$0] } ?? [])
+            }
+            return Tallied(settlement, result).map { [$0] } ?? []
+        }
+
         /// Nil for what is not settled yet.
-        init?(_ settlement: Settlement, _ result: Settled) {
+        private init?(_ settlement: Settlement, _ result: Settled) {
             switch (settlement, result) {
             case (.notification(_, .verified(let notification)), .notification(let outcome)):
                 self = .notification(notification.event.kind.label, outcome)
@@ -52,7 +64,12 @@ extension Telemetry {
                 self = .refresh(app: work.app, RefreshLabel(verdict))
             case (.refresh(let work, _), .held):
                 self = .refresh(app: work.app, .held)
-            case (.notification, _), (.grant, _), (.refresh, _), (.admission, _):
+            case (.revocationRequest(let work, _), .revocation(let outcome)):
+                guard let app = work.app else { return nil }
+                self = .revocation(app: app, outcome)
+            case (.revocation(let work, _), .revocation(let outcome)):
+                self = .revocation(app: work.app, outcome)
+            case (.notification, _), (.grant, _), (.code, _), (.refresh, _), (.admission, _), (.revocationRequest, _), (.revocation, _):
                 return nil
             }
         }
@@ -62,6 +79,8 @@ extension Telemetry {
             case .notification: .notifications
             case .quarantined: .notificationsRejected
             case .grant: .grants
+            case .code: .codeExchanges
+            case .revocation: .revocations
             case .refresh: .refreshes
             case .transition: .stateTransitions
             }
@@ -72,11 +91,36 @@ extension Telemetry {
             case .notification(let type, let outcome): ["type": type.rawValue, "outcome": outcome.rawValue]
             case .quarantined(let reason): ["reason": reason.rawValue]
             case .grant(let outcome): ["outcome": outcome.rawValue]
+            case .code(let app, let outcome): ["app": app, "outcome": outcome]
+            case .revocation(let app, let outcome): ["app": app, "outcome": outcome.rawValue]
             case .refresh(let app, let label): ["app": app, "outcome": label.rawValue]
             case .transition(let app, let from, let to, let reason):
                 ["app": app, "from": from?.rawValue ?? "none", "to": to.rawValue, "reason": reason.rawValue]
             }
         }
+    }
+
+    /// What an operator has to know of a request to revoke, besides that it worked.
+    private func revocationSettled(_ settlement: Settlement, _ result: Settled) {
+        switch (settlement, result) {
+        case (.revocationRequest(let work, let verdict), .revocation(.rejected)):
+            var metadata: Logger.Metadata = [:]
+            if case .rejected(let reason) = verdict { metadata["reason"] = "\(reason.rawValue)" }
+            if let credential = work.credential { metadata["user"] = "\(pseudonym(credential.userID))" }
+            if let app = work.app { metadata["app"] = "\(app)" }
+            logger.log(.revocationRejected, metadata)
+        case (.revocation(let work, let verdict), .revocation(.rejected)):
+            let reason = verdict == .poison ? RevocationRejection.poison : .anotherUser
+            logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
+        case (.revocation(let work, .answered(let answer, _)), .postponed)
+        where answer.word == .accepted && work.proof.next == .isStillAccepted:
+            logger.log(.revocationUnproved, metadata(of: work).merging(["count": "\(work.proof.rounds + 1)"]) { _, new in new })
+        default: break
+        }
+    }
+
+    private func metadata(of work: DueRevocation) -> Logger.Metadata {
+        ["app": "\(work.app)", "client_id": "\(work.id.clientID)", "user": "\(pseudonym(work.id.userID))"]
     }
 
     private func changed(_ announcement: Announcement, from: CredentialState?, to: CredentialState, _ reason: StateReason) {
@@ -110,6 +154,12 @@ enum RefreshLabel: String, CaseIterable {
         case .failed(.unavailable, _, _): self = .unavailable
         }
     }
+}
+
+extension GrantRejection {
+    /// What may come of a code, besides what may come of any grant, as metrics name it.
+    static let codeOutcomes =
+        [GrantLogOutcome.applied, .stale, .duplicate].map(\.rawValue) + GrantRejection.allCases.map(\.rawValue)
 }
 
 /// A user's name in the log, made only for a line that is written: in a flood most are held back.

@@ -82,6 +82,8 @@ extension Telemetry {
         }
         for app in apps {
             for label in RefreshLabel.allCases { create(Metric.refreshes, [("app", app), ("outcome", label.rawValue)]) }
+            for outcome in GrantRejection.codeOutcomes { create(Metric.codeExchanges, [("app", app), ("outcome", outcome)]) }
+            for outcome in RevocationOutcome.allCases { create(Metric.revocations, [("app", app), ("outcome", outcome.rawValue)]) }
             for state in CredentialState.allCases { create(Metric.credentials, [("app", app), ("state", state.rawValue)]) }
             for from in ["none"] + CredentialState.allCases.map(\.rawValue) {
                 for (to, reason) in StateReason.announced {
@@ -99,7 +101,7 @@ extension Telemetry {
             }
         }
         for event in LoggedEvent.all { create(Metric.logLinesSuppressed, [("event", event.name)]) }
-        for endpoint in ["token", "keys"] {
+        for endpoint in ["token", "keys", "revoke"] {
             for status in ["200", "400", "429", "timeout"] {
                 create(Metric.appleResponses, [("endpoint", endpoint), ("status", status)])
             }

@@ -16,6 +16,7 @@ package struct Telemetry: Sendable {
     // Touched for each piece of work, so made once.
     private let inFlight: Meter
     private let refreshDuration: Recorder
+    private let codeExchangeDuration: Recorder
     let notificationLag: Recorder
     let pauses = PauseReasons()
     let rounds = NIOLockedValueBox(CheckRoundWatch())
@@ -32,6 +33,12 @@ package struct Telemetry: Sendable {
         self.pseudonym = pseudonym
         inFlight = Meter(label: Metric.refreshesInFlight.name, factory: factory)
         refreshDuration = Recorder(label: Metric.refreshDuration.name, dimensions: [], aggregate: true, factory: factory)
+        codeExchangeDuration = Recorder(
+            label: Metric.codeExchangeDuration.name,
+            dimensions: [],
+            aggregate: true,
+            factory: factory
+        )
         notificationLag = Recorder(label: Metric.notificationLag.name, dimensions: [], aggregate: true, factory: factory)
     }
 
@@ -133,6 +140,43 @@ package struct Telemetry: Sendable {
             logger.log(.throttled, ["app": "\(app)"])
         case .unavailable(let detail, _):
             logger.log(.answerUnavailable, metadata.adding(error: detail))
+        }
+    }
+
+    func codeExchanged(in duration: Duration) {
+        codeExchangeDuration.record(duration.inSeconds)
+    }
+
+    func codeUnanswered(_ app: String, client: String, _ detail: String) {
+        logger.log(.answerUnavailable, ["app": "\(app)", "client_id": "\(client)", "error": "\(detail)"])
+    }
+
+    func codeJudged(_ work: ClaimedCode, _ verdict: CodeVerdict) {
+        guard case .rejected(let reason, let detail) = verdict else { return }
+        var metadata: Logger.Metadata = ["reason": "\(reason.rawValue)"]
+        if let app = work.app { metadata["app"] = "\(app)" }
+        if let clientID = work.content?.clientID, clientID.looksLikeClientID { metadata["client_id"] = "\(clientID)" }
+        if let userID = work.content?.userID { metadata["user"] = "\(pseudonym(userID))" }
+        if let detail { metadata["error"] = "\(detail)" }
+        logger.log(.codeRejected, metadata)
+    }
+
+    func codeTokenKept(_ clientID: String) {
+        logger.log(.codeTokenKept, ["client_id": "\(clientID)"])
+    }
+
+    func revokeAnswered(_ app: String, _ credential: CredentialID, _ outcome: RevokeOutcome) {
+        switch outcome {
+        case .accepted, .misconfigured: break
+        case .throttled: logger.log(.throttled, ["app": "\(app)"])
+        case .unavailable(let detail, _):
+            logger.log(
+                .answerUnavailable,
+                [
+                    "app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))",
+                    "error": "\(detail)",
+                ]
+            )
         }
     }
 

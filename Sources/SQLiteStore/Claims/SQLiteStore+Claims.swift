@@ -4,6 +4,7 @@
 package import CredentialCore
 import Foundation
 import GRDB
+import NIOConcurrencyHelpers
 
 extension SQLiteStore {
     package func claimNotifications(
@@ -59,6 +60,38 @@ extension SQLiteStore {
         }
     }
 
+    package func claimRevocationRequests(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration
+    ) async throws -> [ClaimedRevocationRequest] {
+        let apps = directory.withLockedValue { $0 }.appNames
+        return try await claim(from: .revocation, where: "opened_at IS NULL", upTo: limit, at: now) { [owner] db, ids in
+            let statement = try db.cachedStatement(
+                sql: """
+                    UPDATE revocation_queue
+                       SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
+                     WHERE id = ?
+                    RETURNING attempts, requested_at, CAST(client_id AS BLOB), CAST(user_id AS BLOB)
+                    """
+            )
+            let leaseEnd = now.advanced(by: lease).milliseconds
+            return try ids.compactMap { id in
+                try Row.fetchOne(statement, arguments: [leaseEnd, owner, id]).map { row in
+                    let clientID = row.text(at: 2, upTo: Longest.identifier)
+                    let userID = row.text(at: 3, upTo: Longest.identifier)
+                    return ClaimedRevocationRequest(
+                        id: id,
+                        claim: Claim(owner: owner, attempts: row[0]),
+                        app: clientID.flatMap { apps[$0] },
+                        requestedAt: Timestamp(milliseconds: row[1]),
+                        credential: clientID.flatMap { client in userID.map { CredentialID(clientID: client, userID: $0) } }
+                    )
+                }
+            }
+        }
+    }
+
     private func claim<Work: Sendable>(
         from queue: Queue,
         where lane: String,
@@ -93,7 +126,7 @@ extension SQLiteStore {
     }
 
     /// A row that may have killed the process comes alone, so that it takes nobody along if it does so again.
-    private static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
+    static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
         if let first = rows.first, first.attempts >= Claim.suspectAttempts { return suspects ? [first.id] : [] }
         return rows.prefix { $0.attempts < Claim.suspectAttempts }.map(\.id)
     }
@@ -110,26 +143,29 @@ extension Queue {
     }
 }
 
-extension ClaimedGrant.Content {
-    /// Apple's tokens are about 64 characters, its identifiers at most 255: what is far longer was not meant.
-    private static let longestIdentifier = 512
-    private static let longestToken = 8192
-    private static let longestAddress = 1024
+/// Apple's tokens are about 64 characters, its identifiers at most 255: what is far longer was not meant. In bytes.
+enum Longest {
+    static let identifier = 512
+    static let token = 8192
+    static let address = 1024
+    static let uri = 2048
+}
 
+extension ClaimedGrant.Content {
     /// Reads what the backend wrote as bytes, because SQLite's text may hold anything. Nil where it is not UTF-8, or too long.
     fileprivate init?(_ row: Row) {
-        guard let clientID = row.text(at: 2, upTo: Self.longestIdentifier),
-            let userID = row.text(at: 3, upTo: Self.longestIdentifier)
+        guard let clientID = row.text(at: 2, upTo: Longest.identifier),
+            let userID = row.text(at: 3, upTo: Longest.identifier)
         else { return nil }
         let credential = CredentialID(clientID: clientID, userID: userID)
         var token: Secret?
         if row.hasValue(at: 4) {
-            guard let text = row.text(at: 4, upTo: Self.longestToken) else { return nil }
+            guard let text = row.text(at: 4, upTo: Longest.token) else { return nil }
             token = Secret(text)
         }
         var address: EmailAddress?
         if row.hasValue(at: 5) {
-            guard let text = row.text(at: 5, upTo: Self.longestAddress), !text.utf8.contains(0) else { return nil }
+            guard let text = row.text(at: 5, upTo: Longest.address), !text.utf8.contains(0) else { return nil }
             address = text.isEmpty ? nil : EmailAddress(text, isPrivate: row[6])
         }
         self.init(credential: credential, refreshToken: token, address: address)

@@ -206,7 +206,7 @@ extension SQLiteStore {
     }
 
     /// An operator's pause holds across restarts: nobody is asked about, and what is due stays due.
-    private static func isPaused(_ app: Int64, in db: Database) throws -> Bool {
+    static func isPaused(_ app: Int64, in db: Database) throws -> Bool {
         try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT paused_at IS NOT NULL FROM app WHERE id = ?"),
             arguments: [app]

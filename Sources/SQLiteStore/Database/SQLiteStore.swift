@@ -164,6 +164,8 @@ package final class SQLiteStore: Sendable {
                             """
                     )
                 }
+                // Asking Apple once more about a token that is to be revoked does no harm.
+                try db.execute(cached: "UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")
                 try QuarantineRing.recount(in: db)
             }
         }

@@ -10,6 +10,7 @@ extension SettlementTransaction {
         var basis = SettlementBasis()
         basis.users = try UserTable(db: db, directory: directory).load(scope.users)
         try loadClaims(scope, into: &basis)
+        try loadRevocations(scope, into: &basis)
         try loadWaitingGrants(of: scope.signingIn, into: &basis)
         for name in scope.judgedApps {
             guard let app = directory.apps[name] else { continue }
@@ -42,6 +43,36 @@ extension SettlementTransaction {
         }
     }
 
+    private func loadRevocations(_ scope: SettlementScope, into basis: inout SettlementBasis) throws {
+        for (id, claim) in scope.revocationRequests {
+            let isHeld = try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT EXISTS (SELECT 1 FROM revocation_queue WHERE id = ? AND claimed_by = ? AND attempts = ?)"
+                ),
+                arguments: [id, claim.owner, claim.attempts]
+            )
+            if isHeld == true { basis.heldRevocationRequests[id] = claim }
+        }
+        for (id, claim) in scope.revocations {
+            let isHeld = try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT EXISTS (SELECT 1 FROM revocation WHERE request = ? AND client = ? AND claimed_by = ? AND attempts = ?)"
+                ),
+                arguments: [id.request, directory.clients[id.clientID]?.id, claim.owner, claim.attempts]
+            )
+            if isHeld == true { basis.heldRevocations.insert(id) }
+        }
+        for id in scope.leaving {
+            let rows = try Row.fetchAll(
+                db.cachedStatement(sql: "SELECT token_granted_at, token_fingerprint FROM revocation WHERE user_id = ? AND app = ?"),
+                arguments: [id.userID, directory.apps[id.app]?.id]
+            )
+            basis.tokensBeingRevoked[id] = Set(
+                rows.map { RefreshToken.Key(grantedAt: Timestamp(milliseconds: $0[0]), fingerprint: $0.bytes(at: 1)) }
+            )
+        }
+    }
+
     private func loadWaitingGrants(of users: Set<AppUserID>, into basis: inout SettlementBasis) throws {
         guard !users.isEmpty,
             try Bool.fetchOne(db.cachedStatement(sql: "SELECT MAX(id) IS NOT NULL FROM grant_queue")) ?? false
@@ -63,6 +94,6 @@ extension SettlementTransaction {
 extension WaitingGrant {
     /// The condition on a row of `grant_queue`.
     static func canBeTaken(_ grant: String, at now: String) -> String {
-        "\(grant).authorization_code IS NULL AND (\(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
+        "(\(grant).authorization_code IS NOT NULL OR \(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
     }
 }

@@ -10,6 +10,7 @@ extension SettlementTransaction {
     func writeQueueRows(_ rows: [QueueRowChange], _ batch: inout SettledBatch) throws -> Bool {
         guard !rows.isEmpty else { return false }
         let statements = try QueueStatements(db)
+        let revocations = RevocationTable(db: db, directory: directory, now: now)
         var quarantine = QuarantineRing(db: db)
         var removed: [Queue: Int] = [:]
         var hasErased = false
@@ -30,17 +31,26 @@ extension SettlementTransaction {
                     cached: "UPDATE notification_queue SET due_at = ?, attempts = 0, claimed_by = NULL WHERE id = ?",
                     [until.milliseconds, id]
                 )
-            case .logGrant(let work, let outcome, let reason):
-                try statements.logGrant.run(now, outcome.rawValue, reason?.rawValue, work.id)
-                try statements.removeGrant.run(work.id)
+            case .logGrant(let entry):
+                try statements.logGrant.run(entry.userID, now, entry.outcome.rawValue, entry.reason?.rawValue, entry.detail, entry.id)
+                try statements.removeGrant.run(entry.id)
                 removed[.grant, default: 0] += 1
-                // What could not be read may have been a token.
-                if work.content.map({ $0.refreshToken != nil }) ?? true { hasErased = true }
+                if entry.hasSecret { hasErased = true }
             case .postponeGrant(let id, let until, let waitsSince):
                 try db.execute(
                     cached: "UPDATE grant_queue SET due_at = ?, attempts = 0, claimed_by = NULL, waits_since = ? WHERE id = ?",
                     [until.milliseconds, waitsSince?.milliseconds, id]
                 )
+            case .postponeCode(let id, let until, let failures, let isAnswerLost):
+                try db.execute(
+                    cached: """
+                        UPDATE grant_queue SET due_at = ?, attempts = 0, claimed_by = NULL, failures = ?, answer_lost = ? WHERE id = ?
+                        """,
+                    [until.milliseconds, failures, isAnswerLost, id]
+                )
+            case .revocation(let change):
+                if try revocations.write(change) { removed[.revocation, default: 0] += 1 }
+                if case .finish = change { hasErased = true }
             }
         }
         batch.evicted = try quarantine.save()
@@ -61,8 +71,8 @@ private struct QueueStatements {
         // From the row itself: what the backend wrote may not be text that Swift can hold.
         logGrant = try PreparedStatement(
             """
-            INSERT INTO grant_log (client_id, user_id, granted_at, settled_at, outcome, reason)
-            SELECT client_id, user_id, granted_at, ?, ?, ? FROM grant_queue WHERE id = ?
+            INSERT INTO grant_log (client_id, user_id, granted_at, settled_at, outcome, reason, detail)
+            SELECT client_id, COALESCE(user_id, ?), granted_at, ?, ?, ?, ? FROM grant_queue WHERE id = ?
             """,
             in: db
         )

@@ -94,7 +94,7 @@ struct ClientDirectory: Sendable {
         try db.execute(
             cached: """
                 UPDATE grant_queue SET due_at = 0
-                 WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL AND client_id IN (SELECT client_id FROM client)
+                 WHERE due_at > 0 AND claimed_by IS NULL AND client_id IN (SELECT client_id FROM client)
                 """
         )
         let others = self.configured.filter { id in !configured.contains { $0.name == clientsByID[id]?.app.name } }

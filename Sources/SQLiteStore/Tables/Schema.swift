@@ -38,7 +38,8 @@ enum Schema {
         CREATE INDEX notification_queue_due ON notification_queue (due_at);
         \(refusingIDs(of: "notification_queue"))
 
-        -- waits_since: since when a grant waits for its client to be configured, or for its time.
+        -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
+        -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
         CREATE TABLE grant_queue (
           id                 INTEGER PRIMARY KEY AUTOINCREMENT
                                      CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -52,6 +53,7 @@ enum Schema {
           authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
                                      CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
           redirect_uri       TEXT,
+          nonce              TEXT,
           email              TEXT,
           email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
           granted_at         INTEGER NOT NULL DEFAULT \(now)
@@ -60,13 +62,15 @@ enum Schema {
           attempts           INTEGER NOT NULL DEFAULT 0,
           claimed_by         TEXT,
           waits_since        INTEGER,
+          failures           INTEGER NOT NULL DEFAULT 0,
+          answer_lost        INTEGER NOT NULL DEFAULT 0,
           CONSTRAINT "a refresh_token or an authorization_code, not both"
             CHECK (refresh_token IS NULL OR authorization_code IS NULL),
           CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
         ) STRICT;
         -- Codes are another lane: they must not stand in the way of this one.
         CREATE INDEX grant_queue_due ON grant_queue (due_at) WHERE authorization_code IS NULL;
-        CREATE INDEX grant_queue_code_due ON grant_queue (due_at) WHERE authorization_code IS NOT NULL;
+        CREATE INDEX grant_queue_code ON grant_queue (granted_at) WHERE authorization_code IS NOT NULL;
         -- An event looks here for a newer sign-in of its user.
         CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
         \(refusingIDs(of: "grant_queue"))
@@ -84,9 +88,11 @@ enum Schema {
                                CONSTRAINT "requested_at is milliseconds since 1970" CHECK (requested_at \(legal)),
           due_at       INTEGER NOT NULL DEFAULT 0,
           attempts     INTEGER NOT NULL DEFAULT 0,
-          claimed_by   TEXT
+          claimed_by   TEXT,
+          opened_at    INTEGER
         ) STRICT;
-        CREATE INDEX revocation_queue_due ON revocation_queue (due_at);
+        -- One that is opened waits for its tokens, in revocation.
+        CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL;
         \(refusingIDs(of: "revocation_queue"))
 
         """
@@ -141,20 +147,36 @@ enum Schema {
           settled_at INTEGER NOT NULL,
           outcome    TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'in_future', 'rejected')),
           reason     TEXT,
+          detail     TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         ) STRICT;
 
+        -- The receipt: what Apple was asked, when by our clock and by its own, and what it answered.
         CREATE TABLE revocation_log (
-          id           INTEGER PRIMARY KEY,
-          client_id    TEXT    NOT NULL,
-          user_id      TEXT    NOT NULL,
-          requested_at INTEGER NOT NULL,
-          asked_at     INTEGER,
-          settled_at   INTEGER NOT NULL,
-          outcome      TEXT    NOT NULL
-                               CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'rejected')),
-          reason       TEXT
+          id               INTEGER PRIMARY KEY,
+          request          INTEGER NOT NULL,
+          app              TEXT,
+          client_id        TEXT    NOT NULL,
+          user_id          TEXT    NOT NULL,
+          requested_at     INTEGER NOT NULL,
+          token_granted_at INTEGER,
+          key_id           TEXT,
+          before_at        INTEGER,
+          before_date      INTEGER,
+          before_answer    TEXT CHECK (before_answer IN ('accepted', 'invalid_grant')),
+          revoke_at        INTEGER,
+          revoke_date      INTEGER,
+          revoke_answer    TEXT CHECK (revoke_answer IN ('revoked')),
+          after_at         INTEGER,
+          after_date       INTEGER,
+          after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
+          settled_at       INTEGER NOT NULL,
+          outcome          TEXT    NOT NULL
+                                   CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'rejected')),
+          reason           TEXT,
+          CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         ) STRICT;
+        CREATE INDEX revocation_log_user ON revocation_log (user_id);
 
         CREATE TABLE credential_change (
           id               INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -274,6 +296,35 @@ enum Schema {
         """
 
     private static let bookkeeping = """
+        -- The tokens that requests are to revoke, and how far the proof of each has come.
+        CREATE TABLE revocation (
+          request           INTEGER NOT NULL REFERENCES revocation_queue (id),
+          client            INTEGER NOT NULL REFERENCES client (id),
+          app               INTEGER NOT NULL REFERENCES app (id),
+          user_id           TEXT    NOT NULL,
+          requested_at      INTEGER NOT NULL,
+          token_granted_at  INTEGER NOT NULL,
+          token_fingerprint BLOB    NOT NULL,
+          sealed_token      BLOB    NOT NULL,
+          key_id            TEXT,
+          before_at         INTEGER,
+          before_date       INTEGER,
+          before_answer     TEXT,
+          revoke_at         INTEGER,
+          revoke_date       INTEGER,
+          after_at          INTEGER,
+          after_date        INTEGER,
+          after_answer      TEXT,
+          rounds            INTEGER NOT NULL DEFAULT 0,
+          failures          INTEGER NOT NULL DEFAULT 0,
+          due_at            INTEGER NOT NULL,
+          attempts          INTEGER NOT NULL DEFAULT 0,
+          claimed_by        TEXT,
+          PRIMARY KEY (request, client)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX revocation_due ON revocation (app, due_at);
+        CREATE INDEX revocation_user ON revocation (user_id);
+
         CREATE TABLE signing_key (
           kid           TEXT    NOT NULL PRIMARY KEY,
           jwk           TEXT    NOT NULL,

@@ -30,8 +30,10 @@ extension Daemon {
 
     private func settleAll() async throws {
         await refreshKeys()
+        try await settleAll(codes)
         try await settleAll(grants)
         try await settleAll(notifications)
+        try await settleAll(revocations)
         let due = try await store.overdueCredentials(before: clock.now, upTo: .max)
         // No more than are due now: with a short interval some are due again before the last is done.
         for app in apps { try await settleAll(app.refreshes, atMost: due[app.name] ?? 0) }

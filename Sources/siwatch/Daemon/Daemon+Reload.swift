@@ -26,11 +26,11 @@ extension Daemon {
             }
             output.level = taken.log.level
             for app in apps {
-                app.budget.limits = taken.refresh.limits
+                for budget in [app.budget, app.codeBudget] { budget.limits = taken.refresh.limits }
                 // A key is one of its team's; one that replaces a wrong one is tried at once.
                 let isSameTeam = new.apps.contains { $0.name == app.name && $0.teamID == app.teamID }
                 if isSameTeam, let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
-                    app.budget.resume()
+                    for budget in [app.budget, app.codeBudget] { budget.resume() }
                     writer.breakers.forgetProofs(of: app.clientIDs)
                     telemetry.appUnpaused(app.name)
                 }

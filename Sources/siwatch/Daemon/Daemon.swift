@@ -27,6 +27,8 @@ struct Daemon {
     let writer: SettlementWriter
     let notifications: NotificationHandler
     let grants: GrantHandler
+    let codes: CodeHandler
+    let revocations: RevocationHandler
     let apps: [WatchedApp]
     let clock = WallClock.system
     let clockGuard: ClockGuard
@@ -38,7 +40,10 @@ struct Daemon {
         var teamID: String
         var clientIDs: Set<String>
         var secrets: ClientSecrets
+        var endpoint: AppleTokenEndpoint
         var budget: RequestBudget
+        /// Of its codes.
+        var codeBudget: RequestBudget
         var refreshes: RefreshHandler
         var wakeups: Wakeups
     }
@@ -123,16 +128,18 @@ struct Daemon {
         apps = configuration.apps.map { app in
             let secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
             let budget = RequestBudget(configuration.refresh.limits)
+            let endpoint = AppleTokenEndpoint(
+                url: configuration.apple.tokenEndpoint.absoluteString,
+                revocationURL: configuration.apple.revocationEndpoint.absoluteString,
+                secrets: secrets,
+                transport: transport,
+                clock: clock
+            )
             let refreshes = RefreshHandler(
                 app: app.name,
                 clients: Set(app.clientIDs),
                 store: store,
-                endpoint: AppleTokenEndpoint(
-                    url: configuration.apple.tokenEndpoint.absoluteString,
-                    secrets: secrets,
-                    transport: transport,
-                    clock: clock
-                ),
+                endpoint: endpoint,
                 sealer: database.sealer,
                 policy: configuration.refreshPolicy,
                 breakers: breakers,
@@ -146,25 +153,64 @@ struct Daemon {
                 teamID: app.teamID,
                 clientIDs: Set(app.clientIDs),
                 secrets: secrets,
+                endpoint: endpoint,
                 budget: budget,
+                codeBudget: RequestBudget(configuration.refresh.limits),
                 refreshes: refreshes,
                 wakeups: wakeups[app.name]!
             )
         }
+        codes = CodeHandler(
+            apps: apps.map { app in
+                CodeHandler.App(
+                    name: app.name,
+                    clientIDs: app.clientIDs,
+                    endpoint: app.endpoint,
+                    budget: app.codeBudget,
+                    checks: app.budget
+                )
+            },
+            store: store,
+            verifier: AppleIdentityTokenVerifier(
+                keys: signingKeys,
+                issuers: configuration.notificationPolicy.issuers,
+                clockSkew: configuration.queues.clockSkew,
+                clock: clock
+            ),
+            sealer: database.sealer,
+            policy: configuration.refreshPolicy,
+            breakers: breakers,
+            clock: clock,
+            clockGuard: clockGuard,
+            telemetry: telemetry
+        )
+        revocations = RevocationHandler(
+            apps: apps.map { app in
+                RevocationHandler.App(name: app.name, clientIDs: app.clientIDs, endpoint: app.endpoint, budget: app.budget)
+            },
+            store: store,
+            sealer: database.sealer,
+            policy: configuration.refreshPolicy,
+            breakers: breakers,
+            clock: clock,
+            telemetry: telemetry
+        )
     }
 
     /// Runs until a signal asks for a stop, and then drains.
     func run() async throws {
-        let lanes = Set([notifications.lane, grants.lane, OperatorRequestHandler.lane] + apps.map(\.refreshes.lane))
+        let lanes = Set(
+            [notifications.lane, grants.lane, codes.lane, revocations.lane, OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)
+        )
         let progress = LoopProgress(lanes: lanes, pollInterval: configuration.queues.pollInterval, writer: writer)
         let notifier = SystemdNotifier()
         let readiness = Readiness(progress: progress, notifier: notifier, logger: logger)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
-        let (grantWakeups, notificationWakeups, requestWakeups) = (
-            Wakeups(every: configuration.queues.pollInterval),
-            Wakeups(every: configuration.queues.pollInterval),
-            Wakeups(every: configuration.queues.pollInterval)
+        let pollInterval = configuration.queues.pollInterval
+        let (grantWakeups, codeWakeups, notificationWakeups) = (
+            Wakeups(every: pollInterval), Wakeups(every: pollInterval), Wakeups(every: pollInterval)
         )
+        let (revocationWakeups, requestWakeups) = (Wakeups(every: pollInterval), Wakeups(every: pollInterval))
 
         func loop<Handler: WorkHandler>(_ handler: Handler, on wakeups: Wakeups) -> ClaimLoop<Handler> {
             ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry)
@@ -184,10 +230,14 @@ struct Daemon {
         }
         services += [keyRefresh, maintenance, overdueCount]
         services.append(writer)
-        services += [loop(grants, on: grantWakeups), loop(notifications, on: notificationWakeups)] as [any Service]
+        services +=
+            [
+                loop(codes, on: codeWakeups), loop(grants, on: grantWakeups), loop(notifications, on: notificationWakeups),
+                loop(revocations, on: revocationWakeups),
+            ] as [any Service]
         services += apps.map { loop($0.refreshes, on: $0.wakeups) }
         services.append(requests(requestWakeups, progress))
-        services.append(CommitHints(store, wakeups: [grantWakeups, notificationWakeups, requestWakeups]))
+        services.append(CommitHints(store, wakeups: [codeWakeups, grantWakeups, notificationWakeups, revocationWakeups, requestWakeups]))
         services.append(reload(on: hangups, notifier, readiness))
         services.append(readiness)
 

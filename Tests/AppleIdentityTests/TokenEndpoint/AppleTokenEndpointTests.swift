@@ -20,7 +20,7 @@ import Testing
     }
 
     private func endpoint(_ transport: ScriptedTransport) -> AppleTokenEndpoint {
-        AppleTokenEndpoint(url: "https://appleid.apple.com/auth/token", secrets: secrets, transport: transport, clock: clock.clock)
+        AppleTokenEndpoint(url: "https://appleid.apple.com/auth/token", revocationURL: "https://appleid.apple.com/auth/revoke", secrets: secrets, transport: transport, clock: clock.clock)
     }
 
     /// Answers are dated by it, however wrong the host's clock is.

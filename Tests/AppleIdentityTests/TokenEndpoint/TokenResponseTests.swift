@@ -14,10 +14,9 @@ import Testing
     private static func outcome(_ status: Int, _ body: [UInt8]?, retryAfter: String? = nil) -> RefreshOutcome {
         TokenResponse(
             response: AppleResponse(status: status, body: body, retryAfter: retryAfter),
-            userID: AppleFixture.user,
-            secrets: [Secret(token)],
+            secrets: [Secret(token), Secret(AppleFixture.user)],
             receivedAt: now
-        ).refreshOutcome
+        ).refreshOutcome(for: AppleFixture.user)
     }
 
     private static func outcome(_ status: Int, _ body: String) -> RefreshOutcome {

@@ -58,8 +58,9 @@ import Testing
                 switch row {
                 case .logNotification(let work, _, _, _, _), .quarantine(let work, _, _): notifications.remove(work.id)
                 case .postponeNotification(let id, _): notifications.remove(id)
-                case .logGrant(let work, _, _): grants[work.id] = nil
+                case .logGrant(let entry): grants[entry.id] = nil
                 case .postponeGrant(let id, let until, _): if until > now { grants[id] = nil }
+                case .postponeCode, .revocation: break
                 }
             }
             for app in changes.openedApps {

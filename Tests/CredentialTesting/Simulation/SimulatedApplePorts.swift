@@ -20,6 +20,16 @@ struct SimulatedEndpoint: TokenEndpoint {
     }
 }
 
+extension SimulatedEndpoint {
+    func exchange(_ code: Secret, redirectURI: String?, of clientID: String) async -> ExchangeResponse {
+        preconditionFailure("The simulation has no codes.")
+    }
+
+    func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse {
+        preconditionFailure("The simulation has no revocations.")
+    }
+}
+
 /// Reads what the simulation wrote into the queue: the number of a post.
 struct SimulatedVerifier: NotificationVerifier {
     /// How long a key may be missing before its notifications are given up.

@@ -34,6 +34,41 @@ struct SimulatedStore: WorkStore {
         }
     }
 
+    func claimCodes(
+        upTo limit: Int,
+        permits: [String: Int],
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedCode] {
+        try await call {
+            try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects)
+        } effect: { _, _ in
+        }
+    }
+
+    func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest] {
+        try await call {
+            try await store.claimRevocationRequests(upTo: limit, at: now, lease: lease)
+        } effect: { _, _ in
+        }
+    }
+
+    func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
+        try await store.dueRevocations(upTo: limit, at: now)
+    }
+
+    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
+        try await call {
+            try await store.claimRevocations(permits: permits, at: now, policy: policy)
+        } effect: { _, _ in
+        }
+    }
+
+    func holdsToken(of credential: CredentialID) async throws -> Bool {
+        try await store.holdsToken(of: credential)
+    }
+
     func claimDueCredentials(
         of app: String,
         upTo limit: Int,
@@ -151,6 +186,8 @@ extension SimulatedWorld.State {
                 expected = model.settle(work, rejection, result, at: now)
                 note("rejection of \(work.id.clientID) \(work.id.userID): \(result)")
                 if result == .refreshed { report(judge(rejection, of: work)) }
+            case .code, .revocationRequest, .revocation:
+                expected = [result]
             }
             observe(settlement, result)
             if !expected.contains(result) {
@@ -191,7 +228,7 @@ extension SimulatedWorld.State {
         case .postponed:
             if case .notification(_, .verified) = settlement { count(.eventAwaitsGrant) }
             if case .notification(_, .postponed) = settlement { count(.unknownSigningKey) }
-        case .notification, .quarantined, .grant, .refreshed, .held: break
+        case .notification, .quarantined, .grant, .refreshed, .held, .revocation: break
         }
     }
 }
@@ -202,6 +239,9 @@ extension Settlement {
         case .notification(let work, let verdict): "notification \(work.id), \(verdict)"
         case .grant(let work, _): "grant \(work.id) of \(work.grantedAt.milliseconds)"
         case .refresh(let work, let verdict): "refresh of \(work.id.userID), \(verdict)"
+        case .code(let work, _): "code \(work.id) of \(work.grantedAt.milliseconds)"
+        case .revocationRequest(let work, _): "request \(work.id) to revoke"
+        case .revocation(let work, _): "revocation of \(work.id.userID), request \(work.request)"
         case .admission(let work, let rejection): "admission of \(work.id.userID), \(rejection)"
         }
     }

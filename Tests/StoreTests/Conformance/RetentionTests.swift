@@ -21,7 +21,7 @@ import Testing
             _ = try await store.settle(.notification(work, .rejected(day == 0 ? .malformed : .expired, detail: "")), at: now)
             try await store.run(
                 """
-                INSERT INTO revocation_log (client_id, user_id, requested_at, settled_at, outcome) VALUES ('app', 'user', ?, ?, 'no_token')
+                INSERT INTO revocation_log (request, client_id, user_id, requested_at, settled_at, outcome) VALUES (1, 'app', 'user', ?, ?, 'no_token')
                 """,
                 [.at(now), .at(now)]
             )

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// The claims of an id_token, signed by Apple (OpenID Connect Core, section 2).
+///
+/// What says how likely the user is a person (`real_user_status`) and the like is ignored.
+struct IdentityClaims {
+    private let claims: ClaimSet
+
+    /// - Throws: `malformed_claim` for what is not JSON, and for an event token, which the same keys sign.
+    init(_ bytes: [UInt8]) throws(VerificationError) {
+        guard let members = (try? JSON(bytes))?.object else {
+            throw .rejected(.malformedClaim, detail: "claims are not a JSON object")
+        }
+        claims = ClaimSet(members)
+        guard members["events"] == nil else { throw .rejected(.malformedClaim, detail: "carries events") }
+    }
+
+    /// - Parameters:
+    ///   - nonce: what the sign-in named; nil where anything will do.
+    ///   - now: by Apple's clock.
+    func identity(
+        from issuers: Set<String>,
+        for clientID: String,
+        nonce: String?,
+        at now: Timestamp,
+        skew: Duration
+    ) throws(VerificationError) -> VerifiedIdentity {
+        try claims.checkIssuer(issuers)
+        _ = try claims.audience(among: [clientID])
+        let issuedAt = try checkDates(at: now, skew: skew)
+        if let nonce { try check(nonce) }
+        return VerifiedIdentity(userID: try claims.name("sub"), issuedAt: issuedAt, address: address)
+    }
+
+    private func checkDates(at now: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {
+        let (issuedAt, expiry) = (try claims.date("iat"), try claims.date("exp"))
+        guard issuedAt <= now.advanced(by: skew), Timestamp.legal.contains(issuedAt) else {
+            throw .rejected(.issuedInFuture, detail: "iat \(issuedAt.milliseconds / 1000)")
+        }
+        guard now < expiry.advanced(by: skew) else { throw .rejected(.expired, detail: "exp \(expiry.milliseconds / 1000)") }
+        return issuedAt
+    }
+
+    /// Devices that cannot carry a nonce say so in a claim of their own; where it is missing they can.
+    private func check(_ nonce: String) throws(VerificationError) {
+        if claims["nonce"] == nil, [.bool(false), .string("false")].contains(claims["nonce_supported"]) { return }
+        guard let given = claims["nonce"]?.string, given.isIdentical(to: nonce) else {
+            throw .rejected(claims["nonce"] == nil ? .missingClaim : .malformedClaim, detail: "nonce")
+        }
+    }
+
+    /// None where it cannot be read: an address is no reason to turn a sign-in away. It is empty for some accounts of schools.
+    private var address: EmailAddress? {
+        guard let email = claims["email"], email != .string(""), let text = try? claims.name("email") else { return nil }
+        return EmailAddress(text, isPrivate: (try? claims.isPrivateEmail()) ?? nil)
+    }
+}

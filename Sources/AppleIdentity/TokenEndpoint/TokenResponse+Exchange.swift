@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+extension TokenResponse {
+    /// The outcome of an `authorization_code` grant.
+    var exchangeOutcome: ExchangeOutcome {
+        switch response.status {
+        case 200: issued
+        case 400: notIssued
+        case 429: .throttled(retryAfter: retryAfter)
+        default: unavailable("status \(response.status)")
+        }
+    }
+
+    /// - Parameter isAnswerLost: whether Apple has taken the code and its answer cannot be read.
+    private func unavailable(_ reason: String, isAnswerLost: Bool = false) -> ExchangeOutcome {
+        .unavailable(reason, isAnswerLost: isAnswerLost, retryAfter: retryAfter)
+    }
+
+    private var issued: ExchangeOutcome {
+        guard let members else {
+            return unavailable(response.body == nil ? "200 too large" : "200 without JSON", isAnswerLost: true)
+        }
+        let (refreshToken, identityToken) = (members["refresh_token"]?.string, members["id_token"]?.string)
+        guard refreshToken != nil || identityToken != nil else { return unavailable("200 without tokens", isAnswerLost: true) }
+        return .issued(
+            IssuedTokens(
+                refreshToken: refreshToken.flatMap { $0.isEmpty ? nil : Secret($0) },
+                identityToken: identityToken.map(Secret.init),
+                namedUserID: identityToken.flatMap(Self.subject)
+            )
+        )
+    }
+
+    private var notIssued: ExchangeOutcome {
+        switch complaint {
+        case .invalidGrant(let description): .refused(Self.refusal(description), detail: complaintText)
+        case .invalidRequest: .refused(.rejectedByApple, detail: complaintText)
+        case .misconfigured: .misconfigured(complaintText)
+        // Of OAuth's errors, the two that a server gives for its own troubles.
+        case .other(nil), .other("server_error"), .other("temporarily_unavailable"): unavailable(complaintText)
+        case .other: .refused(.rejectedByApple, detail: complaintText)
+        }
+    }
+
+    /// None of the wording is documented; all of it was seen. In December 2022 Apple said "token" of codes for some days.
+    private static func refusal(_ description: JSON?) -> GrantRejection {
+        let text = description?.string?.lowercased() ?? ""
+        if text.contains("already been used") { return .codeUsed }
+        if text.contains("client_id mismatch") { return .clientMismatch }
+        if text.contains("redirect_uri mismatch") { return .redirectURIMismatch }
+        if text.contains("expired") || text.contains("revoked") { return .codeExpired }
+        return .rejectedByApple
+    }
+}

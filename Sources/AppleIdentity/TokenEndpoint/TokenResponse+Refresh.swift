@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+extension TokenResponse {
+    /// The outcome of a `refresh_token` grant.
+    ///
+    /// - Parameter userID: whose token was asked about, to compare with the `sub` of an id_token.
+    func refreshOutcome(for userID: String) -> RefreshOutcome {
+        switch response.status {
+        case 200: refreshed(userID)
+        case 400: notRefreshed
+        case 429: .throttled(retryAfter: retryAfter)
+        default: unavailable("status \(response.status)")
+        }
+    }
+
+    private func unavailable(_ reason: String) -> RefreshOutcome {
+        .unavailable(reason, retryAfter: retryAfter)
+    }
+
+    private func refreshed(_ userID: String) -> RefreshOutcome {
+        guard let members else { return unavailable(response.body == nil ? "200 too large" : "200 without JSON") }
+        guard let accessToken = members["access_token"]?.string, !accessToken.isEmpty else {
+            return unavailable("200 without access_token")
+        }
+        switch members["id_token"] {
+        case nil, .null: return .valid
+        case .string(let token):
+            guard let subject = Self.subject(ofIDToken: token) else { return unavailable("200 with an unreadable id_token") }
+            return subject.isIdentical(to: userID) ? .valid : .anotherUser
+        default: return unavailable("200 with an unreadable id_token")
+        }
+    }
+
+    private var notRefreshed: RefreshOutcome {
+        switch complaint {
+        case .invalidGrant(let description): Self.isRejection(description) ? .rejected : .ambiguous(complaintText)
+        case .invalidRequest: .ambiguous(complaintText)
+        case .misconfigured: .misconfigured(complaintText)
+        case .other(nil): unavailable(complaintText)
+        case .other: unavailable("unknown error: \(complaintText)")
+        }
+    }
+
+    /// Whether an `invalid_grant` speaks of the token: it says nothing more, or "The token has expired or has been revoked."
+    ///
+    /// A mismatch of client or redirect_uri, or talk of a code, is a mistake of ours; wording nobody has seen yet is not taken
+    /// as the word on a user either.
+    private static func isRejection(_ description: JSON?) -> Bool {
+        switch description {
+        case nil, .null, .string(""): return true
+        case .string(let text):
+            let text = text.lowercased()
+            return text.contains("token") && (text.contains("revoked") || text.contains("expired"))
+                && !text.contains("mismatch") && !text.contains("code")
+        default: return false
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+extension TokenResponse {
+    /// The outcome of a revocation. A 200 has an empty body, and comes for nearly anything.
+    var revokeOutcome: RevokeOutcome {
+        switch response.status {
+        case 200: .accepted
+        case 400: notRevoked
+        case 429: .throttled(retryAfter: retryAfter)
+        default: .unavailable("status \(response.status)", retryAfter: retryAfter)
+        }
+    }
+
+    private var notRevoked: RevokeOutcome {
+        switch complaint {
+        case .misconfigured: .misconfigured(complaintText)
+        case .invalidGrant, .invalidRequest, .other: .unavailable(complaintText, retryAfter: retryAfter)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// How far the proof has come that a token is revoked.
+///
+/// Apple answers 200 to nearly any revocation, so that proves nothing. What does: with one key, it accepts the token, is asked to revoke
+/// it, and accepts it no more. What is known is kept after each answer, so that after a crash the next question follows from it.
+package struct RevocationProof: Sendable, Equatable {
+    package struct Answer: Sendable, Equatable {
+        package enum Word: String, Sendable, CaseIterable {
+            /// A 200 to a refresh.
+            case accepted
+            /// A 200 to a revocation.
+            case revoked
+            /// `invalid_grant`.
+            case rejected = "invalid_grant"
+        }
+
+        package var word: Word
+        /// When Apple was asked, by our clock.
+        package var askedAt: Timestamp
+        /// Apple's clock in the answer, a whole second cut off.
+        package var date: Timestamp?
+
+        package init(_ word: Word, askedAt: Timestamp, date: Timestamp?) {
+            self.word = word
+            self.askedAt = askedAt
+            self.date = date
+        }
+    }
+
+    /// What Apple said of the token before: accepted, or rejected.
+    package var before: Answer?
+    package var revocation: Answer?
+    /// What it said after: rejected, or, since there is only the last, accepted.
+    package var after: Answer?
+    /// The key that asked, all the time.
+    package var keyID: String?
+    /// Times that Apple was asked to revoke it and accepted it still.
+    package var rounds = 0
+    /// Times in a row that Apple did not answer.
+    package var failures = 0
+
+    package init() {}
+
+    package enum Question: Sendable, Equatable {
+        case isAccepted
+        case revoke
+        /// The same question as the first, after the second.
+        case isStillAccepted
+        /// Not for Apple, which rejected the token from the first: whether that is to be believed.
+        case isBelieved
+    }
+
+    package var next: Question {
+        guard let before else { return .isAccepted }
+        if before.word == .rejected { return .isBelieved }
+        return revocation == nil ? .revoke : .isStillAccepted
+    }
+
+    /// The token was good, and is revoked.
+    package var isProved: Bool {
+        before?.word == .accepted && revocation != nil && after?.word == .rejected
+    }
+
+    /// Takes in the answer to the next question.
+    ///
+    /// - Returns: when the one after that is to be asked.
+    mutating func take(
+        _ answer: Answer,
+        keyID: String,
+        of id: CredentialID,
+        under policy: RefreshPolicy,
+        at now: Timestamp
+    ) -> Timestamp {
+        failures = 0
+        // What one key was told proves nothing beside what another is: it begins anew.
+        if let known = self.keyID, known != keyID {
+            let rounds = rounds
+            self = RevocationProof()
+            self.rounds = rounds
+            if answer.word == .revoked { return now }
+        }
+        self.keyID = keyID
+        switch next {
+        case .isAccepted, .isBelieved:
+            before = answer
+        case .revoke:
+            revocation = answer
+        case .isStillAccepted:
+            after = answer
+            guard answer.word == .accepted else { break }
+            revocation = nil
+            rounds += 1
+            return policy.retry(afterFailures: rounds, at: now, of: id)
+        }
+        return now
+    }
+
+    mutating func fail(at time: Timestamp, retryAfter: Duration?, of id: CredentialID, under policy: RefreshPolicy) -> Timestamp {
+        failures += 1
+        return policy.retry(afterFailures: failures, at: time, retryAfter: retryAfter, of: id)
+    }
+
+    /// That the token was dead from the first is not to be believed yet. After an interval Apple is asked anew: another key may be at
+    /// work by then.
+    mutating func wait(under policy: RefreshPolicy, at now: Timestamp) -> Timestamp {
+        if let before, before.askedAt.advanced(by: policy.interval) <= now || before.askedAt > now { self.before = nil }
+        return now.advanced(by: Self.patience)
+    }
+
+    /// How often it is looked whether the client has been accepted meanwhile.
+    private static let patience = Duration.seconds(60)
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Grants that Apple itself has told, in exchange for a code.
+extension SettlementFold {
+    mutating func settle(_ work: ClaimedCode, _ verdict: CodeVerdict) -> Settled {
+        guard basis.heldGrants[work.id] == work.claim else { return .superseded }
+        switch verdict {
+        case .exchanged(let grant, let credential, let requestedAt, let answeredAt):
+            guard let app = apps[credential.clientID] else { return log(work, .rejected, .unknownClientExpired) }
+            accepted(credential, of: app, at: requestedAt)
+            let answer = RefreshVerdict.valid(requestedAt: requestedAt, answeredAt: answeredAt)
+            return log(work, apply(grant, credential, of: app, issued: answer), userID: credential.userID)
+        case .rejected(let reason, let detail):
+            return log(work, .rejected, reason, detail: detail)
+        case .failed(let time, let isAnswerLost):
+            let due = time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1))
+            return tryAgain(work, at: min(due, work.deadline), failures: work.failures + 1, isAnswerLost: isAnswerLost)
+        case .unknownClient:
+            return tryAgain(work, at: work.deadline, failures: work.failures, isAnswerLost: false)
+        }
+    }
+
+    /// A client had a 200: Apple does not blame it any more.
+    private mutating func accepted(_ credential: CredentialID, of app: String, at time: Timestamp) {
+        basis.validAt[credential.clientID] = latest(basis.validAt[credential.clientID], time)
+        changes.validAt[credential.clientID] = latest(changes.validAt[credential.clientID], time)
+        let subject = RejectionBreaker.Subject(credential, isCheck: false)
+        withBreaker(of: app) { [rules, now] in _ = $0.judge(.valid, of: subject, under: rules.breaker, at: now) }
+    }
+
+    private mutating func tryAgain(_ work: ClaimedCode, at due: Timestamp, failures: Int, isAnswerLost: Bool) -> Settled {
+        basis.heldGrants[work.id] = nil
+        let isLost = isAnswerLost || work.isAnswerLost
+        changes.queueRows.append(.postponeCode(work.id, until: due, failures: failures, isAnswerLost: isLost))
+        return .postponed
+    }
+
+    private mutating func log(
+        _ work: ClaimedCode,
+        _ outcome: GrantLogOutcome,
+        _ reason: GrantRejection? = nil,
+        detail: String? = nil,
+        userID: String? = nil
+    ) -> Settled {
+        close(GrantLogEntry(id: work.id, outcome, reason, detail: detail, userID: userID, hasSecret: true))
+    }
+}

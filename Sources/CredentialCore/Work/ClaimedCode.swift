@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// A row of `grant_queue` with an authorization code, as claimed.
+package struct ClaimedCode: Sendable {
+    package var id: Int64
+    package var claim: Claim
+    /// The app of its client; nil where the store knows none.
+    package var app: String?
+    package var grantedAt: Timestamp
+    /// When the row was first claimed.
+    package var firstClaimedAt: Timestamp
+    /// Times that it was sent and the road failed.
+    package var failures: Int
+    /// Whether Apple may have taken it before, with nobody to hear the answer.
+    package var isAnswerLost: Bool
+    /// What the backend wrote; nil where it is not UTF-8 or too long to be meant.
+    package var content: Content?
+
+    package struct Content: Sendable {
+        package var clientID: String
+        /// Whose the backend says it is; nil where it leaves that to Apple.
+        package var userID: String?
+        package var code: Secret
+        package var redirectURI: String?
+        package var nonce: String?
+
+        package init(clientID: String, userID: String? = nil, code: Secret, redirectURI: String? = nil, nonce: String? = nil) {
+            self.clientID = clientID
+            self.userID = userID
+            self.code = code
+            self.redirectURI = redirectURI
+            self.nonce = nonce
+        }
+    }
+
+    package init(
+        id: Int64,
+        claim: Claim,
+        app: String?,
+        grantedAt: Timestamp,
+        firstClaimedAt: Timestamp,
+        failures: Int = 0,
+        isAnswerLost: Bool = false,
+        content: Content?
+    ) {
+        self.id = id
+        self.claim = claim
+        self.app = app
+        self.grantedAt = grantedAt
+        self.firstClaimedAt = firstClaimedAt
+        self.failures = failures
+        self.isAnswerLost = isAnswerLost
+        self.content = content
+    }
+
+    /// When Apple takes it no more. One that is dated ahead lives from when it was first seen.
+    package var deadline: Timestamp { min(grantedAt, firstClaimedAt).advanced(by: AuthorizationCode.life) }
+}
+
+/// What became of a code.
+package enum CodeVerdict: Sendable, Equatable {
+    /// Apple issued tokens for it, and said to whom.
+    ///
+    /// - Parameters:
+    ///   - requestedAt: by Apple's clock.
+    ///   - answeredAt: by ours.
+    case exchanged(Grant, CredentialID, requestedAt: Timestamp, answeredAt: Timestamp)
+    /// - Parameter detail: a few words for the log, which hold no secret.
+    case rejected(GrantRejection, detail: String? = nil)
+    /// Nothing about the code: it is tried again while it lives.
+    ///
+    /// - Parameter isAnswerLost: whether Apple may have taken it.
+    case failed(at: Timestamp, isAnswerLost: Bool)
+    /// No app names its client. It waits for one as long as it lives.
+    case unknownClient
+}

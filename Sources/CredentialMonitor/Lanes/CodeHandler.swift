@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import NIOConcurrencyHelpers
+
+/// Exchanges authorization codes: somebody is signing in.
+///
+/// One lane for all apps, with permits of its own, so that no backlog of checks delays anybody.
+package struct CodeHandler: WorkHandler {
+    /// An app whose users sign in by code.
+    package struct App: Sendable {
+        package var name: String
+        package var clientIDs: Set<String>
+        package var endpoint: any TokenEndpoint
+        /// The permits of this lane.
+        package var budget: RequestBudget
+        /// Those of all else that the app asks.
+        package var checks: RequestBudget
+
+        package init(
+            name: String,
+            clientIDs: Set<String>,
+            endpoint: any TokenEndpoint,
+            budget: RequestBudget,
+            checks: RequestBudget
+        ) {
+            self.name = name
+            self.clientIDs = clientIDs
+            self.endpoint = endpoint
+            self.budget = budget
+            self.checks = checks
+        }
+    }
+
+    private let apps: [App]
+    /// By client.
+    private let appOfClient: [String: (app: App, pace: Pace)]
+    private let store: any WorkStore
+    private let verifier: any IdentityTokenVerifier
+    private let sealer: any TokenSealer
+    private let policy: RefreshPolicy
+    private let breakers: Breakers
+    private let clock: WallClock
+    private let clockGuard: ClockGuard
+    private let telemetry: Telemetry
+    /// Until when a code may be due for another try.
+    private let retriesUntil = NIOLockedValueBox<Timestamp?>(nil)
+
+    package let lane = Lane.codes
+    package let handful = 1
+    package let isUrgent = true
+
+    /// How often it is looked for codes that are to be tried again.
+    private static let retryPoll = Duration.milliseconds(250)
+    /// How long an answer is kept whose id_token is signed with a key that is not known yet: keys are fetched once a minute then.
+    private static let longestWaitForKey = Duration.seconds(75)
+
+    package init(
+        apps: [App],
+        store: any WorkStore,
+        verifier: any IdentityTokenVerifier,
+        sealer: any TokenSealer,
+        policy: RefreshPolicy,
+        breakers: Breakers,
+        clock: WallClock,
+        clockGuard: ClockGuard,
+        telemetry: Telemetry
+    ) {
+        self.apps = apps
+        var appOfClient: [String: (app: App, pace: Pace)] = [:]
+        for app in apps {
+            let pace = Pace(of: app.name, budgets: [app.budget, app.checks], breakers: breakers, telemetry: telemetry)
+            for clientID in app.clientIDs { appOfClient[clientID] = (app, pace) }
+        }
+        self.appOfClient = appOfClient
+        self.store = store
+        self.verifier = verifier
+        self.sealer = sealer
+        self.policy = policy
+        self.breakers = breakers
+        self.clock = clock
+        self.clockGuard = clockGuard
+        self.telemetry = telemetry
+    }
+
+    package var width: Int { apps.map(\.budget.limits.maxConcurrentRequests).max() ?? 1 }
+
+    /// Outlives the request, and the wait for a key.
+    private var lease: Duration { policy.lease(attempts: 0) + Self.longestWaitForKey }
+
+    /// Takes permits first, like the checks. While no key of Apple's is known nothing is sent: what came back could not be verified.
+    package func claim(upTo slots: Int) async throws -> [ClaimedCode] {
+        let now = clock.now
+        let canVerify = verifier.hasKeys
+        var permits: [String: Int] = [:]
+        for app in apps { permits[app.name] = canVerify ? app.budget.take(upTo: slots, at: now) : 0 }
+        var unused = permits
+        defer { for app in apps { app.budget.giveBack(unused[app.name] ?? 0) } }
+        let claimed = try await store.claimCodes(upTo: slots, permits: permits, at: now, lease: lease, suspects: slots == width)
+        for code in claimed where code.deadline > now {
+            if let app = code.app, let left = unused[app] { unused[app] = max(left - 1, 0) }
+        }
+        return claimed
+    }
+
+    package func retryDelay() -> Duration? {
+        let now = clock.now
+        if apps.contains(where: { $0.budget.isExhausted(at: now) }) { return RequestBudget.refill }
+        return retriesUntil.withLockedValue { $0 }.flatMap { now < $0 ? Self.retryPoll : nil }
+    }
+
+    package func resolve(_ work: ClaimedCode) async -> [Settlement] {
+        guard let verdict = await verdict(on: work) else { return [] }
+        if case .failed = verdict {
+            retriesUntil.withLockedValue { $0 = clock.now.advanced(by: AuthorizationCode.longestWait * 2) }
+        }
+        telemetry.codeJudged(work, verdict)
+        return [.code(work, verdict)]
+    }
+
+    /// Nil where our own fault keeps a verdict from being: the row stays claimed.
+    private func verdict(on work: ClaimedCode) async -> CodeVerdict? {
+        if work.claim.isPoison { return .rejected(.poison) }
+        guard let content = work.content else { return .rejected(.malformed) }
+        let isLate = isLate(work)
+        guard let (app, pace) = appOfClient[content.clientID] else {
+            if isLate { return .rejected(.unknownClientExpired) }
+            telemetry.unknownClients([content.clientID], grants: 1)
+            return .unknownClient
+        }
+        // Somebody may have sent it before, and died before the answer was kept.
+        let mayBeUsed = work.isAnswerLost || work.claim.attempts > 1
+        if isLate { return .rejected(mayBeUsed ? .answerLost : .codeExpired) }
+
+        let sentAt = clock.now
+        let response = await exchange(content, by: app.endpoint)
+        let answeredAt = clock.now
+        pace.follow(RoadSign(response), of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        switch response.outcome {
+        case .issued(let tokens):
+            breakers.recordAccepted(by: response.identity, at: answeredAt)
+            let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
+            return await verdict(
+                on: tokens,
+                for: content,
+                by: app.endpoint,
+                requestedAt: requestedAt,
+                issuedAt: response.answeredAt(answeredAt),
+                answeredAt: answeredAt
+            )
+        case .refused(.codeUsed, let detail) where mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
+        case .refused(.codeExpired, let detail) where mayBeUsed: return .rejected(.answerLost, detail: detail)
+        case .refused(let reason, let detail): return .rejected(reason, detail: detail)
+        case .misconfigured, .throttled: return .failed(at: answeredAt, isAnswerLost: false)
+        case .unavailable(let detail, let isAnswerLost, _):
+            telemetry.codeUnanswered(app.name, client: content.clientID, detail)
+            return .failed(at: answeredAt, isAnswerLost: isAnswerLost)
+        }
+    }
+
+    /// By a clock that is known to be wrong nothing is given up before it has waited here for as long: Apple is asked, and knows.
+    private func isLate(_ work: ClaimedCode) -> Bool {
+        let since = clockGuard.isWrong ? work.firstClaimedAt : min(work.grantedAt, work.firstClaimedAt)
+        return since.advanced(by: AuthorizationCode.life) <= clock.now
+    }
+
+    private func exchange(_ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async -> ExchangeResponse {
+        let start = ContinuousClock.now
+        defer { telemetry.codeExchanged(in: ContinuousClock.now - start) }
+        return await endpoint.exchange(content.code, redirectURI: content.redirectURI, of: content.clientID)
+    }
+
+    /// - Parameters:
+    ///   - requestedAt: by Apple's clock.
+    ///   - issuedAt: the same of the answer.
+    ///   - answeredAt: by ours.
+    private func verdict(
+        on tokens: IssuedTokens,
+        for content: ClaimedCode.Content,
+        by endpoint: any TokenEndpoint,
+        requestedAt: Timestamp,
+        issuedAt: Timestamp,
+        answeredAt: Timestamp
+    ) async -> CodeVerdict? {
+        let identity: VerifiedIdentity
+        do {
+            identity = try await verify(tokens.identityToken, for: content, at: issuedAt)
+        } catch {
+            await discard(tokens, of: content, by: endpoint)
+            return .rejected(.badIDToken, detail: error.text)
+        }
+        if let userID = content.userID, !userID.utf8.elementsEqual(identity.userID.utf8) {
+            await discard(tokens, of: content, by: endpoint)
+            return .rejected(.userMismatch)
+        }
+        // `iat` is cut to the second. Within it, the answer came after the sign-in and before all that follows from it.
+        let grantedAt = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
+        let credential = CredentialID(clientID: content.clientID, userID: identity.userID)
+        do {
+            let token = try tokens.refreshToken.map { try sealer.sealed($0, for: credential, grantedAt: grantedAt) }
+            if token != nil { telemetry.sealed(1) }
+            let grant = Grant(grantedAt: grantedAt, token: token, address: identity.address)
+            return .exchanged(grant, credential, requestedAt: requestedAt, answeredAt: answeredAt)
+        } catch {
+            telemetry.sealingFailed(error)
+            return nil
+        }
+    }
+
+    /// Apple may have begun to sign with a new key: the code is used up, so its answer waits for the key to be published.
+    private func verify(
+        _ token: Secret?,
+        for content: ClaimedCode.Content,
+        at issuedAt: Timestamp
+    ) async throws(VerificationError) -> VerifiedIdentity {
+        guard let token else { throw .rejected(.missingClaim, detail: "no id_token") }
+        var waited = Duration.zero
+        while true {
+            do throws(VerificationError) {
+                return try await verifier.verify(token, issuedTo: content.clientID, nonce: content.nonce, at: issuedAt)
+            } catch {
+                guard case .keyNotYetKnown = error, waited < Self.longestWaitForKey, !Task.isCancelled else { throw error }
+                waited += .seconds(1)
+                try? await clock.sleep(for: .seconds(1))
+            }
+        }
+    }
+
+    /// Nobody will use what Apple has issued, so it is asked to end it. Best effort, and only where nobody else is harmed: Apple may end
+    /// all that a user has granted to the app, and a sign-in that went wrong must not end one that did not.
+    private func discard(_ tokens: IssuedTokens, of content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
+        guard let token = tokens.refreshToken else { return }
+        for userID in Set([tokens.namedUserID, content.userID].compactMap(\.self)) {
+            let credential = CredentialID(clientID: content.clientID, userID: userID)
+            guard (try? await store.holdsToken(of: credential)) == false else { return telemetry.codeTokenKept(content.clientID) }
+        }
+        _ = await endpoint.revoke(token, of: content.clientID)
+    }
+}
+
+extension VerificationError {
+    fileprivate var text: String {
+        switch self {
+        case .rejected(let reason, let detail): "\(reason.rawValue): \(detail)"
+        case .keyNotYetKnown: RejectionReason.unknownKey.rawValue
+        }
+    }
+}
+
+extension TokenSealer {
+    func sealed(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) throws -> RefreshToken {
+        RefreshToken(
+            key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: fingerprint(of: token)),
+            sealed: try seal(token, for: credential, grantedAt: grantedAt)
+        )
+    }
+}
+
+extension RefreshPolicy {
+    /// How long a request took. A clock that stepped in between says nothing of that; longer than the time-out it never takes.
+    func elapsed(from sentAt: Timestamp, to answeredAt: Timestamp) -> Duration {
+        let elapsed = sentAt.duration(to: answeredAt)
+        return (.zero...timeout).contains(elapsed) ? elapsed : timeout
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// Revokes at Apple what a backend has asked to be revoked, and proves it: one question at a time, and what is known is committed after
+/// each.
+///
+/// Its questions take permits of the app, ahead of the checks.
+package struct RevocationHandler: WorkHandler {
+    package struct App: Sendable {
+        package var name: String
+        package var clientIDs: Set<String>
+        package var endpoint: any TokenEndpoint
+        package var budget: RequestBudget
+
+        package init(name: String, clientIDs: Set<String>, endpoint: any TokenEndpoint, budget: RequestBudget) {
+            self.name = name
+            self.clientIDs = clientIDs
+            self.endpoint = endpoint
+            self.budget = budget
+        }
+    }
+
+    package enum Work: Sendable {
+        case request(ClaimedRevocationRequest)
+        case token(DueRevocation)
+    }
+
+    private let apps: [String: (app: App, pace: Pace)]
+    private let clientIDs: Set<String>
+    private let store: any WorkStore
+    private let sealer: any TokenSealer
+    private let policy: RefreshPolicy
+    private let breakers: Breakers
+    private let clock: WallClock
+    private let telemetry: Telemetry
+
+    package let lane = Lane.revocations
+    package let handful = 1
+
+    private static let lease = Duration.seconds(60)
+
+    package init(
+        apps: [App],
+        store: any WorkStore,
+        sealer: any TokenSealer,
+        policy: RefreshPolicy,
+        breakers: Breakers,
+        clock: WallClock,
+        telemetry: Telemetry
+    ) {
+        self.apps = Dictionary(
+            uniqueKeysWithValues: apps.map { app in
+                (app.name, (app, Pace(of: app.name, budgets: [app.budget], breakers: breakers, telemetry: telemetry)))
+            }
+        )
+        clientIDs = apps.reduce(into: []) { $0.formUnion($1.clientIDs) }
+        self.store = store
+        self.sealer = sealer
+        self.policy = policy
+        self.breakers = breakers
+        self.clock = clock
+        self.telemetry = telemetry
+    }
+
+    package var width: Int { apps.values.map(\.app.budget.limits.maxConcurrentRequests).max() ?? 1 }
+
+    package func claim(upTo slots: Int) async throws -> [Work] {
+        let now = clock.now
+        let requests = try await store.claimRevocationRequests(upTo: slots, at: now, lease: Self.lease)
+        guard requests.isEmpty else { return requests.map(Work.request) }
+        let due = try await store.dueRevocations(upTo: slots, at: now)
+        var left = slots
+        var permits: [String: Int] = [:]
+        for (name, (app, _)) in apps {
+            let taken = app.budget.take(upTo: min(due[name] ?? 0, left), at: now, goesFirst: true)
+            left -= taken
+            if taken > 0 { permits[name] = taken }
+        }
+        guard !permits.isEmpty else { return [] }
+        var unused = permits
+        defer { for (name, count) in unused { apps[name]?.app.budget.giveBack(count) } }
+        let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy)
+        for work in claimed where question(of: work) != nil { unused[work.app]? -= 1 }
+        return claimed.map(Work.token)
+    }
+
+    package func retryDelay() -> Duration? {
+        let now = clock.now
+        return apps.values.contains { $0.app.budget.isExhausted(at: now) && $0.app.budget.isWanted } ? RequestBudget.refill : nil
+    }
+
+    package func resolve(_ work: Work) async -> [Settlement] {
+        switch work {
+        case .request(let request):
+            return [.revocationRequest(request, verdict(on: request))]
+        case .token(let revocation):
+            let verdict = await verdict(on: revocation)
+            return [.revocation(revocation, verdict)]
+        }
+    }
+
+    private func verdict(on request: ClaimedRevocationRequest) -> RevocationRequestVerdict {
+        if request.claim.isPoison { return .rejected(.poison) }
+        guard let credential = request.credential else { return .rejected(.malformed) }
+        return clientIDs.contains(credential.clientID) ? .accepted : .rejected(.unknownClient)
+    }
+
+    // MARK: A token
+
+    /// What Apple is to be asked; nil where it is not to be asked at all.
+    private func question(of work: DueRevocation) -> RevocationProof.Question? {
+        if work.claim.isPoison { return nil }
+        switch work.proof.next {
+        case .isBelieved: return nil
+        case .isAccepted, .revoke: return work.isOvertaken ? nil : work.proof.next
+        // What was sent is sent: that it worked is worth knowing, whoever has signed in since.
+        case .isStillAccepted: return .isStillAccepted
+        }
+    }
+
+    private func verdict(on work: DueRevocation) async -> RevocationVerdict {
+        if work.claim.isPoison { return .poison }
+        guard let question = question(of: work), let (app, pace) = apps[work.app] else {
+            if work.isOvertaken { return .overtaken }
+            let isProven = breakers.isProven(clientID: work.id.clientID, keyID: work.proof.keyID ?? "", at: clock.now)
+            return isProven ? .admitted : .unproven
+        }
+        let token: Secret
+        do {
+            token = try sealer.open(work.sealed, for: work.id, grantedAt: work.token.grantedAt)
+        } catch {
+            telemetry.tokenUnreadable(work.app, work.id, error)
+            return .failed(at: clock.now)
+        }
+        let sentAt = clock.now
+        if question == .revoke {
+            let response = await app.endpoint.revoke(token, of: work.id.clientID)
+            pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
+            telemetry.revokeAnswered(work.app, work.id, response.outcome)
+            return verdict(on: response, sentAt: sentAt)
+        }
+        let response = await app.endpoint.refresh(token, of: work.id)
+        pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
+        telemetry.refreshAnswered(work.app, work.id, response.outcome)
+        if response.outcome == .valid { breakers.recordAccepted(by: response.identity, at: clock.now) }
+        return verdict(on: response, to: question, sentAt: sentAt)
+    }
+
+    private func verdict(on response: RevokeResponse, sentAt: Timestamp) -> RevocationVerdict {
+        switch response.outcome {
+        case .accepted:
+            .answered(RevocationProof.Answer(.revoked, askedAt: sentAt, date: response.date), by: response.identity)
+        case .misconfigured: .failed(at: clock.now)
+        case .throttled(let retryAfter), .unavailable(_, let retryAfter): .failed(at: clock.now, retryAfter: retryAfter)
+        }
+    }
+
+    private func verdict(on response: RefreshResponse, to question: RevocationProof.Question, sentAt: Timestamp) -> RevocationVerdict {
+        switch response.outcome {
+        case .valid: .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
+        case .rejected: .answered(RevocationProof.Answer(.rejected, askedAt: sentAt, date: response.date), by: response.identity)
+        case .anotherUser where question == .isAccepted: .anotherUser
+        case .anotherUser, .ambiguous, .misconfigured: .failed(at: clock.now)
+        case .throttled(let retryAfter), .unavailable(_, let retryAfter): .failed(at: clock.now, retryAfter: retryAfter)
+        }
+    }
+}

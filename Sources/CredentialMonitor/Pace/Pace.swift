@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What an answer of Apple's says about how fast to go on.
+enum RoadSign: Sendable, Equatable {
+    /// A 200.
+    case clear
+    /// Our configuration is to blame.
+    case blamed(String)
+    case throttled(retryAfter: Duration?)
+    case unavailable(retryAfter: Duration?)
+    case none
+}
+
+extension RoadSign {
+    init(_ response: RefreshResponse) {
+        self =
+            switch response.outcome {
+            case .valid: .clear
+            // A dead token answers `invalid_grant` whoever asks: it says nothing of our configuration.
+            case .rejected, .ambiguous, .anotherUser: .none
+            case .misconfigured(let error): .blamed(error)
+            case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
+            // A token that cannot be opened never came to Apple.
+            case .unavailable where response.identity.keyID.isEmpty: .none
+            case .unavailable(_, let retryAfter): .unavailable(retryAfter: retryAfter)
+            }
+    }
+
+    init(_ response: ExchangeResponse) {
+        self =
+            switch response.outcome {
+            case .issued: .clear
+            case .refused: .none
+            case .misconfigured(let error): .blamed(error)
+            case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
+            case .unavailable(_, _, let retryAfter): .unavailable(retryAfter: retryAfter)
+            }
+    }
+
+    init(_ response: RevokeResponse) {
+        self =
+            switch response.outcome {
+            // Whatever is sent there is answered with 200.
+            case .accepted: .none
+            case .misconfigured(let error): .blamed(error)
+            case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
+            case .unavailable(_, let retryAfter): .unavailable(retryAfter: retryAfter)
+            }
+    }
+}
+
+/// Asks more, less or not at all from now on.
+struct Pace: Sendable {
+    private let app: String
+    /// The lane's own first.
+    private let budgets: [RequestBudget]
+    private let breakers: Breakers
+    private let telemetry: Telemetry
+
+    /// - Parameter budgets: the lane's own first. All of them hear of blame, because it is about the app's configuration.
+    init(of app: String, budgets: [RequestBudget], breakers: Breakers, telemetry: Telemetry) {
+        self.app = app
+        self.budgets = budgets
+        self.breakers = breakers
+        self.telemetry = telemetry
+    }
+
+    private static let longestPause = Duration.hours(1)
+
+    func follow(_ sign: RoadSign, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
+        switch sign {
+        case .clear:
+            // Another client's good answer says nothing of the one that Apple blamed.
+            guard breakers.breaker(of: app).blamedClients.subtracting([clientID]).isEmpty else { break }
+            if budgets.map({ $0.resume() }).contains(true) { telemetry.appResumed(app) }
+        case .blamed(let error):
+            let pauses = budgets.map { $0.pauseForMisconfiguration(askedAt: sentAt, at: answeredAt) }
+            if let pause = pauses.first ?? nil { telemetry.appPaused(app, client: clientID, error: error, pause: pause) }
+        case .throttled(let retryAfter):
+            budgets[0].slowDown(askedAt: sentAt, at: answeredAt)
+            budgets[0].pause(for: min(retryAfter ?? .seconds(30), Self.longestPause), at: answeredAt)
+        case .unavailable(let retryAfter):
+            budgets[0].slowDown(askedAt: sentAt, at: answeredAt)
+            if let retryAfter { budgets[0].pause(for: min(retryAfter, Self.longestPause), at: answeredAt) }
+        case .none:
+            break
+        }
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import GRDB
+import NIOConcurrencyHelpers
+
+/// Tokens that are to be revoked.
+extension SQLiteStore {
+    package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
+        let directory = self.directory.withLockedValue { $0 }
+        return try await read { db in
+            guard try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM revocation)")) ?? false else { return [:] }
+            var due: [String: Int] = [:]
+            for app in directory.apps.values where try !Self.isPaused(app.id, in: db) {
+                due[app.name] = try Int.fetchOne(
+                    db.cachedStatement(
+                        sql: "SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = ?1 AND (due_at <= ?2 OR due_at > ?3) LIMIT ?4)"
+                    ),
+                    arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), limit]
+                )
+            }
+            return due.filter { $0.value > 0 }
+        }
+    }
+
+    package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
+        let directory = self.directory.withLockedValue { $0 }
+        let permits = permits.filter { $0.value > 0 }
+        guard !permits.isEmpty else { return [] }
+        return try await write { [owner] db in
+            try permits.flatMap { name, permits -> [DueRevocation] in
+                guard let app = directory.apps[name], try !Self.isPaused(app.id, in: db) else { return [] }
+                let due = try Row.fetchAll(
+                    db.cachedStatement(
+                        sql: """
+                            SELECT request, client, attempts FROM revocation
+                             WHERE app = ? AND (due_at <= ? OR due_at > ?) ORDER BY due_at LIMIT ?
+                            """
+                    ),
+                    arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), permits]
+                )
+                let take = try PreparedStatement(
+                    """
+                    UPDATE revocation AS r SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2
+                     WHERE request = ?3 AND client = ?4
+                    RETURNING attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, \(RevocationProof.columns)
+                    """,
+                    in: db
+                )
+                return try due.compactMap { row -> DueRevocation? in
+                    let (request, client, attempts): (Int64, Int64, Int) = (row[0], row[1], row[2])
+                    guard let client = directory.clientsByID[client], directory.isWatched(client) else { return nil }
+                    let leaseEnd = now.advanced(by: policy.lease(attempts: attempts))
+                    let taken = try take.first(leaseEnd, owner, request, client.id) { row in
+                        DueRevocation(
+                            request: request,
+                            requestedAt: Timestamp(milliseconds: row.integer(at: 2)),
+                            id: CredentialID(clientID: client.clientID, userID: row.text(at: 1) ?? ""),
+                            app: name,
+                            claim: Claim(owner: owner, attempts: Int(row.integer(at: 0))),
+                            token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 3)), fingerprint: row.bytes(at: 4)),
+                            sealed: SealedToken(bytes: row.bytes(at: 5)),
+                            proof: RevocationProof(row, from: 6)
+                        )
+                    }
+                    guard var work = taken else { return nil }
+                    work.isOvertaken = try Self.hasSignedIn(work.id.userID, of: app, after: work.requestedAt, at: now, in: db)
+                    return work
+                }
+            }
+        }
+    }
+
+    /// Whether a sign-in at any client of the app is known, or waits and can be taken, that is newer.
+    private static func hasSignedIn(
+        _ userID: String,
+        of app: ClientDirectory.App,
+        after time: Timestamp,
+        at now: Timestamp,
+        in db: Database
+    ) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = ?1 AND app = ?2 AND granted_at > ?3)
+                        OR EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                                    WHERE g.user_id = ?1 AND g.granted_at > ?3 AND client.app = ?2 AND \(WaitingGrant.canBeTaken("g", at: "?4")))
+                    """
+            ),
+            arguments: [userID, app.id, time.milliseconds, now.milliseconds]
+        ) ?? false
+    }
+
+    package func holdsToken(of credential: CredentialID) async throws -> Bool {
+        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
+        guard let app else { return false }
+        return try await read { db in
+            try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = ?1 AND app = ?2 AND sealed_token IS NOT NULL)
+                            OR EXISTS (SELECT 1 FROM grant_queue WHERE user_id = ?1 AND refresh_token IS NOT NULL)
+                        """
+                ),
+                arguments: [credential.userID, app]
+            ) ?? false
+        }
+    }
+
+    /// A due time beyond it is of a clock that has since been set back: none is ever put off for longer than a few hours.
+    private static func furthestRevocation(at now: Timestamp) -> Int64 { now.advanced(by: .days(2)).milliseconds }
+}
