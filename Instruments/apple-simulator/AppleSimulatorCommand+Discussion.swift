@@ -40,7 +40,7 @@ extension AppleSimulatorCommand {
 
           PEOPLE    user_ids, or any: the first so many to whom it can happen
           SIGN-IN   client_id, credential (refresh_token, authorization_code,
-                    none), redirect_uri, granted_at
+                    none), redirect_uri, nonce, granted_at
           EMISSION  event_time, issued_at, deliver, events_as_object,
                     event_time_in_seconds, is_private_email (string, bool,
                     absent), deletion_spelling (account-delete,

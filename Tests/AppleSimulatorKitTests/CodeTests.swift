@@ -87,6 +87,43 @@ struct CodeTests {
         }
     }
 
+    @Test func anEmptyRedirectURIIsOneThatDiffers() async throws {
+        try await withBackend { backend, simulator in
+            let native = try simulator.createUser(SignInOptions(credential: .code))
+            let web = try simulator.createUser(SignInOptions(credential: .code, redirectURI: "https://example.com/back"))
+            for user in [native, web] {
+                let answer = try await backend.redeem(user.code, redirectURI: "")
+                #expect(
+                    answer.text
+                        == #"{"error":"invalid_grant","error_description":"redirect_uri mismatch. The code was not issued to ."}"#
+                )
+            }
+            #expect(try await backend.redeem(native.code).status == 200)
+        }
+    }
+
+    @Test func theNonceOfASignInStandsInTheIDTokenOfItsCodeAndInNoLaterOne() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code, nonce: "n-0S6_WzA2Mj"))
+            #expect(user.nonce == "n-0S6_WzA2Mj")
+            let answer = try await backend.redeem(user.code)
+            let claims = try answer.claims
+            #expect(claims["nonce"] as? String == "n-0S6_WzA2Mj")
+            #expect(claims["nonce_supported"] as? Bool == true)
+            let later = try await backend.refresh(answer["refresh_token"]).claims
+            #expect(later["nonce"] == nil && later["nonce_supported"] == nil)
+        }
+    }
+
+    @Test func aSignInWithoutANonceHasNoneInItsIDToken() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            #expect(user.nonce == nil)
+            let claims = try await backend.redeem(user.code).claims
+            #expect(claims["nonce"] == nil && claims["nonce_supported"] == nil)
+        }
+    }
+
     @Test func aBadSecretDoesNotCostTheCode() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))

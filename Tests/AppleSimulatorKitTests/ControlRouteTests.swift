@@ -38,6 +38,19 @@ struct ControlRouteTests {
         }
     }
 
+    @Test func theAppsOwnWordsComeBackWithASignIn() async throws {
+        try await withBackend { backend, simulator in
+            let words = #""credential":"authorization_code","redirect_uri":"https://example.com/back","nonce":"n""#
+            let made = try await backend.post("/simulator/users", json: "{\(words)}").decoded(SignIns.self).signIns[0]
+            let again = try await backend.post("/simulator/sign-ins", json: #"{"any":1,\#(words)}"#).decoded(SignIns.self).signIns[0]
+            for signIn in [made, again] {
+                #expect(signIn.redirectURI == "https://example.com/back" && signIn.nonce == "n")
+                let answer = try await backend.redeem(signIn.code, redirectURI: signIn.redirectURI)
+                #expect(try answer.claims["nonce"] as? String == "n")
+            }
+        }
+    }
+
     @Test func aBodyMayBeAbsentWhereNothingInItIsRequired() async throws {
         try await withBackend { backend, simulator in
             let made = try await backend.post("/simulator/users")

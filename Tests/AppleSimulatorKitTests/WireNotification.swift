@@ -11,11 +11,9 @@ struct WireNotification {
     let claims: [String: Any]
 
     init(_ body: String) throws {
-        let envelope = try Self.object(Data(body.utf8))
+        let envelope = try WireJWS.object(Data(body.utf8))
         jws = envelope["payload"] as? String ?? ""
-        let parts = jws.split(separator: ".").map { Self.bytes(String($0)) }
-        header = try Self.object(parts[0])
-        claims = try Self.object(parts[1])
+        (header, claims) = try WireJWS.parts(of: jws)
     }
 
     var kid: String? { header["kid"] as? String }
@@ -23,18 +21,9 @@ struct WireNotification {
     /// The event, whichever way `events` is written.
     var event: [String: Any] {
         get throws {
-            if let text = claims["events"] as? String { return try Self.object(Data(text.utf8)) }
+            if let text = claims["events"] as? String { return try WireJWS.object(Data(text.utf8)) }
             return claims["events"] as? [String: Any] ?? [:]
         }
-    }
-
-    private static func object(_ json: Data) throws -> [String: Any] {
-        try JSONSerialization.jsonObject(with: json) as? [String: Any] ?? [:]
-    }
-
-    private static func bytes(_ base64URL: String) -> Data {
-        let base64 = base64URL.replacing("-", with: "+").replacing("_", with: "/")
-        return Data(base64Encoded: base64 + String(repeating: "=", count: (4 - base64.count % 4) % 4)) ?? Data()
     }
 }
 

@@ -16,10 +16,10 @@ import NIOCore
 ///
 /// | Route | Body | Answer |
 /// |---|---|---|
-/// | `POST /simulator/users` | `count`, `address` (`relay`, `own`, `none`), `client_id`, `credential` (`refresh_token`, `authorization_code`, `none`), `redirect_uri`, `granted_at` | `sign_ins` |
+/// | `POST /simulator/users` | `count`, `address` (`relay`, `own`, `none`), `client_id`, `credential` (`refresh_token`, `authorization_code`, `none`), `redirect_uri`, `nonce`, `granted_at` | `sign_ins` |
 /// | `GET /simulator/users` | | `users`: the truth about everybody |
 /// | `GET /simulator/users/{id}` | | the truth about one |
-/// | `POST /simulator/sign-ins` | people, `client_id`, `credential`, `redirect_uri`, `granted_at` | `sign_ins` |
+/// | `POST /simulator/sign-ins` | people, `client_id`, `credential`, `redirect_uri`, `nonce`, `granted_at` | `sign_ins` |
 /// | `POST /simulator/consent-revocations` | people, `client_id`, emission | `notifications` |
 /// | `POST /simulator/account-deletions` | people, emission | `notifications` |
 /// | `POST /simulator/mail-forwarding` | people, `enabled`, `client_id`, emission | `notifications` |

@@ -23,6 +23,7 @@ extension SignInOptions: Decodable {
         case clientID = "client_id"
         case credential
         case redirectURI = "redirect_uri"
+        case nonce
         case at = "granted_at"
     }
 
@@ -32,6 +33,7 @@ extension SignInOptions: Decodable {
             clientID: try container.decodeIfPresent(String.self, forKey: .clientID),
             credential: try container.decodeIfPresent(Credential.self, forKey: .credential) ?? .refreshToken,
             redirectURI: try container.decodeIfPresent(String.self, forKey: .redirectURI),
+            nonce: try container.decodeIfPresent(String.self, forKey: .nonce),
             at: try container.decodeIfPresent(Moment.self, forKey: .at)
         )
     }

@@ -19,8 +19,11 @@ struct FormBody: Sendable {
 
     /// A field that is there and not empty.
     subscript(name: String) -> String? {
-        fields[name].flatMap { $0.isEmpty ? nil : $0 }
+        text(of: name).flatMap { $0.isEmpty ? nil : $0 }
     }
+
+    /// A field that is there, be it empty.
+    func text(of name: String) -> String? { fields[name] }
 
     private static func decode(_ escaped: ByteBufferView) -> String? {
         var bytes: [UInt8] = []

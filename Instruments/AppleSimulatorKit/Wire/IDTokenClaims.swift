@@ -4,7 +4,7 @@
 import Crypto
 import Foundation
 
-/// What an id_token of the token endpoint says. Captures of refresh answers have no `nonce`, and so has this.
+/// What an id_token of the token endpoint says.
 struct IDTokenClaims: Sendable, Encodable {
     let issuer = "https://appleid.apple.com"
     let userID: String
@@ -15,18 +15,24 @@ struct IDTokenClaims: Sendable, Encodable {
     let expiresAt: Int64
     /// Left half of the SHA-256 of the access token: OpenID Connect Core 1.0, section 3.1.3.6.
     let accessTokenHash: String
+    /// Only in answer to a code whose sign-in was asked for with one: captures of refresh answers have none.
+    let nonce: String?
+    /// Only beside a nonce.
+    let nonceSupported: Bool?
     let email: String?
     /// A boolean, which it is since 2024; before, the string "true".
     let emailVerified: Bool?
     /// Absent when false, as often in captures.
     let isPrivateEmail: Bool?
 
-    init(userID: String, clientID: String, address: EmailAddress?, accessToken: String, now: Moment) {
+    init(userID: String, clientID: String, address: EmailAddress?, accessToken: String, nonce: String?, now: Moment) {
         self.userID = userID
         self.clientID = clientID
         self.issuedAt = now.seconds
         self.expiresAt = now.seconds + 86_400
         self.accessTokenHash = Base64URL.encode(SHA256.hash(data: Data(accessToken.utf8)).prefix(16))
+        self.nonce = nonce
+        self.nonceSupported = nonce.map { _ in true }
         self.email = address?.text
         self.emailVerified = address.map { _ in true }
         self.isPrivateEmail = address.flatMap { $0.isPrivate ? true : nil }
@@ -39,6 +45,8 @@ struct IDTokenClaims: Sendable, Encodable {
         case issuedAt = "iat"
         case expiresAt = "exp"
         case accessTokenHash = "at_hash"
+        case nonce
+        case nonceSupported = "nonce_supported"
         case email
         case emailVerified = "email_verified"
         case isPrivateEmail = "is_private_email"

@@ -19,7 +19,8 @@ struct TokenRequest: Sendable {
         switch grantType {
         case "authorization_code":
             guard let code = form["code"] else { throw .invalidRequest }
-            grant = .code(code, redirectURI: form["redirect_uri"])
+            // An empty one is one too, and no code was issued to it.
+            grant = .code(code, redirectURI: form.text(of: "redirect_uri"))
         case "refresh_token":
             guard let token = form["refresh_token"] else { throw .invalidRequest }
             grant = .refreshToken(token)

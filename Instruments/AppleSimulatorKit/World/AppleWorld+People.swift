@@ -40,7 +40,11 @@ extension AppleWorld {
             refreshToken = text
         case .code:
             let text = Invented.authorizationCode()
-            grants[grant].code = Grant.Code(redirectURI: options.redirectURI, expiresAt: at + Grant.Code.life)
+            grants[grant].code = Grant.Code(
+                redirectURI: options.redirectURI,
+                nonce: options.nonce,
+                expiresAt: at + Grant.Code.life
+            )
             remember(text, .code, of: grant)
             code = text
         case .none:
@@ -51,6 +55,8 @@ extension AppleWorld {
             clientID: clientID,
             refreshToken: refreshToken,
             code: code,
+            redirectURI: options.redirectURI,
+            nonce: options.nonce,
             email: users[user].address?.text,
             emailIsPrivate: users[user].address?.isPrivate,
             grantedAt: at

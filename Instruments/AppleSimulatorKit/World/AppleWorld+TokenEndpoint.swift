@@ -53,7 +53,8 @@ extension AppleWorld {
         remember(refreshToken, .refresh, of: grant)
         grants[grant].code?.isUsed = true
         grants[grant].hasRefreshToken = true
-        return draft(grant, refreshToken: refreshToken, carriesIDToken: true, now: now)
+        let nonce = grants[grant].code?.nonce
+        return draft(grant, refreshToken: refreshToken, nonce: nonce, carriesIDToken: true, now: now)
     }
 
     private mutating func refresh(_ grant: Int, now: Moment) -> TokenReply {
@@ -62,10 +63,16 @@ extension AppleWorld {
         {
             return .ready(answer.body)
         }
-        return .draft(draft(grant, refreshToken: nil, carriesIDToken: configuration.refreshCarriesIDToken, now: now))
+        return .draft(draft(grant, refreshToken: nil, nonce: nil, carriesIDToken: configuration.refreshCarriesIDToken, now: now))
     }
 
-    private mutating func draft(_ grant: Int, refreshToken: String?, carriesIDToken: Bool, now: Moment) -> TokenAnswerDraft {
+    private mutating func draft(
+        _ grant: Int,
+        refreshToken: String?,
+        nonce: String?,
+        carriesIDToken: Bool,
+        now: Moment
+    ) -> TokenAnswerDraft {
         let accessToken = renewAccessToken(of: grant)
         let user = users[grants[grant].user]
         let claims = IDTokenClaims(
@@ -73,6 +80,7 @@ extension AppleWorld {
             clientID: grants[grant].clientID,
             address: user.address,
             accessToken: accessToken,
+            nonce: nonce,
             now: now
         )
         return TokenAnswerDraft(

@@ -27,6 +27,7 @@ struct Grant: Sendable {
         static let life: Duration = .seconds(300)
 
         let redirectURI: String?
+        let nonce: String?
         let expiresAt: Moment
         var isUsed = false
     }

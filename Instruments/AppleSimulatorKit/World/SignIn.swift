@@ -8,13 +8,22 @@ package struct SignInOptions: Sendable {
     package var credential = Credential.refreshToken
     /// The `redirect_uri` that the exchange of the code must name, as after a sign-in on the web.
     package var redirectURI: String?
+    /// What the app sends along, to find it again in the id_token that the code is exchanged for.
+    package var nonce: String?
     /// When; now, if absent.
     package var at: Moment?
 
-    package init(clientID: String? = nil, credential: Credential = .refreshToken, redirectURI: String? = nil, at: Moment? = nil) {
+    package init(
+        clientID: String? = nil,
+        credential: Credential = .refreshToken,
+        redirectURI: String? = nil,
+        nonce: String? = nil,
+        at: Moment? = nil
+    ) {
         self.clientID = clientID
         self.credential = credential
         self.redirectURI = redirectURI
+        self.nonce = nonce
         self.at = at
     }
 
@@ -43,6 +52,9 @@ package struct SignIn: Sendable, Codable, Equatable {
     package let clientID: String
     package var refreshToken: String?
     package let code: String?
+    /// What the sign-in was asked for with, the app's own words: the `redirect_uri` and the nonce.
+    package let redirectURI: String?
+    package let nonce: String?
     package let email: String?
     package let emailIsPrivate: Bool?
     /// By Apple's clock. The `iat` of an id_token is this, rounded down to a second.
@@ -53,6 +65,8 @@ package struct SignIn: Sendable, Codable, Equatable {
         case clientID = "client_id"
         case refreshToken = "refresh_token"
         case code = "authorization_code"
+        case redirectURI = "redirect_uri"
+        case nonce
         case email
         case emailIsPrivate = "email_is_private"
         case grantedAt = "granted_at"
