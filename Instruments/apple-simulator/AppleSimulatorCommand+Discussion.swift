@@ -49,11 +49,17 @@ extension AppleSimulatorCommand {
           FAULT     endpoint (token, keys, revoke), grant_type, user_ids,
                     user_share, client_id, count, delay_ms, loses (request,
                     answer), status, headers, body, padding,
-                    connection (reset, hang, cut)
+                    connection (reset, hang, cut), id_token (another_subject,
+                    another_audience, another_issuer, another_nonce,
+                    missing_nonce, expired, issued_in_future, forged,
+                    unknown_key, not_a_jwt, missing; no flaws:
+                    nonce_unsupported, string_flags)
 
         EXAMPLE
           curl -d '{"count": 3}' URL/simulator/users
           curl -d '{"any": 1}' URL/simulator/consent-revocations
           curl -d '{"status": 503, "count": 10}' URL/simulator/faults
+          curl -d '{"id_token": "expired", "grant_type": "authorization_code",
+                    "count": 1}' URL/simulator/faults
         """
 }

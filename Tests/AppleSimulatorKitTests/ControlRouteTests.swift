@@ -161,6 +161,22 @@ struct ControlRouteTests {
         }
     }
 
+    @Test func anIDTokenOutOfTheOrdinaryCanBeOrdered() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            var fault = Fault.idToken(.missing, count: 1)
+            fault.userIDs = [user.userID]
+            let json = #"""
+                {"endpoint":"token","grant_type":"authorization_code","user_ids":["\#(user.userID)"],"count":1,"id_token":"missing"}
+                """#
+            #expect(try await backend.post("/simulator/faults", json: json).status == 200)
+            #expect(simulator.faults.map(\.fault) == [fault])
+            #expect(try await backend.get("/simulator/faults").text.contains(#""id_token":"missing""#))
+            #expect(try await backend.redeem(user.code)["id_token"] == nil)
+            #expect(simulator.faults.isEmpty)
+        }
+    }
+
     private static func sorted(_ json: String) throws -> String {
         let object = try JSONSerialization.jsonObject(with: Data(json.utf8))
         return String(decoding: try JSONSerialization.data(withJSONObject: object, options: .sortedKeys), as: UTF8.self)
@@ -199,6 +215,8 @@ struct ControlRouteTests {
             ("/simulator/consent-revocations", #"{"any":1}"#, 409, "Only 0 users can do that."),
             ("/simulator/consent-revocations", #"{"user_ids":["x"]}"#, 404, "There is no user x."),
             ("/simulator/faults", #"{"connection":"cut"}"#, 400, "An answer can only be cut"),
+            ("/simulator/faults", #"{"id_token":"expired","status":200}"#, 400, "An id_token stands in Apple's own answer"),
+            ("/simulator/faults", #"{"id_token":"x"}"#, 400, "id_token: Cannot initialize"),
             ("/simulator/users", #"{"count":-1}"#, 400, "count: It lies outside 0...10000000."),
             ("/simulator/faults", #"{"status":99}"#, 400, "status: It lies outside 200...599."),
             ("/simulator/client-keys", #"{"client_id":"c","key_id":"k","public_key":"x"}"#, 400, "public_key is not"),

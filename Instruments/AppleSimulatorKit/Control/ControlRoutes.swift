@@ -32,7 +32,7 @@ import NIOCore
 /// | `DELETE /simulator/client-keys/{key_id}` | | |
 /// | `GET`, `PUT /simulator/clock` | `offset_ms` | `now`, `offset_ms` |
 /// | `POST /simulator/preparations` | | `prepared`: answers to refreshes signed ahead, good for `--answer-reuse` seconds |
-/// | `POST /simulator/faults` | `endpoint` (`token`, `keys`, `revoke`), `grant_type`, `user_ids`, `user_share`, `client_id`, `count`, `delay_ms`, `loses` (`request`, `answer`), `status`, `headers`, `body`, `padding`, `connection` (`reset`, `hang`, `cut`) | `id` |
+/// | `POST /simulator/faults` | `endpoint` (`token`, `keys`, `revoke`), `grant_type`, `user_ids`, `user_share`, `client_id`, `count`, `delay_ms`, `loses` (`request`, `answer`), `status`, `headers`, `body`, `padding`, `connection` (`reset`, `hang`, `cut`), `id_token` (a case of ``IDTokenStyle``) | `id` |
 /// | `GET /simulator/faults` | | `faults` |
 /// | `DELETE /simulator/faults`, `DELETE /simulator/faults/{id}` | | |
 /// | `GET`, `DELETE /simulator/counters` | | ``Counters``, and `shortest_refresh_gap_ms` |

@@ -14,6 +14,7 @@ extension Fault: ControlMessage {
         case delay = "delay_ms"
         case loss = "loses"
         case connection
+        case idToken = "id_token"
         case status, headers, body, padding
     }
 
@@ -41,8 +42,16 @@ extension Fault: ControlMessage {
                 padding: try container.decodeIfPresent(in: 0...1_000_000_000, forKey: .padding) ?? 0
             )
         }
+        let connection = try container.decodeIfPresent(Connection.self, forKey: .connection)
+        if let style = try container.decodeIfPresent(IDTokenStyle.self, forKey: .idToken) {
+            guard connection == nil, answer == nil else {
+                throw ControlError.malformed("An id_token stands in Apple's own answer, not in a scripted or lost one.")
+            }
+            effect = .idToken(style)
+            return
+        }
         effect =
-            switch (try container.decodeIfPresent(Connection.self, forKey: .connection), answer) {
+            switch (connection, answer) {
             case (nil, nil): .none
             case (nil, let answer?): .answer(answer)
             case (.cut, let answer?): .cut(answer)
@@ -67,6 +76,8 @@ extension Fault: Encodable {
         switch effect {
         case .none:
             break
+        case .idToken(let style):
+            try container.encode(style, forKey: .idToken)
         case .answer(let answer):
             try answer.encode(into: &container)
         case .cut(let answer):

@@ -30,6 +30,8 @@ package struct Fault: Sendable, Equatable {
     package enum Effect: Sendable, Equatable {
         /// Nothing but the delay.
         case none
+        /// Apple's own answer, with an id_token out of the ordinary. It meets requests to the token endpoint only.
+        case idToken(IDTokenStyle)
         case answer(ScriptedAnswer)
         /// The head and the first half of the answer's body, then a reset of the connection.
         case cut(ScriptedAnswer)
@@ -37,6 +39,14 @@ package struct Fault: Sendable, Equatable {
         case reset
         /// No answer until the client goes away or the simulator stops.
         case hang
+
+        /// Whether something else stands for Apple's answer, which is what can get lost.
+        var replacesAnswer: Bool {
+            switch self {
+            case .none, .idToken: false
+            case .answer, .cut, .reset, .hang: true
+            }
+        }
     }
 }
 
@@ -70,6 +80,16 @@ extension Fault {
     package static func error(_ code: String, count: Int? = nil) -> Fault {
         var fault = answer(400, headers: ["Content-Type": "application/json"], body: #"{"error":"\#(code)"}"#, count: count)
         fault.endpoint = .token
+        return fault
+    }
+
+    /// An id_token out of the ordinary, in answers to codes.
+    package static func idToken(_ style: IDTokenStyle, count: Int? = nil) -> Fault {
+        var fault = Fault()
+        fault.endpoint = .token
+        fault.grantType = "authorization_code"
+        fault.count = count
+        fault.effect = .idToken(style)
         return fault
     }
 

@@ -56,6 +56,7 @@ struct FaultTarget {
 extension Fault {
     fileprivate func meets(_ request: FaultTarget) -> Bool {
         if let endpoint, endpoint != request.endpoint { return false }
+        if case .idToken = effect, request.endpoint != .token { return false }
         if let grantType, grantType != request.grantType { return false }
         if let clientID, clientID != request.clientID { return false }
         if let userIDs {

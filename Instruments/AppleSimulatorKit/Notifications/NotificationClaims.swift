@@ -44,19 +44,6 @@ struct NotificationEvent: Encodable {
     let email: String?
     let isPrivateEmail: Flag?
 
-    enum Flag: Encodable {
-        case string(Bool)
-        case bool(Bool)
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            switch self {
-            case .string(let value): try container.encode(value ? "true" : "false")
-            case .bool(let value): try container.encode(value)
-            }
-        }
-    }
-
     enum CodingKeys: String, CodingKey {
         case type
         case userID = "sub"

@@ -12,27 +12,27 @@ struct AppleRoutes: Sendable {
 
     func add(to router: Router<SimulatorContext>) {
         router.post("auth/token") { request, context in
-            try await Exchange(.token, simulator, request, context).run { form in try token(form) }
+            try await Exchange(.token, simulator, request, context).run { form, style in try token(form, style) }
         }
         router.get("auth/keys") { request, context in
-            try await Exchange(.keys, simulator, request, context).run { _ in keys() }
+            try await Exchange(.keys, simulator, request, context).run { _, _ in keys() }
         }
         router.post("auth/revoke") { request, context in
-            try await Exchange(.revoke, simulator, request, context).run { form in try await revoke(form) }
+            try await Exchange(.revoke, simulator, request, context).run { form, _ in try await revoke(form) }
         }
     }
 
-    private func token(_ form: Result<FormBody, TokenError>) throws -> AppleAnswer {
+    private func token(_ form: Result<FormBody, TokenError>, _ style: IDTokenStyle?) throws -> AppleAnswer {
         do {
-            return .token(.ok, try tokens(TokenRequest(form.get())))
+            return .token(.ok, try tokens(TokenRequest(form.get()), style))
         } catch let error as TokenError {
             return refusal(error)
         }
     }
 
     /// - Throws: a `TokenError`, or an error of swift-crypto if the id_token cannot be signed.
-    private func tokens(_ request: TokenRequest) throws -> ByteBuffer {
-        let reply = try simulator.world.withLockedValue { world throws(TokenError) in try world.answer(request, now: world.now) }
+    private func tokens(_ request: TokenRequest, _ style: IDTokenStyle?) throws -> ByteBuffer {
+        let reply = try simulator.world.withLockedValue { world throws(TokenError) in try world.answer(request, style, now: world.now) }
         switch reply {
         case .ready(let body):
             return body

@@ -8,8 +8,8 @@ import ServiceLifecycle
 
 /// One request to one of Apple's endpoints, from its arrival to its outcome, with the fault that meets it.
 struct Exchange {
-    /// The answer to a form, or to a body that is none.
-    typealias Work = (Result<FormBody, TokenError>) async throws -> AppleAnswer
+    /// The answer to a form, or to a body that is none. An id_token in it is to be out of the ordinary, if so scripted.
+    typealias Work = (Result<FormBody, TokenError>, IDTokenStyle?) async throws -> AppleAnswer
 
     private let endpoint: Endpoint
     private let simulator: AppleSimulator
@@ -55,15 +55,15 @@ struct Exchange {
     }
 
     private func resolve(_ fault: Fault?, _ form: Result<FormBody, TokenError>, _ work: Work) async throws -> Resolution {
-        guard let fault else { return .answer(try await work(form)) }
+        guard let fault else { return .answer(try await work(form, nil)) }
         try await wait(fault.delay)
         switch fault.loss {
         case .request: break
-        case .answer where fault.effect == .none: break
-        case .answer: _ = try await work(form)
+        case .answer: if fault.effect.replacesAnswer { _ = try await work(form, nil) }
         }
         return switch fault.effect {
-        case .none: .answer(try await work(form))
+        case .none: .answer(try await work(form, nil))
+        case .idToken(let style): .answer(try await work(form, style))
         case .answer(let script): .script(script)
         case .cut(let script): .cut(script)
         case .reset: .reset

@@ -6,24 +6,24 @@ import Foundation
 
 /// What an id_token of the token endpoint says.
 struct IDTokenClaims: Sendable, Encodable {
-    let issuer = "https://appleid.apple.com"
-    let userID: String
-    let clientID: String
+    var issuer = "https://appleid.apple.com"
+    var userID: String
+    var clientID: String
     /// Seconds.
-    let issuedAt: Int64
+    private(set) var issuedAt: Int64
     /// A day later, as in captures from 2022 on; in 2020 it was ten minutes.
-    let expiresAt: Int64
+    private(set) var expiresAt: Int64
     /// Left half of the SHA-256 of the access token: OpenID Connect Core 1.0, section 3.1.3.6.
     let accessTokenHash: String
     /// Only in answer to a code whose sign-in was asked for with one: captures of refresh answers have none.
-    let nonce: String?
+    var nonce: String?
     /// Only beside a nonce.
-    let nonceSupported: Bool?
+    var nonceSupported: Bool?
     let email: String?
     /// A boolean, which it is since 2024; before, the string "true".
-    let emailVerified: Bool?
-    /// Absent when false, as often in captures.
-    let isPrivateEmail: Bool?
+    var emailVerified: Flag?
+    /// Absent when false, as often in captures. A boolean or a string, as ``emailVerified``.
+    var isPrivateEmail: Flag?
 
     init(userID: String, clientID: String, address: EmailAddress?, accessToken: String, nonce: String?, now: Moment) {
         self.userID = userID
@@ -34,8 +34,14 @@ struct IDTokenClaims: Sendable, Encodable {
         self.nonce = nonce
         self.nonceSupported = nonce.map { _ in true }
         self.email = address?.text
-        self.emailVerified = address.map { _ in true }
-        self.isPrivateEmail = address.flatMap { $0.isPrivate ? true : nil }
+        self.emailVerified = address.map { _ in .bool(true) }
+        self.isPrivateEmail = address.flatMap { $0.isPrivate ? .bool(true) : nil }
+    }
+
+    /// Says that it was issued so much later, or earlier.
+    mutating func move(by seconds: Int64) {
+        issuedAt += seconds
+        expiresAt += seconds
     }
 
     enum CodingKeys: String, CodingKey {

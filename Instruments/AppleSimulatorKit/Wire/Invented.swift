@@ -28,6 +28,9 @@ enum Invented {
     /// A `jti`: 22 characters, which are 128 bits in base64url.
     static func notificationID() -> String { Base64URL.encode(bytes(16)) }
 
+    /// What an app might send along with a sign-in.
+    static func nonce() -> String { Base64URL.encode(bytes(16)) }
+
     /// `<prefix><32 hex>.0.<4 letters>.<22 base64url>`, about 64 characters.
     private static func token(_ prefix: String) -> String {
         "\(prefix)\(hexadecimal(bytes: 16)).0.\(text(4, of: lowercase)).\(Base64URL.encode(bytes(16)))"

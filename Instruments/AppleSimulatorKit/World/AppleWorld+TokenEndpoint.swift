@@ -16,7 +16,9 @@ extension AppleWorld {
     /// The grant comes first. Since December 2022 Apple answers `invalid_grant` to a dead token even where the client and its secret are
     /// made up, so a dead token never proves a good secret. Whether a bad secret costs the code that came with it is not documented;
     /// here it does not.
-    mutating func answer(_ request: TokenRequest, now: Moment) throws(TokenError) -> TokenReply {
+    ///
+    /// - Parameter style: what is to be out of the ordinary in the id_token.
+    mutating func answer(_ request: TokenRequest, _ style: IDTokenStyle?, now: Moment) throws(TokenError) -> TokenReply {
         let grant = try grant(for: request, now: now)
         do {
             try authenticate(request.clientID, secret: request.clientSecret, now: now)
@@ -24,8 +26,8 @@ extension AppleWorld {
             throw .invalidClient(error)
         }
         switch request.grant {
-        case .code: return .draft(redeemCode(of: grant, now: now))
-        case .refreshToken: return refresh(grant, now: now)
+        case .code: return .draft(redeemCode(of: grant, style, now: now))
+        case .refreshToken: return refresh(grant, style, now: now)
         }
     }
 
@@ -48,22 +50,22 @@ extension AppleWorld {
         }
     }
 
-    private mutating func redeemCode(of grant: Int, now: Moment) -> TokenAnswerDraft {
+    private mutating func redeemCode(of grant: Int, _ style: IDTokenStyle?, now: Moment) -> TokenAnswerDraft {
         let refreshToken = Invented.refreshToken()
         remember(refreshToken, .refresh, of: grant)
         grants[grant].code?.isUsed = true
         grants[grant].hasRefreshToken = true
-        let nonce = grants[grant].code?.nonce
-        return draft(grant, refreshToken: refreshToken, nonce: nonce, carriesIDToken: true, now: now)
+        return draft(grant, refreshToken: refreshToken, nonce: grants[grant].code?.nonce, carriesIDToken: true, style, now: now)
     }
 
-    private mutating func refresh(_ grant: Int, now: Moment) -> TokenReply {
-        if let answer = grants[grant].answer, answer.keyID == signingKeys.current.id,
+    private mutating func refresh(_ grant: Int, _ style: IDTokenStyle?, now: Moment) -> TokenReply {
+        if style == nil, let answer = grants[grant].answer, answer.keyID == signingKeys.current.id,
             (.zero..<configuration.answerReuse).contains(now - answer.madeAt)
         {
             return .ready(answer.body)
         }
-        return .draft(draft(grant, refreshToken: nil, nonce: nil, carriesIDToken: configuration.refreshCarriesIDToken, now: now))
+        let carriesIDToken = configuration.refreshCarriesIDToken
+        return .draft(draft(grant, refreshToken: nil, nonce: nil, carriesIDToken: carriesIDToken, style, now: now))
     }
 
     private mutating func draft(
@@ -71,13 +73,15 @@ extension AppleWorld {
         refreshToken: String?,
         nonce: String?,
         carriesIDToken: Bool,
+        _ style: IDTokenStyle?,
         now: Moment
     ) -> TokenAnswerDraft {
         let accessToken = renewAccessToken(of: grant)
         let user = users[grants[grant].user]
+        let clientID = grants[grant].clientID
         let claims = IDTokenClaims(
             userID: user.id,
-            clientID: grants[grant].clientID,
+            clientID: clientID,
             address: user.address,
             accessToken: accessToken,
             nonce: nonce,
@@ -88,6 +92,8 @@ extension AppleWorld {
             accessToken: accessToken,
             refreshToken: refreshToken,
             claims: carriesIDToken ? claims : nil,
+            style: style,
+            otherClientID: groups[grants[grant].group].clientIDs.first { $0 != clientID } ?? "\(clientID).other",
             key: signingKeys.current,
             madeAt: now
         )
@@ -96,7 +102,7 @@ extension AppleWorld {
     /// The answers that the next refresh of every living token would get, where none is ready.
     mutating func draftAnswers(now: Moment) -> [TokenAnswerDraft] {
         grants.indices.compactMap { grant in
-            guard grants[grant].isAlive, grants[grant].hasRefreshToken, case .draft(let draft) = refresh(grant, now: now) else {
+            guard grants[grant].isAlive, grants[grant].hasRefreshToken, case .draft(let draft) = refresh(grant, nil, now: now) else {
                 return nil
             }
             return draft
@@ -105,7 +111,7 @@ extension AppleWorld {
 
     /// Keeps the signed answer to a refresh to give it again.
     mutating func keep(_ body: ByteBuffer, of draft: TokenAnswerDraft) {
-        guard draft.refreshToken == nil, grants[draft.grant].isAlive else { return }
+        guard draft.refreshToken == nil, draft.style == nil, grants[draft.grant].isAlive else { return }
         grants[draft.grant].answer = Grant.PreparedAnswer(body: body, madeAt: draft.madeAt, keyID: draft.key.id)
     }
 }
@@ -116,6 +122,10 @@ struct TokenAnswerDraft: Sendable {
     let accessToken: String
     let refreshToken: String?
     let claims: IDTokenClaims?
+    /// What is to be out of the ordinary in the id_token.
+    let style: IDTokenStyle?
+    /// A client of which the token is not.
+    let otherClientID: String
     let key: SigningKey
     let madeAt: Moment
 
@@ -123,8 +133,13 @@ struct TokenAnswerDraft: Sendable {
         let answer = try TokenAnswer(
             accessToken: accessToken,
             refreshToken: refreshToken,
-            idToken: claims.map { try key.sign(JSONText.encode($0)) }
+            idToken: claims.flatMap(idToken)
         )
         return ByteBuffer(bytes: JSONText.encode(answer))
+    }
+
+    private func idToken(of claims: IDTokenClaims) throws -> String? {
+        guard let style else { return try key.sign(JSONText.encode(claims)) }
+        return try style.idToken(of: claims, otherClientID: otherClientID, key: key)
     }
 }

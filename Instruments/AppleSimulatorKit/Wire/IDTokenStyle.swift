@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// What is out of the ordinary in an id_token, while all the rest of the answer is right.
+package enum IDTokenStyle: String, Sendable, Codable, CaseIterable {
+    /// The `sub` of somebody else, which only who knows the user can notice.
+    case anotherSubject = "another_subject"
+    /// Another client of the same app group, if it has one.
+    case anotherAudience = "another_audience"
+    /// The one that Apple's discovery document named for a day in June 2025. No token ever did.
+    case anotherIssuer = "another_issuer"
+    /// A nonce that the sign-in did not have.
+    case anotherNonce = "another_nonce"
+    /// No nonce, although `nonce_supported` goes on saying that there is one.
+    case missingNonce = "missing_nonce"
+    /// Issued a month ago.
+    case expired
+    /// Issued tomorrow.
+    case issuedInFuture = "issued_in_future"
+    /// Signed by a stranger under the `kid` of the key that signs.
+    case forged
+    /// Signed by a stranger under a `kid` that `/auth/keys` does not show.
+    case unknownKey = "unknown_key"
+    /// A text that is no JWT.
+    case notAJWT = "not_a_jwt"
+    /// No id_token.
+    case missing
+
+    // MARK: No flaws
+
+    /// No nonce, and `nonce_supported` false: Apple's documents leave it to the reader whether to insist on one.
+    case nonceUnsupported = "nonce_unsupported"
+    /// `email_verified` and `is_private_email` as the strings of captures until 2024.
+    case stringFlags = "string_flags"
+}
+
+extension IDTokenStyle {
+    /// The id_token, or `nil` where there is none.
+    ///
+    /// - Parameter otherClientID: what ``anotherAudience`` names.
+    /// - Throws: an error of swift-crypto if it cannot be signed.
+    func idToken(of claims: IDTokenClaims, otherClientID: String, key: SigningKey) throws -> String? {
+        let day: Int64 = 86_400
+        var claims = claims
+        var key = key
+        switch self {
+        case .anotherSubject:
+            claims.userID = Invented.userID()
+        case .anotherAudience:
+            claims.clientID = otherClientID
+        case .anotherIssuer:
+            claims.issuer = "https://account.apple.com"
+        case .anotherNonce:
+            claims.nonce = Invented.nonce()
+            claims.nonceSupported = true
+        case .missingNonce:
+            claims.nonce = nil
+        case .expired:
+            claims.move(by: -30 * day)
+        case .issuedInFuture:
+            claims.move(by: day)
+        case .forged:
+            key = try SigningKey(id: key.id)
+        case .unknownKey:
+            key = try SigningKey()
+        case .notAJWT:
+            return "no JWT"
+        case .missing:
+            return nil
+        case .nonceUnsupported:
+            claims.nonce = nil
+            claims.nonceSupported = false
+        case .stringFlags:
+            claims.emailVerified = claims.email.map { _ in .string(true) }
+            claims.isPrivateEmail = claims.isPrivateEmail.map { _ in .string(true) }
+        }
+        return try key.sign(JSONText.encode(claims))
+    }
+}
