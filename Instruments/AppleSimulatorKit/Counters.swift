@@ -9,6 +9,8 @@ package struct Counters: Sendable, Codable, Equatable {
     package internal(set) var errors: [String: Int] = [:]
     /// What was wrong with client secrets, which Apple would never tell. At `/auth/revoke` too, where the answer is 200 all the same.
     package internal(set) var clientSecretFlaws: [ClientSecretFlaw: Int] = [:]
+    package internal(set) var codes = CodeCounters()
+    package internal(set) var revocations = RevocationCounters()
     /// Requests that a fault met.
     package internal(set) var faults = 0
     /// Requests without the `User-Agent` that Apple is said to insist on.
@@ -24,12 +26,38 @@ package struct Counters: Sendable, Codable, Equatable {
         case requests
         case errors
         case clientSecretFlaws = "client_secret_flaws"
+        case codes
+        case revocations
         case faults
         case anonymousRequests = "anonymous_requests"
         case inFlight = "in_flight"
         case peakInFlight = "peak_in_flight"
         case notifications
     }
+}
+
+/// What became of exchanges of codes, as far as they reached Apple: a scripted answer is none of them, a lost one is.
+package struct CodeCounters: Sendable, Codable, Equatable {
+    package internal(set) var redeemed = 0
+    package internal(set) var refused: [CodeRefusal: Int] = [:]
+}
+
+/// Why a code was not redeemed. Apple's own words for it have changed from year to year, and are partly the same.
+package enum CodeRefusal: String, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
+    case invalidRequest = "invalid_request"
+    case invalidClient = "invalid_client"
+    /// Unknown, no code, older than five minutes, or of a sign-in that is over.
+    case dead
+    case used
+    case clientMismatch = "client_mismatch"
+    case redirectMismatch = "redirect_mismatch"
+}
+
+/// What became of requests to end a consent, as far as they reached Apple and could be read.
+package struct RevocationCounters: Sendable, Codable, Equatable {
+    package internal(set) var asked = 0
+    /// Those that ended a consent. The others got the same 200.
+    package internal(set) var effective = 0
 }
 
 package struct NotificationCounters: Sendable, Codable, Equatable {
@@ -54,6 +82,20 @@ extension Counters {
     mutating func count(_ error: TokenError) {
         errors[error.code, default: 0] += 1
         if case .invalidClient(let flaw) = error { count(flaw) }
+    }
+
+    mutating func countRefusedCode(_ error: TokenError) {
+        let refusal: CodeRefusal? =
+            switch error {
+            case .invalidRequest: .invalidRequest
+            case .invalidClient: .invalidClient
+            case .deadCode: .dead
+            case .usedCode: .used
+            case .clientMismatch: .clientMismatch
+            case .redirectMismatch: .redirectMismatch
+            case .deadToken, .unsupportedGrantType: nil
+            }
+        if let refusal { codes.refused[refusal, default: 0] += 1 }
     }
 
     mutating func count(_ flaw: ClientSecretFlaw) {

@@ -188,17 +188,22 @@ struct ControlRouteTests {
             _ = try await backend.refresh(user.refreshToken)
             simulator.clockOffset = .seconds(61)
             _ = try await backend.refresh(user.refreshToken)
+            _ = try await backend.redeem("c0123")
             struct Wire: Decodable {
                 let requests: [String: [String: Int]]
+                let codes: CodeCounters
+                let revocations: [String: Int]
                 let shortestRefreshGap: Int64
 
                 enum CodingKeys: String, CodingKey {
-                    case requests
+                    case requests, codes, revocations
                     case shortestRefreshGap = "shortest_refresh_gap_ms"
                 }
             }
             let counters = try await backend.get("/simulator/counters").decoded(Wire.self)
-            #expect(counters.requests == ["token": ["200": 2]])
+            #expect(counters.requests == ["token": ["200": 2, "400": 1]])
+            #expect(counters.codes.redeemed == 0 && counters.codes.refused == [.dead: 1])
+            #expect(counters.revocations == ["asked": 0, "effective": 0])
             #expect(counters.shortestRefreshGap >= 61_000)
             #expect(try await backend.delete("/simulator/counters").status == 200)
             #expect(simulator.counters.requests.isEmpty)

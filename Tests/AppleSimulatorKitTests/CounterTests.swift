@@ -28,6 +28,56 @@ struct CounterTests {
         }
     }
 
+    @Test func codesAreCountedByWhatBecameOfThem() async throws {
+        try await withBackend { backend, simulator in
+            let user = try simulator.createUser(SignInOptions(credential: .code))
+            let web = try simulator.createUser(SignInOptions(credential: .code, redirectURI: "https://example.com/back"))
+            _ = try await backend.redeem(user.code, clientID: "com.example.web")
+            _ = try await backend.redeem(user.code, secret: "x")
+            _ = try await backend.redeem(user.code, redirectURI: "")
+            _ = try await backend.redeem(web.code)
+            _ = try await backend.redeem(nil)
+            simulator.script(.reset(count: 1).afterObeying())
+            await #expect(throws: (any Error).self) { try await backend.redeem(user.code) }
+            _ = try await backend.redeem(user.code)
+            _ = try await backend.redeem("c0123")
+            // What is scripted in Apple's place, and what is no exchange, counts for nothing.
+            simulator.script(.error("invalid_grant", count: 1))
+            _ = try await backend.redeem(user.code)
+            _ = try await backend.refresh("r0123")
+
+            let codes = simulator.counters.codes
+            #expect(codes.redeemed == 1)
+            #expect(
+                codes.refused == [.clientMismatch: 1, .invalidClient: 1, .redirectMismatch: 1, .invalidRequest: 2, .used: 1, .dead: 1]
+            )
+            #expect(try simulator.truth(of: user.userID).credentials.map(\.exchanges) == [6])
+            #expect(try simulator.truth(of: web.userID).credentials.map(\.exchanges) == [1])
+        }
+    }
+
+    @Test func revocationsAreCountedAndSoAreThoseThatEndAConsent() async throws {
+        try await withBackend { backend, simulator in
+            let users = try simulator.createUsers(2)
+            _ = try await backend.revoke("rubbish")
+            _ = try await backend.revoke(users[0].refreshToken, clientID: "com.example.web")
+            _ = try await backend.revoke(users[0].refreshToken, secret: "x")
+            #expect(simulator.counters.revocations.effective == 0)
+            simulator.script(.reset(count: 1).afterObeying())
+            await #expect(throws: (any Error).self) { try await backend.revoke(users[0].refreshToken) }
+            _ = try await backend.revoke(users[0].refreshToken)
+            let token = try await backend.refresh(users[1].refreshToken)["access_token"]
+            simulator.script(.answer(503, count: 1))
+            _ = try await backend.revoke(token)
+            _ = try await backend.revoke(token)
+
+            #expect(simulator.counters.revocations.asked == 6)
+            #expect(simulator.counters.revocations.effective == 2)
+            #expect(simulator.truth.map { $0.credentials[0].revocations } == [4, 2])
+            #expect(simulator.truth.map { $0.credentials[0].exchanges } == [0, 0])
+        }
+    }
+
     @Test func aRequestWithoutAUserAgentIsNoticed() async throws {
         try await withBackend { backend, simulator in
             let request = HTTPClientRequest(url: backend.baseURL + "/auth/keys")

@@ -32,19 +32,36 @@ struct RevokeTests {
     @Test func aCodeEndsNothing() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
-            #expect(try await backend.revoke(user.code).status == 200)
+            let answer = try await backend.revoke(user.code)
+            #expect(answer.status == 200 && answer.body.isEmpty)
             #expect(try await backend.redeem(user.code).status == 200)
         }
     }
 
-    @Test func rubbishGetsA200Too() async throws {
+    @Test func rubbishGetsAnEmpty200Too() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            #expect(try await backend.revoke(user.refreshToken, clientID: "com.example.web").status == 200)
-            #expect(try await backend.revoke(user.refreshToken, secret: "clientSecret").status == 200)
-            #expect(try await backend.revoke("rubbish", clientID: "clientID", secret: "clientSecret").status == 200)
+            let answers = [
+                try await backend.revoke(user.refreshToken, clientID: "com.example.web"),
+                try await backend.revoke(user.refreshToken, secret: "clientSecret"),
+                try await backend.revoke("rubbish", clientID: "clientID", secret: "clientSecret"),
+            ]
+            #expect(answers.allSatisfy { $0.status == 200 && $0.body.isEmpty })
             #expect(try await backend.refresh(user.refreshToken).status == 200)
             #expect(simulator.counters.clientSecretFlaws == [.malformed: 1])
+        }
+    }
+
+    @Test func aTokenOfAnotherTeamGetsAnEmpty200AndLivesOn() async throws {
+        let otherKey = ClientKey.generate(id: "OTHER12345")
+        try await withBackend {
+            $0.groups.append(AppGroup(teamID: "F6G7H8I9J0", clientIDs: ["com.example.other"], keys: [otherKey.registered]))
+        } _: { backend, simulator in
+            let other = Backend(baseURL: backend.baseURL, key: otherKey, teamID: "F6G7H8I9J0", clientID: "com.example.other")
+            let stranger = try simulator.createUser(SignInOptions(clientID: "com.example.other"))
+            let answer = try await backend.revoke(stranger.refreshToken)
+            #expect(answer.status == 200 && answer.body.isEmpty)
+            #expect(try await other.refresh(stranger.refreshToken).status == 200)
         }
     }
 

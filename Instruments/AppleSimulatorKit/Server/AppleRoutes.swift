@@ -26,6 +26,9 @@ struct AppleRoutes: Sendable {
         do {
             return .token(.ok, try tokens(TokenRequest(form.get()), style))
         } catch let error as TokenError {
+            if (try? form.get())?["grant_type"] == "authorization_code" {
+                simulator.world.withLockedValue { $0.counters.countRefusedCode(error) }
+            }
             return refusal(error)
         }
     }

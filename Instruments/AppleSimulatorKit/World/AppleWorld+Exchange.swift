@@ -4,9 +4,15 @@
 /// A request as it comes in: what it is about, and the fault that meets it.
 struct Arrival: Sendable {
     let endpoint: Endpoint
-    /// The sign-in whose refresh token it asks about.
-    let refreshed: Int?
+    let subject: Subject?
     let fault: Fault?
+
+    /// What it does with which sign-in, where Apple knows the code or token.
+    enum Subject: Sendable {
+        case exchange(Int)
+        case refresh(Int)
+        case revocation(Int)
+    }
 }
 
 /// How an exchange ended.
@@ -51,12 +57,25 @@ extension AppleWorld {
         counters.begin()
         if fault != nil { counters.faults += 1 }
         if !hasUserAgent { counters.anonymousRequests += 1 }
-        let isRefresh = endpoint == .token && target.grantType == "refresh_token"
-        return Arrival(endpoint: endpoint, refreshed: isRefresh ? token.flatMap { self.grant(of: $0, .refresh) } : nil, fault: fault)
+        return Arrival(endpoint: endpoint, subject: subject(of: endpoint, form), fault: fault)
+    }
+
+    private func subject(of endpoint: Endpoint, _ form: FormBody?) -> Arrival.Subject? {
+        switch (endpoint, form?["grant_type"]) {
+        case (.token, "authorization_code"): form?["code"].flatMap { grant(of: $0, .code) }.map { .exchange($0) }
+        case (.token, "refresh_token"): form?["refresh_token"].flatMap { grant(of: $0, .refresh) }.map { .refresh($0) }
+        case (.revoke, _): form?["token"].flatMap { grant(of: $0, .refresh, .access) }.map { .revocation($0) }
+        case (.token, _), (.keys, _): nil
+        }
     }
 
     mutating func end(_ arrival: Arrival, _ outcome: ExchangeOutcome, now: Moment) {
         counters.end(arrival.endpoint, outcome)
-        if let grant = arrival.refreshed { grants[grant].refreshes.record(isAnswer: outcome.isVerdict, at: now) }
+        switch arrival.subject {
+        case .exchange(let grant): grants[grant].exchanges += 1
+        case .refresh(let grant): grants[grant].refreshes.record(isAnswer: outcome.isVerdict, at: now)
+        case .revocation(let grant): grants[grant].revocations += 1
+        case nil: break
+        }
     }
 }

@@ -8,6 +8,7 @@ extension AppleWorld {
     ///
     /// - Returns: what Apple says of it, if it is configured to say anything.
     mutating func revoke(_ request: RevocationRequest, now: Moment) -> [NotificationDraft] {
+        counters.revocations.asked += 1
         guard let index = grant(of: request.token, .refresh, .access), grants[index].isAlive,
             grants[index].clientID == request.clientID
         else {
@@ -20,6 +21,7 @@ extension AppleWorld {
             return []
         }
         let (user, group) = (grants[index].user, grants[index].group)
+        counters.revocations.effective += 1
         endConsent(of: user, in: group, .revokedByApp, at: now)
         return configuration.revocationNotifies ? [draft(.consentRevoked, user, group, Emission(), now: now)] : []
     }

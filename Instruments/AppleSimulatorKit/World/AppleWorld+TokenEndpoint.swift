@@ -55,6 +55,7 @@ extension AppleWorld {
         remember(refreshToken, .refresh, of: grant)
         grants[grant].code?.isUsed = true
         grants[grant].hasRefreshToken = true
+        counters.codes.redeemed += 1
         return draft(grant, refreshToken: refreshToken, nonce: grants[grant].code?.nonce, carriesIDToken: true, style, now: now)
     }
 

@@ -16,6 +16,9 @@ struct Grant: Sendable {
     var ending: Ending?
     var answer: PreparedAnswer?
     var refreshes = RefreshHistory()
+    /// How often its code was to be exchanged, and one of its tokens revoked, whatever became of it.
+    var exchanges = 0
+    var revocations = 0
 
     var isAlive: Bool { ending == nil }
 

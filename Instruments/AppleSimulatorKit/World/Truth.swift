@@ -36,6 +36,9 @@ package struct CredentialTruth: Sendable, Codable, Equatable {
     /// How many refresh tokens would be answered with 200.
     package let liveTokens: Int
     package let refreshes: RefreshTruth
+    /// How often a code was to be exchanged, and how often a token revoked, whatever became of it.
+    package let exchanges: Int
+    package let revocations: Int
 
     package enum State: String, Sendable, Codable {
         case authorized, revoked, notFound
@@ -57,6 +60,8 @@ package struct CredentialTruth: Sendable, Codable, Equatable {
         case grantedAt = "granted_at"
         case liveTokens = "live_tokens"
         case refreshes
+        case exchanges
+        case revocations
     }
 }
 
@@ -115,5 +120,7 @@ extension CredentialTruth {
             answers: grants.reduce(0) { $0 + $1.refreshes.answers },
             answeredAt: grants.flatMap(\.refreshes.answeredAt).sorted()
         )
+        exchanges = grants.reduce(0) { $0 + $1.exchanges }
+        revocations = grants.reduce(0) { $0 + $1.revocations }
     }
 }
