@@ -50,6 +50,10 @@ test: setup check-rules ## Run all tests
 test-tsan: setup setup-test ## Run all tests under the thread sanitizer, one by one (slow)
 	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread --no-parallel $(ARGS)
 
+.PHONY: test-kills
+test-kills: setup ## Kill the daemon 40 times among codes and revocations
+	@SIWATCH_TEST_KILLS=40 swift test --filter LaneKillTests
+
 .PHONY: simulate
 simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters
 	swift build -c release --product siwatch-simulate

@@ -40,6 +40,8 @@ package struct Audit {
     private let grants: [Name: [Row]]
     /// How long each notification took from its row to the state, in milliseconds, ascending.
     package let notificationDelays: [Int]
+    /// How long each code took from its row to the sign-in, in milliseconds, ascending.
+    package let codeDelays: [Int]
 
     init(of backend: Backend, against truth: [UserTruth], _ ledger: Ledger) async throws {
         func name(_ row: Row) -> Name { Name(userID: row["user_id"], clientID: row["client_id"]) }
@@ -50,6 +52,9 @@ package struct Audit {
         users = Dictionary(uniqueKeysWithValues: try await backend.rows("SELECT * FROM user_state").map { ($0["user_id"], $0) })
         endings = try await backend.rows("SELECT * FROM credential_change WHERE kind = 'state' AND to_state <> 'authorized'")
         grants = Dictionary(grouping: try await backend.rows("SELECT * FROM grant_log"), by: name)
+        codeDelays = grants.values.joined().filter { row in
+            row["outcome"] == "applied" && ledger.isByCode(row["user_id"], at: row["client_id"])
+        }.map { ($0["settled_at"] as Int) - ($0["granted_at"] as Int) }.sorted()
         notificationDelays = try await backend.rows("SELECT settled_at - received_at FROM notification_log ORDER BY 1").map { $0[0] }
     }
 
@@ -73,6 +78,7 @@ package struct Audit {
             state("  authorized", "granted"),
             state("  revoked, as Apple has told", "consent_revoked"),
             state("  revoked, as only a check could find", "token_rejected"),
+            state("  revoked, as the app wanted", "revoked_by_app"),
             state("  not found, their account being deleted", "account_deleted"),
             mail("  with their mail switched off", "disabled"),
             mail("  with their mail on again", "enabled"),
@@ -84,7 +90,15 @@ package struct Audit {
             + log("sign-ins", ledger.grants, tally[.grantLog])
             + log("notifications", ledger.notifications, tally[.notificationLog])
             + log("quarantined:", ledger.rejections, tally[.quarantine])
-            + [Figure("rows left in the queues", 0, tally.total(.queue))]
+            + [
+                Figure("tokens proved to be revoked", expectedProofs, tally[.revocationLog, "proved"] + tally[.revocationLog, "already_invalid"]),
+                Figure("rows left in the queues", 0, tally.total(.queue)),
+            ]
+    }
+
+    /// Those of whom Apple was told more than once may have had one that was dead by then.
+    private var expectedProofs: Int {
+        truth.filter { ledger.leaving.contains($0.userID) }.reduce(0) { $0 + $1.credentials.count }
     }
 
     private var expectedCredentials: Int { truth.reduce(0) { $0 + $1.credentials.count } }
@@ -133,7 +147,10 @@ package struct Audit {
             user.credentials.filter { $0.state == .authorized && ledger.signIns(of: user.userID, at: $0.clientID) == 1 }.map { credential in
                 let name = Name(userID: user.userID, clientID: credential.clientID)
                 let asked: Int64? = credentials[name].flatMap { $0["verified_at"] }
-                return (asked: asked, answers: credential.refreshes.answeredAt.map(\.milliseconds))
+                let answers = credential.refreshes.answeredAt.map(\.milliseconds)
+                // The exchange of a code is an answer about its token, too.
+                let isExchange = answers.isEmpty && ledger.isByCode(user.userID, at: credential.clientID)
+                return (asked: isExchange ? nil : asked, answers: answers)
             }
         }
         let right = checks.count { asked, answers in

@@ -34,6 +34,50 @@ package struct Backend: Sendable {
         }
     }
 
+    /// Reports sign-ins by their codes, in one transaction.
+    package func insert(codes: [CodeRow]) async throws {
+        try await queue.write { db in
+            for row in codes {
+                let values: KeyValuePairs<String, (any DatabaseValueConvertible)?> = [
+                    "client_id": row.clientID,
+                    "authorization_code": row.code,
+                    "user_id": row.userID,
+                    "redirect_uri": row.redirectURI,
+                    "nonce": row.nonce,
+                    "granted_at": row.grantedAt?.milliseconds,
+                ]
+                try Self.insert(values, into: "grant_queue", db)
+            }
+        }
+    }
+
+    /// Asks for the revocation of what users have granted to a client, in one transaction.
+    package func insert(revocationsOf users: [String], at clientID: String, requestedAt: Moment? = nil) async throws {
+        try await queue.write { db in
+            for user in users {
+                let values: KeyValuePairs<String, (any DatabaseValueConvertible)?> = [
+                    "client_id": clientID,
+                    "user_id": user,
+                    "requested_at": requestedAt?.milliseconds,
+                ]
+                try Self.insert(values, into: "revocation_queue", db)
+            }
+        }
+    }
+
+    /// Names only the columns that have a value, and so leaves the others to their defaults.
+    private static func insert(
+        _ values: KeyValuePairs<String, (any DatabaseValueConvertible)?>,
+        into table: String,
+        _ db: Database
+    ) throws {
+        let given = values.filter { $0.value != nil }
+        let columns = given.map(\.key).joined(separator: ", ")
+        let marks = given.map { _ in "?" }.joined(separator: ", ")
+        try db.cachedStatement(sql: "INSERT INTO \(table) (\(columns)) VALUES (\(marks))")
+            .execute(arguments: StatementArguments(given.map(\.value)))
+    }
+
     /// Stores notifications as they came, in one transaction.
     package func insert(notifications: [String]) async throws {
         try await queue.write { db in

@@ -18,9 +18,14 @@ package struct Ledger: Sendable {
     private(set) var notifications: [String: Int] = [:]
     private(set) var rejections: [String: Int] = [:]
     package private(set) var refreshTokens: [String] = []
+    package private(set) var codes: [String] = []
+    /// Whom siwatch was asked to revoke.
+    private(set) var leaving: Set<String> = []
     /// When each user's consent ended, whether or not siwatch was told, oldest first.
     private(set) var endings: [String: [Moment]] = [:]
 
+    /// When those who signed in by code did. Their sign-in counts from the exchange, which only siwatch can date.
+    private var codeTimes: [String: [String: Set<Moment>]] = [:]
     private var knownEndings: [String: Set<Moment>] = [:]
     private var signInTimes: [String: [String: Set<Moment>]] = [:]
     private var events: Set<Event> = []
@@ -41,6 +46,22 @@ package struct Ledger: Sendable {
             grants[isNew ? "applied" : "duplicate", default: 0] += 1
             if isNew, let token = signIn.refreshToken { refreshTokens.append(token) }
         }
+    }
+
+    /// Notes rows of grant_queue with codes, in the order of the table.
+    mutating func tell(codesOf signIns: [SignIn]) {
+        for signIn in signIns {
+            let isNew = signInTimes[signIn.userID, default: [:]][signIn.clientID, default: []].insert(signIn.grantedAt).inserted
+            codeTimes[signIn.userID, default: [:]][signIn.clientID, default: []].insert(signIn.grantedAt)
+            grants[isNew ? "applied" : "rejected", default: 0] += 1
+            if isNew, let code = signIn.code { codes.append(code) }
+        }
+    }
+
+    /// Notes rows of revocation_queue.
+    mutating func tell(leaving users: [String], at moment: Moment) {
+        leaving.formUnion(users)
+        for user in users { endings[user, default: []].append(moment) }
     }
 
     /// Notes rows of notification_queue, in the order of the table.
@@ -78,7 +99,11 @@ package struct Ledger: Sendable {
     ///
     /// An ending of which it was not told shows as a rejected token, from the moment of the check that found it.
     func expected(_ truth: CredentialTruth, of userID: String) -> (state: String, reason: String, changedAt: Int64?) {
-        truth.state == .authorized || isKnown(truth.changedAt, of: userID)
+        let isOfCode = codeTimes[userID]?[truth.clientID]?.contains(truth.changedAt) ?? false
+        if truth.state == .authorized && isOfCode || truth.reason == .revokedByApp && leaving.contains(userID) {
+            return (truth.state.rawValue, truth.reason.rawValue, nil)
+        }
+        return truth.state == .authorized || isKnown(truth.changedAt, of: userID)
             ? (truth.state.rawValue, truth.reason.rawValue, truth.changedAt.milliseconds) : ("revoked", "token_rejected", nil)
     }
 
@@ -96,6 +121,8 @@ package struct Ledger: Sendable {
 
     /// Whether siwatch was told that the user's consent ended at that time.
     func isKnown(_ ending: Moment, of userID: String) -> Bool { knownEndings[userID]?.contains(ending) ?? false }
+
+    func isByCode(_ userID: String, at clientID: String) -> Bool { codeTimes[userID]?[clientID] != nil }
 
     func signIns(of userID: String, at clientID: String) -> Int { signInTimes[userID]?[clientID]?.count ?? 0 }
 }

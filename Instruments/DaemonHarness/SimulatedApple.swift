@@ -57,10 +57,57 @@ package struct SimulatedApple: Sendable {
         return try await send(.POST, "sign-ins", body, as: SignInsMessage.self).signIns
     }
 
+    /// Lets new users sign in with a code that is still to be exchanged.
+    ///
+    /// - Parameter grantedAt: when; a code is good for five minutes from then.
+    package func signInByCode(
+        _ count: Int,
+        clientID: String = clientIDs[0],
+        redirectURI: String? = nil,
+        nonce: String? = nil,
+        grantedAt: Moment? = nil
+    ) async throws -> [SignIn] {
+        let body = Self.byCode(clientID, redirectURI, nonce, grantedAt, ["count": .integer(Int64(count))])
+        return try await send(.POST, "users", body, as: SignInsMessage.self).signIns
+    }
+
+    /// Lets known users do so.
+    package func signInByCode(
+        _ users: [String],
+        clientID: String,
+        redirectURI: String? = nil,
+        nonce: String? = nil,
+        grantedAt: Moment? = nil
+    ) async throws -> [SignIn] {
+        let body = Self.byCode(clientID, redirectURI, nonce, grantedAt, ["user_ids": .array(users.map(JSONValue.string))])
+        return try await send(.POST, "sign-ins", body, as: SignInsMessage.self).signIns
+    }
+
+    private static func byCode(
+        _ clientID: String,
+        _ redirectURI: String?,
+        _ nonce: String?,
+        _ grantedAt: Moment?,
+        _ whom: [String: JSONValue]
+    ) -> [String: JSONValue] {
+        var body = whom
+        body["client_id"] = .string(clientID)
+        body["credential"] = "authorization_code"
+        body["redirect_uri"] = redirectURI.map(JSONValue.string)
+        body["nonce"] = nonce.map(JSONValue.string)
+        body["granted_at"] = grantedAt.map { .integer($0.milliseconds) }
+        return body
+    }
+
     /// Lets known users do something, and returns what Apple says of it. `action` is a control route such as `consent-revocations`.
     package func notify(_ action: String, users: [String], _ more: [String: JSONValue] = [:]) async throws -> [SignedNotification] {
         let body = more.merging(["user_ids": .array(users.map(JSONValue.string))]) { $1 }
         return try await send(.POST, action, body, as: NotificationsMessage.self).notifications
+    }
+
+    /// What is true of one.
+    package func user(_ userID: String) async throws -> UserTruth {
+        try await send(.GET, "users/\(userID)", as: UserTruth.self)
     }
 
     /// What is true of everybody.

@@ -66,6 +66,24 @@ package struct Site: Sendable {
         told.withLockedValue { $0.tell(signIns) }
     }
 
+    /// Reports sign-ins by their codes.
+    package func tell(codesOf signIns: [SignIn]) async throws {
+        try await backend.insert(
+            codes: signIns.compactMap(CodeRow.init).map { row in
+                var row = row
+                row.grantedAt = nil
+                return row
+            }
+        )
+        told.withLockedValue { $0.tell(codesOf: signIns) }
+    }
+
+    /// Reports that people have deleted their accounts in the app.
+    package func tell(leaving users: [String], at clientID: String) async throws {
+        told.withLockedValue { $0.tell(leaving: users, at: .now()) }
+        try await backend.insert(revocationsOf: users, at: clientID)
+    }
+
     package func tell(_ notifications: some Collection<SignedNotification>) async throws {
         try await backend.insert(notifications: notifications.map(\.body))
         told.withLockedValue { $0.tell(notifications) }

@@ -11,7 +11,7 @@ package struct Tally: Sendable {
         /// People, by what the relay does with their mail.
         case forwarding
         /// Rows of each log, by outcome or reason.
-        case grantLog = "grant_log", notificationLog = "notification_log", quarantine = "notification_quarantine"
+        case grantLog = "grant_log", revocationLog = "revocation_log", notificationLog = "notification_log", quarantine = "notification_quarantine"
         /// Rows that wait, by table.
         case queue
     }
@@ -33,6 +33,10 @@ package struct Tally: Sendable {
             SELECT 'notification_quarantine', reason,         COUNT(*) FROM notification_quarantine GROUP BY reason
             UNION ALL
             SELECT 'queue',                 'grants',         COUNT(*) FROM grant_queue
+            UNION ALL
+            SELECT 'revocation_log',        outcome,          COUNT(*) FROM revocation_log          GROUP BY outcome
+            UNION ALL
+            SELECT 'queue',                 'revocations',    COUNT(*) FROM revocation_queue
             UNION ALL
             SELECT 'queue',                 'notifications',  COUNT(*) FROM notification_queue
             """

@@ -29,6 +29,9 @@ struct Bench: AsyncParsableCommand {
     @Option(help: "How many notifications to insert one by one.")
     var inserts = 200
 
+    @Option(help: "How many people to sign in by code, one by one.")
+    var codes = 500
+
     @Option(help: "How many credentials a large table has, ascending. Repeat for several. (default: 10000, 100000, 1000000, 10000000)")
     var sizes: [Int] = []
 
@@ -44,7 +47,7 @@ struct Bench: AsyncParsableCommand {
         guard sizes == sizes.sorted(), sizes.allSatisfy({ (1...100_000_000).contains($0) }) else {
             throw ValidationError("Sizes ascend, from 1 to 100000000.")
         }
-        guard refreshes >= 1, inserts >= 1 else { throw ValidationError("There is nothing to measure.") }
+        guard refreshes >= 1, inserts >= 1, codes >= 1 else { throw ValidationError("There is nothing to measure.") }
     }
 
     func run() async throws {
@@ -68,6 +71,7 @@ struct Bench: AsyncParsableCommand {
                 notifications: notifications,
                 logLevel: logLevel
             ).run()
+        case .codes: try await CodeBenchmark(count: codes, notifications: notifications, logLevel: logLevel).run()
         case .latency: try await LatencyBenchmark(count: inserts, logLevel: logLevel).run()
         }
     }
@@ -75,7 +79,7 @@ struct Bench: AsyncParsableCommand {
 
 /// What can be measured alone.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case notifications, refreshes, latency, scale
+    case notifications, refreshes, codes, latency, scale
 }
 
 /// Tells whoever waits what is going on.

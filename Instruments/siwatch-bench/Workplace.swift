@@ -73,4 +73,16 @@ struct Workplace: Sendable {
         }
         return bodies
     }
+
+    /// Lets users switch off the forwarding of mail, which ends no sign-in.
+    ///
+    /// - Returns: what Apple posts, in the order of the users.
+    func switchMail(of users: [String]) async throws -> [String] {
+        var bodies: [String] = []
+        while bodies.count < users.count {
+            let some = Array(users[bodies.count...].prefix(1000))
+            bodies += try await apple.notify("mail-forwarding", users: some, ["enabled": false]).map(\.body)
+        }
+        return bodies
+    }
 }

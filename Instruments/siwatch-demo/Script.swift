@@ -15,7 +15,7 @@ enum Script {
     static let people = waves.map(\.count).reduce(0, +)
     /// Of the first wave, those who sign in on the web too.
     static let onBoth = 100
-    /// Sign-ins that the backend reports twice.
+    /// Sign-ins whose code the backend sends twice.
     static let reportedTwice = 25
 
     static let mailOff = 60
@@ -33,6 +33,8 @@ enum Script {
     /// Revocations that Apple never tells.
     static let silent = 30
     static let deletions = 40
+    /// People who delete their accounts in the app, which has to revoke them at Apple then.
+    static let leavers = 40
     /// Of each kind of notification that Apple never sent, or not to us, or long ago.
     static let forgeries = 5
     /// Of those whose revocation is known, those who sign in again.

@@ -21,11 +21,12 @@ struct Story {
 
     mutating func play() async throws {
         try await signUp()
-        try await awaitFirstChecks()
+        try await awaitExchanges()
         try await switchMail()
         try await revoke()
         try await revokeInSilence()
         try await deleteAccounts()
+        try await leave()
         try await lie()
         try await signInAgain()
         try await awaitSilentRevocations()
@@ -44,7 +45,7 @@ struct Story {
     /// Lets people sign in again where they did before.
     private func tellSignIns(of people: [SignIn]) async throws {
         for (clientID, people) in Dictionary(grouping: people, by: \.clientID) {
-            try await site.tell(site.apple.signIn(people.map(\.userID), clientID: clientID))
+            try await site.tell(codesOf: site.apple.signInByCode(people.map(\.userID), clientID: clientID))
         }
     }
 
@@ -52,25 +53,23 @@ struct Story {
 
     private mutating func signUp() async throws {
         for wave in Script.waves {
-            stage.say("\(wave.count) people sign in at \(wave.clientID): one row each in grant_queue.")
-            let signIns = try await site.apple.signIn(wave.count, clientID: wave.clientID)
-            try await site.tell(signIns)
+            stage.say("\(wave.count) people sign in at \(wave.clientID): a code each in grant_queue.")
+            let signIns = try await site.apple.signInByCode(wave.count, clientID: wave.clientID)
+            try await site.tell(codesOf: signIns)
             people += signIns
             try await stage.watch(for: Script.beat)
         }
         let both = Array(people.prefix(Script.onBoth))
-        stage.say("\(both.count) of them sign in at \(Script.web) too; \(Script.reportedTwice) of these rows come twice.")
-        let signIns = try await site.apple.signIn(both.map(\.userID), clientID: Script.web)
-        try await site.tell(signIns + signIns.prefix(Script.reportedTwice))
+        stage.say("\(both.count) of them sign in at \(Script.web) too; \(Script.reportedTwice) of these codes come twice, and Apple takes each once.")
+        let signIns = try await site.apple.signInByCode(both.map(\.userID), clientID: Script.web)
+        try await site.tell(codesOf: signIns + signIns.prefix(Script.reportedTwice))
         people.shuffle()
         try await stage.watch(for: Script.beat)
     }
 
-    private func awaitFirstChecks() async throws {
-        stage.say("Each token is checked at Apple for the first time.")
-        try await stage.watch(for: .seconds(30)) {
-            try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NULL") == 0
-        }
+    private func awaitExchanges() async throws {
+        stage.say("Each code is exchanged at Apple, and its token sealed.")
+        try await stage.watch(for: .seconds(30)) { try await Tally(of: site.backend).total(.queue) == 0 }
     }
 
     // MARK: Changing their minds
@@ -117,6 +116,15 @@ struct Story {
         stage.say("\(leaving.count) people delete their Apple Accounts.")
         try await site.tell(events("account-deletions", leaving))
         try await stage.watch(for: Script.breath)
+    }
+
+    private mutating func leave() async throws {
+        let leaving = draw(Script.leavers)
+        stage.say("\(leaving.count) people delete their accounts in the app: a row each in revocation_queue, and a receipt when it is proved.")
+        for (clientID, people) in Dictionary(grouping: leaving, by: \.clientID) {
+            try await site.tell(leaving: people.map(\.userID), at: clientID)
+        }
+        try await stage.watch(for: .seconds(60)) { try await site.backend.int("SELECT COUNT(*) FROM revocation_queue") == 0 }
     }
 
     /// Says of people who have done nothing that they have revoked, and is not believed, for a reason.

@@ -31,8 +31,10 @@ enum Words {
     static func timing(_ audit: Audit) -> [String] {
         let told = audit.notificationDelays
         let found = audit.discoveryDelays
+        let exchanged = audit.codeDelays
         return [
             "",
+            "  From a code's row to the sign-in: half within \(exchanged.quantile(0.5)) ms, 99 % within \(exchanged.quantile(0.99)) ms.",
             "  From a notification's row to the state: half within \(told.quantile(0.5)) ms, 99 % within \(told.quantile(0.99)) ms.",
             "  From a revocation that nobody told to its discovery: half within \(found.quantile(0.5)) ms, all within \(found.last ?? 0) ms.",
         ]
@@ -55,6 +57,7 @@ enum Words {
             "  siwatch.toml     its configuration: siwatch status --config FILE",
             "",
             "  SELECT state, reason, COUNT(*) FROM user_state GROUP BY state, reason;",
+            "  SELECT * FROM revocation_log LIMIT 5;    or siwatch receipt USER",
             "  SELECT * FROM credential_change WHERE kind = 'state' ORDER BY id DESC LIMIT 20;",
             "  SELECT type, outcome, COUNT(*) FROM notification_log GROUP BY type, outcome;",
             "  SELECT reason, detail, substr(payload, 1, 40) FROM notification_quarantine;",

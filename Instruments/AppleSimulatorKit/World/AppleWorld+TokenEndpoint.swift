@@ -65,6 +65,8 @@ extension AppleWorld {
         {
             return .ready(answer.body)
         }
+        // Its access token is forgotten with the next.
+        grants[grant].answer = nil
         let carriesIDToken = configuration.refreshCarriesIDToken
         return .draft(draft(grant, refreshToken: nil, nonce: nil, carriesIDToken: carriesIDToken, style, now: now))
     }

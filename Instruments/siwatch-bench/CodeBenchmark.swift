@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import GRDB
+
+/// How long after its commit a code shows as a sign-in, while notifications queue and the checks run at their limit.
+struct CodeBenchmark: Sendable {
+    let count: Int
+    let notifications: Int
+    let logLevel: String
+
+    /// Of `refresh.max_requests_per_second`, whose checks go on all the time.
+    private static let requestsPerSecond = 200
+
+    func run() async throws -> Section {
+        say("Codes")
+        return try await Workplace.use(logLevel: logLevel) { place in
+            let users = try await place.makeCredentials(notifications).map(\.userID)
+            say("  Apple signs \(notifications) notifications")
+            let bodies = try await place.switchMail(of: users)
+            try place.configure(refresh: "max_requests_per_second = \(Self.requestsPerSecond)")
+            return try await place.withBackend { backend in
+                // Due at once, as after a long stop; no backend would ever write here.
+                try await backend.execute("UPDATE credential SET due_at = 1")
+                return try await place.withDaemon { _ in
+                    say("  \(count) people sign in meanwhile")
+                    return try await section(measure(place, backend, bodies))
+                }
+            }
+        }
+    }
+
+    private struct Run {
+        var latencies: [Duration] = []
+        var leastQueued = Int.max
+        var checked = 0
+    }
+
+    private func measure(_ place: Workplace, _ backend: Backend, _ bodies: [String]) async throws -> Run {
+        // A connection of its own: it inserts thousands at a time.
+        try await place.withBackend { other in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                try await other.insert(notifications: bodies)
+                group.addTask {
+                    while !Task.isCancelled {
+                        if try await other.int("SELECT COUNT(*) FROM notification_queue") < notifications {
+                            try await other.insert(notifications: Array(bodies.prefix(500)))
+                        } else {
+                            try await Task.sleep(for: .milliseconds(5))
+                        }
+                    }
+                }
+                defer { group.cancelAll() }
+                try await Task.sleep(for: .seconds(2))
+                let before = try await backend.int("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL")
+                var run = Run()
+                for signIn in try await place.apple.signInByCode(count) {
+                    run.latencies.append(try await latency(of: signIn, backend))
+                    run.leastQueued = min(run.leastQueued, try await backend.int("SELECT COUNT(*) FROM notification_queue"))
+                }
+                run.checked = try await backend.int("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") - before - count
+                return run
+            }
+        }
+    }
+
+    private func latency(of signIn: SignIn, _ backend: Backend) async throws -> Duration {
+        // At any moment between two commits of the daemon.
+        try await Task.sleep(for: .microseconds(Int.random(in: 0..<50_000)))
+        guard let row = CodeRow(signIn) else { throw HarnessError("a sign-in without a code") }
+        try await backend.insert(codes: [row])
+        let committed = ContinuousClock.now
+        let state = "SELECT COUNT(*) FROM user_state WHERE user_id = ? AND app = 'example' AND state = 'authorized'"
+        while try await backend.int(state, [signIn.userID]) == 0 {
+            guard ContinuousClock.now - committed < .seconds(60) else { throw HarnessError("a code brought no sign-in within a minute") }
+            try await Task.sleep(for: .microseconds(500))
+        }
+        return ContinuousClock.now - committed
+    }
+
+    private func section(_ run: Run) -> Section {
+        Section(
+            "Codes, from commit to authorized, while notifications queue and checks run at \(Self.requestsPerSecond) a second",
+            [
+                .init(label: "p50", figure: run.latencies.percentile(0.5).inMilliseconds),
+                .init(label: "p99", figure: run.latencies.percentile(0.99).inMilliseconds),
+                .init(label: "the slowest of \(count)", figure: run.latencies.percentile(1).inMilliseconds),
+                .init(label: "notifications that waited, at least", figure: "\(run.leastQueued)"),
+                .init(label: "tokens checked meanwhile", figure: "\(run.checked)"),
+            ],
+            arguments: "--only codes --codes \(count)"
+        )
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+/// The whole life of a sign-in by the real daemon: a code, its tokens, and the proof that they are gone.
+struct SignInByCodeTests {
+    private static let (app, web) = (SimulatedApple.clientIDs[0], SimulatedApple.clientIDs[1])
+    private static let returnAddress = "https://example.com/siwa?x=1&y=ü"
+
+    @Test func codesOfEveryKindBecomeSignIns() async throws {
+        try await Site.with { site in
+            try await site.daemon { _ in
+                let signIns =
+                    try await site.apple.signInByCode(5)
+                    + site.apple.signInByCode(3, clientID: Self.web, redirectURI: Self.returnAddress)
+                    + site.apple.signInByCode(2, nonce: "n-0S6_WzA2Mj")
+                var rows = signIns.compactMap(CodeRow.init)
+                // Some backends know who it is, others leave it to Apple; and some write an empty text for nothing.
+                for index in 0..<3 { rows[index].userID = nil }
+                rows[3].redirectURI = ""
+                rows[4].nonce = ""
+                for index in rows.indices { rows[index].grantedAt = nil }
+                try await site.backend.insert(codes: rows)
+                try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: signIns.count)
+                // The answer to a code is the first check of its token.
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL") == signIns.count)
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE first_check IS NOT NULL") == 0)
+                for signIn in signIns {
+                    let row = try #require(try await site.backend.rows("SELECT * FROM user_state WHERE user_id = ?", [signIn.userID]).first)
+                    #expect(row["email"] == signIn.email)
+                    // Within the second that Apple names.
+                    let changedAt: Int64 = row["changed_at"]
+                    #expect(changedAt >= signIn.grantedAt.milliseconds / 1000 * 1000)
+                }
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied' AND user_id IS NOT NULL") == 10)
+        }
+    }
+
+    @Test func whatCannotBeExchangedIsLoggedWithItsReasonAndSignsNobodyInOrOut() async throws {
+        try await Site.with { site in
+            let known = try await site.apple.signIn(1)
+            try await site.daemon { _ in
+                try await site.settle(known)
+                func code(_ clientID: String = Self.app, redirectURI: String? = nil, nonce: String? = nil) async throws -> CodeRow {
+                    let signIn = try await site.apple.signInByCode(1, clientID: clientID, redirectURI: redirectURI, nonce: nonce)[0]
+                    return CodeRow(clientID: clientID, code: try #require(signIn.code), redirectURI: redirectURI, nonce: nonce)
+                }
+                var cases: [(reason: String, row: CodeRow)] = []
+                cases.append(("code_expired", CodeRow(clientID: Self.app, code: "c.rubbish")))
+                var late = try await code()
+                late.grantedAt = .now(aheadBy: .seconds(-301))
+                cases.append(("code_expired", late))
+                var elsewhere = try await code()
+                elsewhere.clientID = Self.web
+                cases.append(("client_mismatch", elsewhere))
+                var astray = try await code(Self.web, redirectURI: Self.returnAddress)
+                astray.redirectURI = "https://example.com/other"
+                cases.append(("redirect_uri_mismatch", astray))
+                var mistaken = try await code()
+                mistaken.userID = known[0].userID
+                cases.append(("user_mismatch", mistaken))
+                var replayed = try await code(nonce: "one")
+                replayed.nonce = "another"
+                cases.append(("bad_id_token", replayed))
+                var nobody = CodeRow(clientID: "com.example.nobody", code: "c.nobody")
+                nobody.grantedAt = .now(aheadBy: .seconds(-301))
+                cases.append(("unknown_client_expired", nobody))
+                try await site.backend.insert(codes: cases.map(\.row))
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'", is: cases.count)
+
+                let twice = try await code()
+                try await site.backend.insert(codes: [twice])
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
+                try await site.backend.insert(codes: [twice])
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason = 'code_used'", is: 1)
+
+                let found = try await site.backend.rows("SELECT reason FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
+                #expect(found.sorted() == (cases.map(\.reason) + ["code_used"]).sorted())
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 2)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 2)
+            // The one whom a mistaken row named is as signed in at Apple as before.
+            #expect(try await site.apple.user(known[0].userID).credentials.map(\.state) == [.authorized])
+        }
+    }
+
+    @Test func anAnswerThatIsTooLargeIsLostAndCounted() async throws {
+        try await Site.with { site in
+            let signIn = try await site.apple.signInByCode(1)[0]
+            var fault = Fault.answer(200, body: "{}", count: 1)
+            fault.endpoint = .token
+            // Apple has taken the code.
+            fault.loss = .answer
+            if case .answer(var answer) = fault.effect {
+                answer.padding = 10_000_000
+                fault.effect = .answer(answer)
+            }
+            try await site.apple.script(fault)
+            try await site.daemon { _ in
+                try await site.backend.insert(codes: [CodeRow(clientID: Self.app, code: try #require(signIn.code))])
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE reason = 'answer_lost'") == 1)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 0)
+        }
+    }
+
+    @Test func aDeletedAccountIsProvedToBeRevokedAtEveryClient() async throws {
+        try await Site.with { site in
+            let users = try await site.apple.signIn(4)
+            let again = try await site.apple.signIn([users[0].userID], clientID: Self.web)
+            try await site.daemon { _ in
+                try await site.settle(users + again)
+                try await site.backend.insert(revocationsOf: [users[0].userID, users[1].userID, "nobody"], at: Self.app)
+                try await site.backend.insert(revocationsOf: [users[2].userID], at: "com.example.nobody")
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_queue", is: 0)
+                // Asked for twice, there is nothing left to revoke.
+                try await site.backend.insert(revocationsOf: [users[1].userID], at: Self.app)
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 6)
+            }
+            let outcomes = try await site.backend.rows("SELECT outcome FROM revocation_log").map { $0[0] as String }.sorted()
+            #expect(outcomes.filter { $0 == "proved" || $0 == "already_invalid" }.count == 3)
+            #expect(outcomes.filter { $0 == "no_token" }.count == 2)
+            #expect(outcomes.filter { $0 == "rejected" }.count == 1)
+            for user in users[0...1] {
+                #expect(
+                    try await site.backend.rows("SELECT state, reason FROM user_state WHERE user_id = ?", [user.userID])
+                        .map { [$0[0], $0[1]] as [String] } == [["revoked", "revoked_by_app"]]
+                )
+                #expect(try await site.apple.user(user.userID).credentials.allSatisfy { $0.state == .revoked })
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
+            for receipt in try await site.backend.rows("SELECT * FROM revocation_log WHERE outcome = 'proved'") {
+                #expect(receipt["before_answer"] == "accepted")
+                #expect(receipt["revoke_answer"] == "revoked")
+                #expect(receipt["after_answer"] == "invalid_grant")
+                let times: [Int64] = [receipt["requested_at"], receipt["before_at"], receipt["revoke_at"], receipt["after_at"]]
+                #expect(times == times.sorted())
+                let dates: [Int64?] = [receipt["before_date"], receipt["revoke_date"], receipt["after_date"]]
+                #expect(!dates.contains(nil))
+                #expect((receipt["key_id"] as String).hasPrefix(SimulatedApple.keyID))
+            }
+        }
+    }
+
+    @Test func whoSignsInAgainBeforeTheRevocationIsNotRevoked() async throws {
+        try await Site.with { site in
+            let users = try await site.apple.signIn(2)
+            let again = try await site.apple.signIn(users.map(\.userID), clientID: Self.web)
+            let earlier = try #require(users.map(\.grantedAt).max())
+            try await site.daemon { _ in
+                try await site.settle(users)
+                // One is known to have signed in again, of the other the row waits beside the request.
+                try await site.settle([again[0]])
+                try await site.backend.execute(
+                    "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES (?, ?, ?, ?)",
+                    [again[1].clientID, again[1].userID, again[1].refreshToken, again[1].grantedAt.milliseconds]
+                )
+                try await site.backend.insert(revocationsOf: users.map(\.userID), at: Self.app, requestedAt: earlier)
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'superseded'", is: 2)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 4)
+            #expect(try await site.apple.counters().counters.requests[.revoke] == nil)
+        }
+    }
+}
