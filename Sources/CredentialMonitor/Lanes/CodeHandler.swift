@@ -43,6 +43,7 @@ package struct CodeHandler: WorkHandler {
     private let breakers: Breakers
     private let clock: WallClock
     private let clockGuard: ClockGuard
+    private let haste: Haste
     private let telemetry: Telemetry
     /// Until when a code may be due for another try.
     private let retriesUntil = NIOLockedValueBox<Timestamp?>(nil)
@@ -65,6 +66,7 @@ package struct CodeHandler: WorkHandler {
         breakers: Breakers,
         clock: WallClock,
         clockGuard: ClockGuard,
+        haste: Haste = Haste(),
         telemetry: Telemetry
     ) {
         self.apps = apps
@@ -81,6 +83,7 @@ package struct CodeHandler: WorkHandler {
         self.breakers = breakers
         self.clock = clock
         self.clockGuard = clockGuard
+        self.haste = haste
         self.telemetry = telemetry
     }
 
@@ -98,6 +101,7 @@ package struct CodeHandler: WorkHandler {
         var unused = permits
         defer { for app in apps { app.budget.giveBack(unused[app.name] ?? 0) } }
         let claimed = try await store.claimCodes(upTo: slots, permits: permits, at: now, lease: lease, suspects: slots == width)
+        if !claimed.isEmpty { haste.begin() }
         for code in claimed where code.deadline > now {
             if let app = code.app, let left = unused[app] { unused[app] = max(left - 1, 0) }
         }

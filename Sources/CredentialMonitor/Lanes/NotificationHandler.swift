@@ -8,26 +8,28 @@ package struct NotificationHandler: WorkHandler {
     private let store: any WorkStore
     private let verifier: any NotificationVerifier
     private let clock: WallClock
+    private let haste: Haste
 
     package let lane = Lane.notifications
     /// One chunk a core.
     package let width: Int
 
     /// Rows per chunk, and so per commit: users come in no order, and the more of them a commit holds the fewer pages each one touches.
-    private static let chunk = 2048
+    private var chunk: Int { haste.isOn ? 128 : 2048 }
     /// A chunk is verified in milliseconds; whoever holds it for longer is gone.
     private static let lease = Duration.seconds(60)
 
-    package init(store: any WorkStore, verifier: any NotificationVerifier, clock: WallClock, cores: Int) {
+    package init(store: any WorkStore, verifier: any NotificationVerifier, clock: WallClock, cores: Int, haste: Haste = Haste()) {
         self.store = store
         self.verifier = verifier
         self.clock = clock
+        self.haste = haste
         width = max(cores, 1)
     }
 
     package func claim(upTo slots: Int) async throws -> [ArraySlice<ClaimedNotification>] {
         let claimed = try await store.claimNotifications(
-            upTo: slots * Self.chunk,
+            upTo: slots * chunk,
             at: clock.now,
             lease: Self.lease,
             suspects: slots == width

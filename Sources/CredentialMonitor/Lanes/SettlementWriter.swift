@@ -13,6 +13,7 @@ package final class SettlementWriter: Service {
     private let store: any WorkStore
     private let rules: SettlementRules
     private let clock: WallClock
+    private let haste: Haste
     private let telemetry: Telemetry
     private let onReplenished: @Sendable (Set<String>) -> Void
     /// As of the last commit.
@@ -39,7 +40,7 @@ package final class SettlementWriter: Service {
     }
 
     /// Settlements per commit, at most: a longer transaction gains nothing and keeps others waiting.
-    private static let largestBatch = 4096
+    private var largestBatch: Int { haste.isOn ? 256 : 4096 }
     /// Waits between tries to commit; the last one repeats.
     private static let retries: [Duration] = [.milliseconds(50), .milliseconds(200), .seconds(1), .seconds(2), .seconds(5)]
     /// Tries before the store counts as broken and the process ends, so that it starts afresh. A full disk is waited for.
@@ -52,6 +53,7 @@ package final class SettlementWriter: Service {
         store: any WorkStore,
         rules: SettlementRules,
         clock: WallClock,
+        haste: Haste = Haste(),
         telemetry: Telemetry,
         onReplenished: @escaping @Sendable (Set<String>) -> Void = { _ in }
     ) {
@@ -59,6 +61,7 @@ package final class SettlementWriter: Service {
         self.onReplenished = onReplenished
         self.rules = rules
         self.clock = clock
+        self.haste = haste
         self.telemetry = telemetry
         breakers = Breakers(rules, telemetry: telemetry)
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -115,7 +118,7 @@ package final class SettlementWriter: Service {
             let batch = Array(
                 state.waiting.prefix { submission in
                     defer { size += submission.settlements.count }
-                    return size == 0 || size + submission.settlements.count <= Self.largestBatch
+                    return size == 0 || size + submission.settlements.count <= largestBatch
                 }
             )
             state.waiting.removeFirst(batch.count)

@@ -95,10 +95,12 @@ struct Daemon {
         let wakeups = Dictionary(
             uniqueKeysWithValues: configuration.apps.map { ($0.name, Wakeups(every: configuration.queues.pollInterval)) }
         )
+        let haste = Haste()
         writer = SettlementWriter(
             store: store,
             rules: rules,
             clock: clock,
+            haste: haste,
             telemetry: telemetry
         ) { apps in
             for app in apps { wakeups[app]?.hint() }
@@ -114,7 +116,8 @@ struct Daemon {
                 clock: clock
             ),
             clock: clock,
-            cores: ProcessInfo.processInfo.activeProcessorCount
+            cores: ProcessInfo.processInfo.activeProcessorCount,
+            haste: haste
         )
         grants = GrantHandler(
             store: store,
@@ -182,6 +185,7 @@ struct Daemon {
             breakers: breakers,
             clock: clock,
             clockGuard: clockGuard,
+            haste: haste,
             telemetry: telemetry
         )
         revocations = RevocationHandler(

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import NIOConcurrencyHelpers
+
+/// Whether people are signing in by code, and wait for it: others work in short steps then, so that nobody waits long for the
+/// processor or for the lock.
+package final class Haste: Sendable {
+    private let since = NIOLockedValueBox<ContinuousClock.Instant?>(nil)
+
+    /// Where one has signed in, the next is not far.
+    private static let memory = Duration.seconds(10)
+
+    package init() {}
+
+    func begin() {
+        since.withLockedValue { $0 = .now }
+    }
+
+    var isOn: Bool {
+        since.withLockedValue { $0 }.map { ContinuousClock.now - $0 < Self.memory } ?? false
+    }
+}
