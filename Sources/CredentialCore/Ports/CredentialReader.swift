@@ -11,7 +11,9 @@ package protocol CredentialReader: Sendable {
     func neverAcceptedTokens(of app: String) async throws -> [NeverAcceptedToken]
     /// The tokens of an app that Apple accepts as another user's, by user.
     func foreignTokens(of app: String) async throws -> [ForeignToken]
-    /// Sign-ins that were looked at and put off, and those that bring a code: up to `limit` of each are counted.
+    /// How many rows of the queues of notifications and sign-ins could be taken now, by queue, counted up to `limit` for each lane.
+    func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int]
+    /// Sign-ins that were looked at and put off, and those whose code waits: up to `limit` of each are counted.
     ///
     /// - Parameter time: what is dated later is ahead.
     func waitingGrants(datedAfter time: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts

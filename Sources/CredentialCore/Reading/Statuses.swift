@@ -108,8 +108,10 @@ package struct ForeignToken: Sendable, Equatable, Codable {
 /// How many sign-ins stay in their queue because they cannot be taken yet.
 package struct WaitingGrantCounts: Sendable, Equatable {
     package var putOff: [PutOff]
-    /// Those with an authorization code, which are not taken yet.
+    /// Those that wait for their code to be exchanged.
     package var withCode: Int
+    /// Of the oldest of these.
+    package var oldestCode: Timestamp?
 
     package struct PutOff: Sendable, Equatable {
         package var clientID: String
@@ -123,9 +125,31 @@ package struct WaitingGrantCounts: Sendable, Equatable {
         }
     }
 
-    package init(putOff: [PutOff] = [], withCode: Int = 0) {
+    package init(putOff: [PutOff] = [], withCode: Int = 0, oldestCode: Timestamp? = nil) {
         self.putOff = putOff
         self.withCode = withCode
+        self.oldestCode = oldestCode
+    }
+}
+
+/// What waits to be revoked.
+package struct WaitingRevocationCounts: Sendable, Equatable, Codable {
+    package var requests: Int
+    /// When the oldest of them was made.
+    package var oldest: Timestamp?
+    /// The tokens of those that are at work.
+    package var tokens: Int
+    /// Those that Apple was asked to revoke and accepted still.
+    package var stillAccepted: Int
+    /// Those that Apple rejected when first asked, which is not believed yet.
+    package var unbelieved: Int
+
+    package init(requests: Int = 0, oldest: Timestamp? = nil, tokens: Int = 0, stillAccepted: Int = 0, unbelieved: Int = 0) {
+        self.requests = requests
+        self.oldest = oldest
+        self.tokens = tokens
+        self.stillAccepted = stillAccepted
+        self.unbelieved = unbelieved
     }
 }
 

@@ -7,9 +7,10 @@ package struct UserHistory: Sendable, Equatable {
     package var credentials: [HeldCredential] = []
     package var grants: [LoggedGrant] = []
     package var notifications: [LoggedNotification] = []
-    package var revocations: [LoggedRevocation] = []
+    package var revocations: [RevocationReceipt] = []
     package var changes: [LoggedChange] = []
     package var waiting: [Waiting] = []
+    package var tokensBeingRevoked: [TokenBeingRevoked] = []
 
     package init() {}
 
@@ -62,6 +63,8 @@ package struct UserHistory: Sendable, Equatable {
         package var settledAt: Timestamp
         package var outcome: String
         package var reason: String?
+        /// A few words on a rejection, Apple's mostly.
+        package var detail: String?
     }
 
     package struct LoggedNotification: Sendable, Equatable, Codable {
@@ -75,14 +78,6 @@ package struct UserHistory: Sendable, Equatable {
         package var outcome: String
         /// The signed original; a duplicate keeps none.
         package var payload: String?
-    }
-
-    package struct LoggedRevocation: Sendable, Equatable, Codable {
-        package var clientID: String
-        package var requestedAt: Timestamp
-        package var settledAt: Timestamp
-        package var outcome: String
-        package var reason: String?
     }
 
     package struct LoggedChange: Sendable, Equatable, Codable {
@@ -104,14 +99,25 @@ package struct UserHistory: Sendable, Equatable {
     /// A row that has not left its queue. What a notification is about is not known before it is verified.
     package struct Waiting: Sendable, Equatable, Codable {
         package var queue: String
+        package var id: Int64
+        /// The app of its client; nil where none is known.
+        package var app: String?
+        /// Since when an operator has that app paused.
+        package var pausedAt: Timestamp?
         package var clientID: String
         package var at: Timestamp
         package var bringsCode: Bool
         /// Since it was put off; 0 where nobody has looked at it.
         package var dueAt: Timestamp
         package var isClaimed: Bool
-        /// Since when it waits for its client or for its time, by a clock that could be trusted.
+        /// Since when it waits for its client or for its time, by a clock that could be trusted; of a code, when it was first taken.
         package var waitsSince: Timestamp?
+        /// Times that its code was sent and the road failed.
+        package var failures: Int
+        /// Whether Apple may have taken its code, with nobody to hear the answer.
+        package var isAnswerLost: Bool
+        /// Since when the tokens of a request to revoke are at work.
+        package var openedAt: Timestamp?
     }
 }
 
@@ -129,6 +135,7 @@ extension UserHistory {
         history.revocations.removeAll { $0.clientID != clientID }
         history.changes.removeAll { $0.clientID != clientID }
         history.waiting.removeAll { $0.clientID != clientID }
+        history.tokensBeingRevoked.removeAll { $0.clientID != clientID }
         return history
     }
 }

@@ -68,6 +68,12 @@ extension Metric {
         by: ["queue"],
         "When the first waiting notification arrived, sign-in was granted, revocation was requested; 0 where the queue is empty."
     )
+    static let queueDue = Metric(
+        "queue_due",
+        .gauge,
+        by: ["queue"],
+        "Notifications and sign-ins that could be taken now; counted up to 1000."
+    )
     static let grants = Metric("grants_total", .counter, by: ["outcome"], "Sign-ins settled, by outcome.")
     static let codeExchanges = Metric(
         "code_exchanges_total",
@@ -189,7 +195,8 @@ extension Metric {
 
     package static let all = [
         buildInfo, ready, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
-        notificationsMissed, queueDepth, queueOldest, grants, codeExchanges, codeExchangeDuration, revocations, refreshes, refreshDuration, refreshesInFlight, refreshRound, credentials,
+        notificationsMissed, queueDepth, queueOldest, queueDue, grants, codeExchanges, codeExchangeDuration, revocations, refreshes,
+        refreshDuration, refreshesInFlight, refreshRound, credentials,
         credentialsOverdue, credentialsUnverified, credentialsNeverAccepted, credentialsPending, stateTransitions, appleResponses,
         signingKeys, signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull,
         foreignCheckpoints,

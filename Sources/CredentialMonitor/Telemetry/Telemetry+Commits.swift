@@ -65,8 +65,8 @@ extension Telemetry {
             case (.refresh(let work, _), .held):
                 self = .refresh(app: work.app, .held)
             case (.revocationRequest(let work, _), .revocation(let outcome)):
-                guard let app = work.app else { return nil }
-                self = .revocation(app: app, outcome)
+                // Without a name where no app has the client.
+                self = .revocation(app: work.app ?? "", outcome)
             case (.revocation(let work, _), .revocation(let outcome)):
                 self = .revocation(app: work.app, outcome)
             case (.notification, _), (.grant, _), (.code, _), (.refresh, _), (.admission, _), (.revocationRequest, _), (.revocation, _):

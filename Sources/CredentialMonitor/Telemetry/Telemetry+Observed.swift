@@ -35,6 +35,13 @@ extension Telemetry {
         }
     }
 
+    package func observe(due: [String: Int]) {
+        for (queue, count) in due { gauge(Metric.queueDue, Double(min(count, Self.mostDueCounted)), ["queue": queue]) }
+    }
+
+    /// More rows are not looked at.
+    package static let mostDueCounted = 1000
+
     package func observe(unverified: [String: Int]) {
         for (app, count) in unverified { gauge(Metric.credentialsUnverified, Double(count), ["app": app]) }
     }
@@ -100,6 +107,7 @@ extension Telemetry {
                 create(metric, [("app", app)])
             }
         }
+        create(Metric.revocations, [("app", ""), ("outcome", RevocationOutcome.rejected.rawValue)])
         for event in LoggedEvent.all { create(Metric.logLinesSuppressed, [("event", event.name)]) }
         for endpoint in ["token", "keys", "revoke"] {
             for status in ["200", "400", "429", "timeout"] {

@@ -13,7 +13,7 @@ extension SQLiteStore {
             guard known.contains(old) else { throw AppRenameError.unknown(old, known: known) }
             guard !known.contains(new) else { throw AppRenameError.taken(new) }
             try db.execute(sql: "UPDATE app SET name = ? WHERE name = ?", arguments: [new, old])
-            for table in ["notification_log", "credential_change"] {
+            for table in ["notification_log", "revocation_log", "credential_change"] {
                 try db.execute(sql: "UPDATE \(table) SET app = ? WHERE app = ?", arguments: [new, old])
             }
         }

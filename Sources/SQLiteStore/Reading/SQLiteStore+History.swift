@@ -37,7 +37,7 @@ extension SQLiteStore {
             )
             history.grants = try db.rows(
                 """
-                SELECT client_id AS clientID, granted_at AS grantedAt, settled_at AS settledAt, outcome, reason
+                SELECT client_id AS clientID, granted_at AS grantedAt, settled_at AS settledAt, outcome, reason, detail
                   FROM grant_log WHERE user_id = ? ORDER BY id
                 """,
                 of: userID
@@ -50,13 +50,9 @@ extension SQLiteStore {
                 """,
                 of: userID
             )
-            history.revocations = try db.rows(
-                """
-                SELECT client_id AS clientID, requested_at AS requestedAt, settled_at AS settledAt, outcome, reason
-                  FROM revocation_log WHERE user_id = ? ORDER BY id
-                """,
-                of: userID
-            )
+            let revocations = try UserRevocations(of: userID, in: db)
+            history.revocations = revocations.receipts
+            history.tokensBeingRevoked = revocations.tokens
             history.changes = try db.rows(
                 """
                 SELECT id, app, client_id AS clientID, kind, from_state AS fromState, to_state AS toState, reason,
@@ -68,20 +64,18 @@ extension SQLiteStore {
             )
             history.waiting = try db.rows(
                 """
-                SELECT 'grant' AS queue, client_id AS clientID, granted_at AS at, authorization_code IS NOT NULL AS bringsCode,
-                       due_at AS dueAt, claimed_by IS NOT NULL AS isClaimed, waits_since AS waitsSince
-                  FROM grant_queue WHERE user_id = ? ORDER BY id
+                SELECT 'grant' AS queue, g.id AS id, app.name AS app, app.paused_at AS pausedAt, g.client_id AS clientID,
+                       g.granted_at AS at, g.authorization_code IS NOT NULL AS bringsCode, g.due_at AS dueAt,
+                       g.claimed_by IS NOT NULL AS isClaimed, g.waits_since AS waitsSince, g.failures AS failures,
+                       g.answer_lost AS isAnswerLost, NULL AS openedAt
+                  FROM grant_queue g
+                  LEFT JOIN client ON client.client_id = g.client_id
+                  LEFT JOIN app ON app.id = client.app
+                 WHERE g.user_id = ? ORDER BY g.id
                 """,
                 of: userID
             )
-            history.waiting += try db.rows(
-                """
-                SELECT 'revocation' AS queue, client_id AS clientID, requested_at AS at, FALSE AS bringsCode,
-                       due_at AS dueAt, claimed_by IS NOT NULL AS isClaimed, NULL AS waitsSince
-                  FROM revocation_queue WHERE user_id = ? ORDER BY id
-                """,
-                of: userID
-            )
+            history.waiting += revocations.waiting
             return history
         }
     }
@@ -98,6 +92,5 @@ extension UserHistory.User: FetchableRecord {}
 extension UserHistory.HeldCredential: FetchableRecord {}
 extension UserHistory.LoggedGrant: FetchableRecord {}
 extension UserHistory.LoggedNotification: FetchableRecord {}
-extension UserHistory.LoggedRevocation: FetchableRecord {}
 extension UserHistory.LoggedChange: FetchableRecord {}
 extension UserHistory.Waiting: FetchableRecord {}

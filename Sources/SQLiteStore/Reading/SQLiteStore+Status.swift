@@ -145,16 +145,42 @@ extension SQLiteStore: CredentialReader {
                 ),
                 arguments: [time.milliseconds, limit]
             )
-            let withCode = try Int.fetchOne(
+            let codes = try Row.fetchOne(
                 db.cachedStatement(
-                    sql: "SELECT COUNT(*) FROM (SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND due_at >= 0 LIMIT ?)"
+                    sql: """
+                        SELECT COUNT(*), MIN(granted_at)
+                          FROM (SELECT granted_at FROM grant_queue
+                                 WHERE authorization_code IS NOT NULL AND granted_at > 0 ORDER BY granted_at LIMIT ?)
+                        """
                 ),
                 arguments: [limit]
             )
             return WaitingGrantCounts(
                 putOff: putOff.map { WaitingGrantCounts.PutOff(clientID: $0[0], isAhead: $0[1], count: $0[2]) },
-                withCode: withCode ?? 0
+                withCode: codes?[0] ?? 0,
+                oldestCode: codes?.time(at: 1)
             )
+        }
+    }
+
+    package func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int] {
+        try await read { db in
+            var due: [String: Int] = [:]
+            for (queue, lanes) in [
+                (Queue.notification, ["TRUE"]),
+                (.grant, ["authorization_code IS NULL", "authorization_code IS NOT NULL AND granted_at > 0"]),
+            ] {
+                for lane in lanes {
+                    let found = try Int.fetchOne(
+                        db.cachedStatement(
+                            sql: "SELECT COUNT(*) FROM (SELECT 1 FROM \(queue.rawValue) WHERE \(lane) AND due_at <= ? LIMIT ?)"
+                        ),
+                        arguments: [now.milliseconds, limit]
+                    )
+                    due[queue.label, default: 0] += found ?? 0
+                }
+            }
+            return due
         }
     }
 

@@ -12,7 +12,8 @@ struct Siwatch: AsyncParsableCommand {
         abstract: "Keeps the state of Sign in with Apple credentials in a database that backends query.",
         version: Version.current,
         subcommands: [
-            Run.self, Check.self, Migrate.self, Status.self, Explain.self, Unverified.self, Recheck.self, Pause.self, Resume.self,
+            Run.self, Check.self, Migrate.self, Status.self, Explain.self, Receipt.self, Unverified.self, Recheck.self, Pause.self,
+            Resume.self,
             Breaker.self, Quarantine.self, Enqueue.self, Backup.self, App.self, ShowVersion.self, Manual.self, ParseTOML.self,
         ]
     )

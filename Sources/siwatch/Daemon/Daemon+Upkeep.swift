@@ -60,13 +60,14 @@ extension Daemon {
         return OperationsServer(
             address: address,
             logger: quiet,
-            metrics: { [store, telemetry, registry, output] format in
+            metrics: { [store, clock, telemetry, registry, output] format in
                 telemetry.suppressed(output.takeSuppressed())
                 telemetry.observe(isReady: readiness.condition == .good)
                 if let unverified = try? await store.unverifiedCredentials() { telemetry.observe(unverified: unverified) }
                 if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
                     telemetry.observe(queues: queues, credentials: credentials)
                 }
+                if let due = try? await store.dueRows(at: clock.now, upTo: Telemetry.mostDueCounted) { telemetry.observe(due: due) }
                 if let apps = try? await store.apps() { telemetry.observe(apps: apps) }
                 return registry.exposition(format)
             },

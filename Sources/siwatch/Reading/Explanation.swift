@@ -12,17 +12,19 @@ struct Explanation: Encodable {
     var conclusions: [String]
     private var history: UserHistory
     private var waiting: [WaitingRow]
+    private var tokens: [TokenAtWork]
 
     init(of userID: String, _ history: UserHistory, pseudonym: String?, under configuration: Configuration, at now: Timestamp) {
         self.userID = userID
         self.history = history
         user = pseudonym
         waiting = history.waiting.map { WaitingRow($0, under: configuration, at: now) }
+        tokens = history.tokensBeingRevoked.map { TokenAtWork($0, under: configuration, at: now) }
         conclusions = history.conclusions
     }
 
     private enum CodingKeys: CodingKey {
-        case userID, user, conclusions, users, credentials, grants, notifications, revocations, changes, waiting
+        case userID, user, conclusions, users, credentials, grants, notifications, revocations, changes, waiting, tokensBeingRevoked
     }
 
     func encode(to encoder: any Encoder) throws {
@@ -34,9 +36,10 @@ struct Explanation: Encodable {
         try container.encode(history.credentials, forKey: .credentials)
         try container.encode(history.grants, forKey: .grants)
         try container.encode(history.notifications, forKey: .notifications)
-        try container.encode(history.revocations, forKey: .revocations)
+        try container.encode(history.revocations.map(RevocationReport.Receipt.init), forKey: .revocations)
         try container.encode(history.changes, forKey: .changes)
         try container.encode(waiting, forKey: .waiting)
+        try container.encode(tokens, forKey: .tokensBeingRevoked)
     }
 
     var text: String {
@@ -51,11 +54,12 @@ struct Explanation: Encodable {
         lines += history.entries(waiting).map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
         lines.append("")
         lines += history.credentials.map(\.text)
+        lines += tokens.map { "the token of \($0.tokenGrantedAt.text) at \($0.clientID.printable) is being revoked: \($0.words)" }
         for user in history.users {
             guard let pausedAt = user.pausedAt else { continue }
-            lines.append("the checks of \(user.app.printable) are paused since \(pausedAt.text)")
+            lines.append("the checks and revocations of \(user.app.printable) are paused since \(pausedAt.text)")
         }
-        if !history.credentials.isEmpty { lines.append("") }
+        if !history.credentials.isEmpty || !tokens.isEmpty { lines.append("") }
         lines += conclusions
         return lines.joined(separator: "\n")
     }
@@ -112,7 +116,12 @@ extension UserHistory {
                 + (rejectedAt.map { " at \($0.text)" } ?? "")
         case .consentRevoked: return notified(["consent-revoked"], "the user had withdrawn consent")
         case .accountDeleted: return notified(["account-delete", "account-deleted"], "the user had deleted the Apple account")
-        case .revokedByApp: return "the app had it revoked at Apple"
+        case .revokedByApp:
+            let receipt = revocations.first {
+                $0.app == user.app && $0.requestedAt == since && $0.reason == nil && $0.tokenGrantedAt != nil
+            }
+            return "the app asked for it then" + (receipt.map { ", and \($0.words)" } ?? ", and it was proved")
+                + "; siwatch receipt shows it"
         case .neverGranted: return "a notification named the user, and no sign-in is known"
         case nil: return reason.printable
         }
@@ -121,7 +130,9 @@ extension UserHistory {
 
 extension UserHistory.LoggedGrant {
     fileprivate var entry: Entry {
-        let why = reason.map { " (\($0.printable))" } ?? ""
+        let more = detail.map { ": \($0.printable)" } ?? ""
+        let words = reason.flatMap(GrantRejection.init).map { ", \($0.words)" } ?? ""
+        let why = reason.map { " (\($0.printable)\(words)\(more))" } ?? ""
         return Entry(
             at: grantedAt,
             rank: 0,
@@ -146,14 +157,33 @@ extension UserHistory.LoggedNotification {
     }
 }
 
-extension UserHistory.LoggedRevocation {
+extension GrantRejection {
+    /// What happened, in a few words.
+    fileprivate var words: String {
+        switch self {
+        case .unknownClientExpired: "no app of the configuration named the client for as long as it could wait"
+        case .malformed: "not text, or too long to be meant"
+        case .poison: "siwatch died five times while it held it"
+        case .codeExpired: "the code's five minutes were over"
+        case .codeUsed: "the code had been exchanged before"
+        case .clientMismatch: "Apple issued the code to another client"
+        case .redirectURIMismatch: "not the redirect_uri of the sign-in"
+        case .userMismatch: "Apple issued the code for another user"
+        case .badIDToken: "what came with the tokens is no id_token for this sign-in"
+        case .rejectedByApple: "Apple refused the code"
+        case .answerLost: "Apple may have exchanged the code, and its answer was lost"
+        }
+    }
+}
+
+extension RevocationReceipt {
     fileprivate var entry: Entry {
         let why = reason.map { " (\($0.printable))" } ?? ""
         return Entry(
             at: requestedAt,
             rank: 1,
             kind: "revocation",
-            text: "\(clientID.printable): \(outcome.printable)\(why), settled \(settledAt.text)"
+            text: "\(clientID.printable): \(outcome.printable)\(why), \(words), settled \(settledAt.text)"
         )
     }
 }

@@ -76,10 +76,24 @@ struct StatusPage {
             "\(app.app.printable): Apple accepts \(app.foreignTokens) tokens as those of other users; "
                 + "siwatch unverified --app \(app.app.printable) lists them"
         }
-        lines += report.waitingGrants.sentences
+        lines += report.waitingGrants.sentences(at: now)
+        lines += revocations
         lines += report.rounds.filter { !$0.round.fits }.map { "\($0)" }
         lines += report.unknownCanaries.map { "\($0)" }
         return lines.isEmpty ? [] : [""] + lines
+    }
+
+    private var revocations: [String] {
+        let waiting = report.waitingRevocations
+        guard waiting.requests > 0 else { return [] }
+        var line = "\(waiting.requests) requests to revoke wait, with \(waiting.tokens) tokens at work"
+        if let oldest = waiting.oldest { line += ", the oldest for \(oldest.duration(to: now).text)" }
+        var lines = [line]
+        if waiting.stillAccepted > 0 { lines.append("Apple still accepts \(waiting.stillAccepted) tokens that it was asked to revoke") }
+        if waiting.unbelieved > 0 {
+            lines.append("Apple rejected \(waiting.unbelieved) tokens before they were revoked, which is not believed yet")
+        }
+        return lines
     }
 
     private var apple: [String] {

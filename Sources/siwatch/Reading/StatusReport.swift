@@ -24,6 +24,7 @@ struct StatusReport: Encodable {
     var rounds: [AppRound]
     var unknownCanaries: [UnknownCanary]
     var waitingGrants: WaitingGrants
+    var waitingRevocations: WaitingRevocationCounts
     var quarantined: [String: Int]
     var signingKeys: Int
     var signingKeysFetchedAt: Timestamp?
@@ -55,7 +56,8 @@ struct StatusReport: Encodable {
             }
         }
         if let known {
-            (rounds, waitingGrants, quarantined) = (known.rounds, known.waitingGrants, known.quarantined)
+            (rounds, waitingGrants, waitingRevocations) = (known.rounds, known.waitingGrants, known.waitingRevocations)
+            quarantined = known.quarantined
         } else {
             rounds = try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name))
             let limit = now.advanced(by: configuration.queues.clockSkew)
@@ -63,6 +65,7 @@ struct StatusReport: Encodable {
                 try await store.waitingGrants(datedAfter: limit, upTo: WaitingGrants.mostCounted),
                 configured: watched
             )
+            waitingRevocations = try await store.waitingRevocations()
             quarantined = try await store.quarantineCounts()
         }
         unknownCanaries = try await store.unknownCanaries(of: configuration)
@@ -76,6 +79,6 @@ struct StatusReport: Encodable {
 
     private enum CodingKeys: CodingKey {
         case version, database, isRunning, sqlite, hasWALResetBug, queues, apps, credentials, overdue, checks, breakers, unprovenClients
-        case rounds, unknownCanaries, waitingGrants, quarantined, signingKeys, signingKeysFetchedAt
+        case rounds, unknownCanaries, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt
     }
 }

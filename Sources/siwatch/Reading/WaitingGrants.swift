@@ -11,8 +11,10 @@ struct WaitingGrants: Encodable {
     var forStart = 0
     /// For the time they are dated.
     var forTime = 0
-    /// For a siwatch that takes authorization codes.
+    /// For their code to be exchanged.
     var withCode: Int
+    /// Of the oldest of these.
+    var oldestCode: Timestamp?
 
     /// No more are looked at.
     static let mostCounted = 10_000
@@ -24,6 +26,7 @@ struct WaitingGrants: Encodable {
 
     init(_ counts: WaitingGrantCounts, configured: Set<String>) {
         withCode = counts.withCode
+        oldestCode = counts.oldestCode
         var unknown: [String: Int] = [:]
         for group in counts.putOff {
             if !configured.contains(group.clientID) {
@@ -39,7 +42,7 @@ struct WaitingGrants: Encodable {
     }
 
     /// A sentence for each thing that is waited for.
-    var sentences: [String] {
+    func sentences(at now: Timestamp) -> [String] {
         let putOff = unknownClients.reduce(forStart + forTime) { $0 + $1.count }
         let more = putOff < Self.mostCounted ? "" : " or more"
         var sentences: [String] = []
@@ -55,7 +58,8 @@ struct WaitingGrants: Encodable {
         if forTime > 0 { sentences.append("\(forTime)\(more) sign-ins are dated ahead of this host's clock and wait for their time") }
         if withCode > 0 {
             let more = withCode < Self.mostCounted ? "" : " or more"
-            sentences.append("\(withCode)\(more) sign-ins bring an authorization code, which is not taken yet")
+            let oldest = oldestCode.map { ", the oldest for \($0.duration(to: now).text)" } ?? ""
+            sentences.append("\(withCode)\(more) sign-ins wait for Apple to exchange their code\(oldest)")
         }
         return sentences
     }

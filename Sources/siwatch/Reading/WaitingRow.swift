@@ -19,20 +19,39 @@ struct WaitingRow {
         case start
         /// For the time it is dated.
         case time
-        /// For a siwatch that takes rows of its kind.
-        case version
         /// For its turn.
         case turn
+        /// For Apple's answer to its code.
+        case answer
+        /// For another try of its code, after the road failed.
+        case retry
+        /// For nothing: its code has expired.
+        case expiry
+        /// For a sign-in of its user that is still in its queue, or for an earlier request about the same tokens.
+        case earlier
+        /// For its tokens to be revoked.
+        case tokens
+        /// For an operator to resume its app.
+        case pause
     }
 
     init(_ row: UserHistory.Waiting, under configuration: Configuration, at now: Timestamp) {
         self.row = row
         let isConfigured = configuration.apps.contains { $0.clientIDs.contains(row.clientID) }
+        if row.queue == "revocation" {
+            reason = Self.reason(ofRequest: row, at: now)
+            return
+        }
+        if row.bringsCode {
+            let deadline = min(row.at, row.waitsSince ?? now).advanced(by: AuthorizationCode.life)
+            reason = Self.reason(ofCode: row, until: deadline, isConfigured: isConfigured, at: now)
+            until = deadline
+            isGivenUp = true
+            return
+        }
         let takenAt = row.at.advanced(by: .zero - configuration.queues.clockSkew)
         let givenUpAt = row.waitsSince?.advanced(by: SettlementRules.longestGrantWait)
-        if row.queue != "grant" || row.bringsCode {
-            reason = .version
-        } else if !isConfigured {
+        if !isConfigured {
             reason = .client
             until = givenUpAt
             isGivenUp = true
@@ -47,7 +66,26 @@ struct WaitingRow {
         }
     }
 
-    var text: String {
+    private static func reason(
+        ofCode row: UserHistory.Waiting,
+        until deadline: Timestamp,
+        isConfigured: Bool,
+        at now: Timestamp
+    ) -> Reason {
+        if row.isClaimed { return .answer }
+        if deadline <= now { return .expiry }
+        if !isConfigured { return .client }
+        return row.failures > 0 ? .retry : .turn
+    }
+
+    private static func reason(ofRequest row: UserHistory.Waiting, at now: Timestamp) -> Reason {
+        if row.openedAt != nil { return row.pausedAt == nil ? .tokens : .pause }
+        return row.dueAt > now && !row.isClaimed ? .earlier : .turn
+    }
+
+    var text: String { row.bringsCode ? codeText : rowText }
+
+    private var rowText: String {
         switch reason {
         case .client:
             let end =
@@ -58,17 +96,32 @@ struct WaitingRow {
         case .time:
             return "is dated ahead of this host's clock and waits until \(until?.text ?? "then")"
                 + (isGivenUp ? ", and is then given up as in_future" : "")
-        case .version:
-            return row.bringsCode
-                ? "brings an authorization code, which is not taken yet; exchange it and insert the token" : "is not taken yet"
-        case .turn: return "waits for its turn"
+        case .turn, .answer, .retry, .expiry: return "waits for its turn"
+        case .earlier:
+            return "waits for a sign-in of this user that is still in its queue, or for an earlier request about the same tokens"
+        case .tokens: return "its tokens are being revoked"
+        case .pause: return "its tokens wait for siwatch resume \(row.app?.printable ?? "")"
+        }
+    }
+
+    private var codeText: String {
+        let end = until.map { "until \($0.text)" } ?? "for five minutes"
+        let lost = row.isAnswerLost ? "; Apple may have taken it already, with nobody to hear the answer" : ""
+        switch reason {
+        case .client: return "brings a code, which waits \(end) for an app of the configuration to name this client, and is then rejected"
+        case .answer: return "brings a code, and Apple is being asked to exchange it\(lost)"
+        case .expiry:
+            return "brings a code whose five minutes were over at \(until?.text ?? "then"); siwatch rejects it when it runs\(lost)"
+        case .retry:
+            return "brings a code; \(row.failures) tries brought no answer, and it is tried again \(end)\(lost)"
+        case .start, .time, .turn, .earlier, .tokens, .pause: return "brings a code, which waits for its turn \(end)\(lost)"
         }
     }
 }
 
 extension WaitingRow: Encodable {
     private enum CodingKeys: CodingKey {
-        case queue, clientID, at, waitsSince, reason, until
+        case queue, clientID, at, waitsSince, bringsCode, failures, isAnswerLost, openedAt, reason, until
     }
 
     func encode(to encoder: any Encoder) throws {
@@ -77,6 +130,12 @@ extension WaitingRow: Encodable {
         try container.encode(row.clientID, forKey: .clientID)
         try container.encode(row.at, forKey: .at)
         try container.encodeIfPresent(row.waitsSince, forKey: .waitsSince)
+        if row.bringsCode {
+            try container.encode(true, forKey: .bringsCode)
+            try container.encode(row.failures, forKey: .failures)
+            try container.encode(row.isAnswerLost, forKey: .isAnswerLost)
+        }
+        try container.encodeIfPresent(row.openedAt, forKey: .openedAt)
         try container.encode(reason, forKey: .reason)
         try container.encodeIfPresent(until, forKey: .until)
     }

@@ -316,7 +316,15 @@ import Testing
             try await grant("nameless", client: "com.example.elsewhere", at: now - hour)
             #expect(try await explanation("nameless").contains("which begins once siwatch has looked at it"))
             try await grant("coded", code: "c", at: now)
-            try await site.backend.execute("INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')")
+            #expect(try await explanation("coded").contains("com.example.app: brings a code, which waits for its turn until 2"))
+            try await grant("lost", client: "com.example.elsewhere", code: "c", at: now)
+            #expect(try await explanation("lost").contains("for an app of the configuration to name this client, and is then rejected"))
+            try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'lost'")
+            try await grant("late", code: "c", at: now - hour)
+            #expect(try await explanation("late").contains("brings a code whose five minutes were over at 2"))
+            let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')"
+            try await site.backend.execute(ask)
+            #expect(try await explanation("leaving").contains("com.example.app: waits for its turn"))
             let putOff = "SELECT COUNT(*) FROM grant_queue WHERE waits_since IS NOT NULL AND claimed_by IS NULL"
             try await site.daemon { _ in
                 // Apple has been heard then, so the clock can be trusted.
@@ -329,6 +337,8 @@ import Testing
                 try await site.backend.until(putOff, is: 4)
             }
             try await grant("next", at: now)
+            try await grant("coming", code: "c", at: now)
+            try await site.backend.execute(ask)
 
             let nameless = try await explanation("nameless")
             #expect(
@@ -346,8 +356,13 @@ import Testing
             let expected = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(now + hour - 300_000) / 1000))
             #expect(takenAt.prefix(19) == expected.prefix(19))
             #expect(try await explanation("never").contains("Z, and is then given up as in_future"))
-            #expect(try await explanation("coded").contains("brings an authorization code, which is not taken yet"))
-            #expect(try await explanation("leaving").contains("com.example.app: is not taken yet"))
+            #expect(try await explanation("coded").contains("com.example.app: rejected ("))
+            #expect(
+                try await explanation("late").contains("com.example.app: rejected (code_expired, the code's five minutes were over)")
+            )
+            #expect(
+                try await explanation("leaving").contains("com.example.app: no_token, no token was held that could be revoked, settled 2")
+            )
             #expect(try await explanation("next").contains("com.example.app: waits for its turn"))
             let json = try await site.folder.run("explain", "early", "--json").output.joined(separator: "\n")
             #expect(json.contains("\"reason\" : \"time\"") && json.contains("\"until\" : \(now + hour - 300_000)"), "\(json)")
@@ -356,7 +371,8 @@ import Testing
             let wait = "sign-ins wait a week for an app of the configuration to name their client: "
             #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
             #expect(page.contains("2 sign-ins are dated ahead of this host's clock and wait for their time"), "\(page)")
-            #expect(page.contains("1 sign-ins bring an authorization code, which is not taken yet"), "\(page)")
+            #expect(page.contains { $0.hasPrefix("1 sign-ins wait for Apple to exchange their code, the oldest for ") }, "\(page)")
+            #expect(page.contains { $0.hasPrefix("1 requests to revoke wait, with 0 tokens at work, the oldest for ") }, "\(page)")
 
             // Named by now, and nobody has started with it.
             try site.folder.configure(apple: site.apple, clientIDs: ["com.example.app", "com.example.elsewhere"])
@@ -364,6 +380,65 @@ import Testing
             page = try await site.folder.run("status").output
             #expect(page.contains("1 \(wait)com.example.ahead 1"), "\(page)")
             #expect(page.contains("1 sign-ins wait for siwatch's next start, which takes their clients in"), "\(page)")
+        }
+    }
+
+    // MARK: Receipts
+
+    /// From the request to what an auditor is shown: every answer, and no token.
+    @Test func aReceiptShowsWhatAppleAnswered() async throws {
+        try await Site.with { site in
+            func receipt(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
+                let command = try ChildProcess("siwatch", ["receipt"] + arguments + ["--config", site.folder.configurationPath])
+                return (await command.exit(), command.output)
+            }
+            let signIns = try await site.apple.signIn(2)
+            let (user, other) = (signIns[0].userID, signIns[1].userID)
+            let token = try #require(signIns[0].refreshToken)
+            let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)"
+            #expect(try await receipt(user).status == 1)
+            try await site.daemon { _ in
+                try await site.settle(signIns)
+                try await site.backend.execute(ask, [user])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
+                try await site.backend.execute(ask, [user])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
+                #expect(try await site.folder.run("pause", "example").status == 0)
+                try await site.backend.execute(ask, [other])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_queue WHERE opened_at IS NOT NULL", is: 1)
+            }
+            let (status, output) = try await receipt(user)
+            let text = output.joined(separator: "\n")
+            #expect(status == 0)
+            let order = [
+                "request 1, made at 2", ", in example", "com.example.app, the token of the sign-in of 2",
+                "proved: Apple accepted the token, was asked to revoke it, and accepts it no more", "signed for with the key ABC123DEFG",
+                "is it accepted?        200, accepted, dated 2", "revoke it              200, dated 2",
+                "is it accepted still?  invalid_grant, dated 2", "settled", "request 2, made at 2", "no_token: no token was held",
+            ]
+            let places = order.map { text.range(of: $0)?.lowerBound }
+            #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted(), "\(text)")
+            #expect(!text.contains(token) && !text.contains(other))
+            let explanation = try await site.folder.run("explain", user).output.joined(separator: "\n")
+            #expect(explanation.contains("because the app asked for it then, and Apple accepted the token, was asked"), "\(explanation)")
+
+            let json = try await receipt(user, "--app", "example", "--json").output.joined(separator: "\n")
+            let report = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+            let receipts = try #require(report["receipts"] as? [[String: Any]])
+            #expect(report["schema"] as? Int == 1 && receipts.map { $0["outcome"] as? String } == ["proved", "no_token"])
+            #expect((receipts[0]["after"] as? [String: Any])?["answer"] as? String == "invalid_grant")
+            #expect((receipts[0]["revocation"] as? [String: Any])?["date"] as? Int64 != nil && !json.contains(token))
+
+            // One that waits, and for what.
+            let waiting = try await receipt(other).output.joined(separator: "\n")
+            #expect(waiting.contains("com.example.app: its tokens wait for siwatch resume example"), "\(waiting)")
+            #expect(waiting.contains("Apple is to be asked whether it accepts it; that waits for its turn"), "\(waiting)")
+            #expect(try await site.folder.run("explain", other).output.contains { $0.contains(" is being revoked: Apple is to be asked") })
+            let page = try await site.folder.run("status").output
+            #expect(page.contains { $0.hasPrefix("1 requests to revoke wait, with 1 tokens at work, the oldest for ") }, "\(page)")
+
+            #expect(try await receipt("nobody").status == 1)
+            #expect(try await receipt(user, "--app", "exmaple").status == 1)
         }
     }
 

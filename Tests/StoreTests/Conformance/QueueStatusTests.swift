@@ -80,15 +80,33 @@ import Testing
         try await store.grant("early", at: .start + .hours(2))
         try await store.grant(code: "c")
         let counts = { (limit: Int) in try await store.ports.waitingGrants(datedAfter: .start + .minutes(5), upTo: limit) }
-        #expect(try await counts(10) == WaitingGrantCounts(withCode: 1))
+        #expect(try await counts(10) == WaitingGrantCounts(withCode: 1, oldestCode: .start))
         try await store.settleGrants(at: .start) { work in
             work.grantedAt > .start ? .inFuture(due: work.grantedAt, lookedAt: .start) : .unknownClient(lookedAt: .start)
         }
         try await store.grant("new", client: "elsewhere")
         let early = WaitingGrantCounts.PutOff(clientID: "app", isAhead: true, count: 1)
         let others = WaitingGrantCounts.PutOff(clientID: "elsewhere", isAhead: false, count: 3)
-        #expect(try await counts(10) == WaitingGrantCounts(putOff: [early, others], withCode: 1))
+        #expect(try await counts(10) == WaitingGrantCounts(putOff: [early, others], withCode: 1, oldestCode: .start))
         #expect(try await counts(2).putOff.map(\.count).reduce(0, +) == 2)
+    }
+
+    /// What was put off or is claimed cannot be taken.
+    @Test(arguments: StoreKind.allCases)
+    func knowsWhatCouldBeTaken(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let due = { (now: Timestamp) in try await store.ports.dueRows(at: now, upTo: 10) }
+        #expect(try await due(.start) == ["notification": 0, "grant": 0])
+        try await store.receive(2)
+        for client in ["app", "elsewhere"] { try await store.grant(client: client) }
+        try await store.grant(code: "c")
+        #expect(try await due(.start) == ["notification": 2, "grant": 3])
+        _ = try await store.claimNotifications()
+        try await store.settleGrants(at: .start) {
+            $0.content?.credential.clientID == "app" ? .acceptance(of: $0) : .unknownClient(lookedAt: nil)
+        }
+        #expect(try await due(.start) == ["notification": 0, "grant": 1])
+        #expect(try await due(.start + StoreUnderTest.lease) == ["notification": 2, "grant": 1])
     }
 
     /// A great one would be the last that SQLite can number, and any would be counted as rows that came.

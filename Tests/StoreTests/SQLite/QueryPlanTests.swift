@@ -82,6 +82,7 @@ import Testing
         _ = try await store.ports.foreignTokens(of: "example")
         _ = try await store.ports.neverAcceptedTokens(of: "example")
         _ = try await store.ports.waitingGrants(datedAfter: .start, upTo: 10)
+        _ = try await store.ports.dueRows(at: .start, upTo: 10)
         _ = try await store.ports.clients()
         _ = try await store.ports.breakers()
         _ = try await store.ports.unknownCanaries(["user"], of: "example")

@@ -10,6 +10,8 @@ protocol StorePorts: WorkStore, CredentialReader, SigningKeyStore, OperatorDesk 
     func sweep(at now: Timestamp) async throws
     func countMissedNotifications(at now: Timestamp) async throws -> [String: Int]
     func history(of userID: String) async throws -> UserHistory
+    func revocations(of userID: String) async throws -> UserRevocations
+    func waitingRevocations() async throws -> WaitingRevocationCounts
     func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification]
     func quarantinedIDs(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [Int64]
     func quarantined(_ id: Int64) async throws -> QuarantinedNotification?

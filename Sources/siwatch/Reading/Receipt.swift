@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import SQLiteStore
+
+struct Receipt: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Shows that a user's tokens were revoked at Apple, or how far that is.",
+        discussion: """
+            For whoever asks for a proof, an auditor for instance: each token of each request, with the three answers by which its end was \
+            proved (a good refresh, the revocation, a rejected refresh), when each was asked for and how Apple dated it, and the key that \
+            signed. Requests that wait say how far they are. No token is shown. What is older than retention.revocation_log is gone.
+            """
+    )
+
+    @OptionGroup var options: CommonOptions
+    @OptionGroup var output: OutputOptions
+    @Argument(help: "Apple's `sub` of the user.") var user: String
+    @Option(help: ArgumentHelp("Only what concerns this app.", valueName: "name")) var app: String?
+
+    func run() async throws {
+        let configuration = try options.readConfiguration()
+        var revocations = try await configuration.withStore { store in
+            if let app {
+                let apps = try await store.apps().map(\.app)
+                guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app)) }
+            }
+            return try await store.revocations(of: user)
+        }
+        if let app {
+            revocations.receipts.removeAll { $0.app != app }
+            revocations.waiting.removeAll { $0.app != app }
+            revocations.tokens.removeAll { $0.app != app }
+        }
+        guard !revocations.isEmpty else {
+            let place = app.map { " in \($0.printable)" } ?? ""
+            throw CommandFailure.failed("no request to revoke is known of the user \(user.printable)\(place)")
+        }
+        let report = RevocationReport(of: user, revocations, under: configuration, at: WallClock.system.now)
+        try output.print(report, report.text)
+    }
+}

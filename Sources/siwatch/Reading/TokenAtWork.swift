@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// A token that is being revoked: how far that is, and what it waits for.
+struct TokenAtWork: Encodable {
+    var clientID: String
+    var tokenGrantedAt: Timestamp
+    var before: RevocationReport.Answer?
+    var revocation: RevocationReport.Answer?
+    var after: RevocationReport.Answer?
+    /// Times that Apple was asked to revoke it and accepted it still.
+    var rounds: Int
+    /// Questions in a row that brought no answer.
+    var failures: Int
+    var dueAt: Timestamp
+    /// How far it is, for people.
+    var words: String
+
+    init(_ token: TokenBeingRevoked, under configuration: Configuration, at now: Timestamp) {
+        clientID = token.clientID
+        tokenGrantedAt = token.tokenGrantedAt
+        before = token.proof.before.map(RevocationReport.Answer.init)
+        revocation = token.proof.revocation.map(RevocationReport.Answer.init)
+        after = token.proof.after.map(RevocationReport.Answer.init)
+        rounds = token.proof.rounds
+        failures = token.proof.failures
+        dueAt = token.dueAt
+        let isConfigured = configuration.apps.contains { $0.clientIDs.contains(token.clientID) }
+        words =
+            ([token.proof.words] + [isConfigured ? token.next(at: now) : "which waits for an app of the configuration to name its client"])
+            .joined(separator: "; ")
+    }
+}
+
+extension TokenBeingRevoked {
+    fileprivate func next(at now: Timestamp) -> String {
+        if isClaimed { return proof.next == .isBelieved ? "that is looked at now" : "Apple is being asked" }
+        return dueAt > now ? "next at \(dueAt.text)" : "that waits for its turn"
+    }
+}
+
+extension RevocationProof {
+    /// How far it is.
+    fileprivate var words: String {
+        var parts: [String]
+        switch next {
+        case .isAccepted: parts = ["Apple is to be asked whether it accepts it"]
+        case .revoke:
+            parts = ["Apple accepted it at \(before?.askedAt.text ?? ""), and is to be asked to revoke it"]
+        case .isStillAccepted:
+            parts = ["Apple was asked to revoke it at \(revocation?.askedAt.text ?? ""), and is to be asked whether it accepts it still"]
+        case .isBelieved:
+            parts = [
+                "Apple rejected it at \(before?.askedAt.text ?? "") when first asked, which is believed once Apple has accepted another token of "
+                    + "this client with the same key and the breaker of the app is closed"
+            ]
+        }
+        if rounds > 0 { parts.append("Apple has accepted it still after \(rounds) revocations") }
+        if failures > 0 { parts.append("\(failures) questions since then brought no answer") }
+        return parts.joined(separator: "; ")
+    }
+}

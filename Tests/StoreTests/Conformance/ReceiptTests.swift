@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// What is shown of requests to revoke: those that are done, and how far the others are.
+@Suite struct ReceiptTests {
+    private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
+    private static let asked = Timestamp.start + .days(1)
+
+    private func open(_ store: StoreUnderTest, at now: Timestamp = asked) async throws {
+        let requests = try await store.ports.claimRevocationRequests(upTo: 10, at: now, lease: .minutes(1))
+        _ = try await store.settle(requests.map { .revocationRequest($0, .accepted) }, at: now)
+    }
+
+    /// Apple's answer to the question that comes next, a second later each.
+    private func answer(_ words: RevocationProof.Answer.Word..., in store: StoreUnderTest, from start: Timestamp = asked) async throws {
+        for (second, word) in words.enumerated() {
+            let now = start + .seconds(second)
+            let work = try #require(
+                try await store.ports.claimRevocations(permits: ["example": 1], at: now, policy: StoreUnderTest.policy).first
+            )
+            let answer = RevocationProof.Answer(word, askedAt: now, date: now + .milliseconds(1))
+            _ = try await store.settle(.revocation(work, .answered(answer, by: Self.identity)), at: now)
+        }
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aProofIsShownWhole(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.signIn("another", token: "s")
+        try await store.requestRevocation(at: Self.asked)
+        var found = try await store.ports.revocations(of: "user")
+        #expect(found.waiting.map(\.app) == ["example"] && found.tokens.isEmpty && found.receipts.isEmpty)
+
+        try await open(store)
+        try await answer(.accepted, .revoked, in: store)
+        found = try await store.ports.revocations(of: "user")
+        #expect(found.waiting[0].openedAt == Self.asked)
+        #expect(found.tokens.map(\.request) == [1] && found.tokens[0].proof.next == .isStillAccepted)
+        #expect(found.tokens[0].tokenGrantedAt == .start && found.tokens[0].app == "example")
+        #expect(
+            try await store.ports.waitingRevocations() == WaitingRevocationCounts(requests: 1, oldest: Self.asked, tokens: 1)
+        )
+
+        try await answer(.rejected, in: store, from: Self.asked + .seconds(2))
+        found = try await store.ports.revocations(of: "user")
+        #expect(found.waiting.isEmpty && found.tokens.isEmpty)
+        let receipt = try #require(found.receipts.first)
+        #expect(receipt.outcome == "proved" && receipt.reason == nil && receipt.proof.keyID == "KEY" && receipt.proof.isProved)
+        #expect(receipt.proof.before?.askedAt == Self.asked && receipt.proof.after?.askedAt == Self.asked + .seconds(2))
+        #expect(receipt.proof.revocation?.date == Self.asked + .seconds(1) + .milliseconds(1))
+        #expect(receipt.clientID == "app" && receipt.app == "example" && receipt.tokenGrantedAt == .start)
+        #expect(receipt.requestedAt == Self.asked && receipt.settledAt == Self.asked + .seconds(2))
+        #expect(try await store.ports.history(of: "user").revocations == found.receipts)
+        #expect(try await store.ports.revocations(of: "another").isEmpty)
+        #expect(try await store.ports.waitingRevocations() == WaitingRevocationCounts())
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsNotProvedYetIsCounted(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for user in ["still", "dead"] { try await store.signIn(user, token: user) }
+        for user in ["still", "dead"] {
+            try await store.requestRevocation(user, at: Self.asked)
+            try await open(store)
+            if user == "still" { try await answer(.accepted, .revoked, .accepted, in: store) }
+        }
+        try await answer(.rejected, in: store)
+        #expect(
+            try await store.ports.waitingRevocations()
+                == WaitingRevocationCounts(requests: 2, oldest: Self.asked, tokens: 2, stillAccepted: 1, unbelieved: 1)
+        )
+        #expect(try await store.ports.revocations(of: "still").tokens.map(\.proof.rounds) == [1])
+        #expect(try await store.ports.revocations(of: "dead").tokens.map(\.proof.next) == [.isBelieved])
+    }
+
+    /// A receipt says as much of a request that came to no token, whatever the backend wrote.
+    @Test(arguments: StoreKind.allCases)
+    func aRequestWithoutTokensHasOneToo(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.requestRevocation(at: .start)
+        try await open(store)
+        try await store.run(
+            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (CAST(x'ff' AS TEXT), 'user', ?)",
+            [.at(.start)]
+        )
+        let malformed = try await store.ports.claimRevocationRequests(upTo: 10, at: Self.asked, lease: .minutes(1))
+        _ = try await store.settle(malformed.map { .revocationRequest($0, .rejected(.malformed)) }, at: Self.asked)
+        let receipts = try await store.ports.revocations(of: "user").receipts
+        #expect(receipts.map(\.outcome) == ["no_token", "rejected"] && receipts.map(\.reason) == [nil, "malformed"])
+        #expect(receipts.map(\.request) == [1, 2] && receipts.map(\.app) == ["example", nil] && receipts[1].clientID == "\u{fffd}")
+        #expect(receipts.allSatisfy { $0.proof == RevocationProof() && $0.tokenGrantedAt == nil })
+    }
+
+    /// What is done and what waits.
+    @Test func aRenamedAppHasItsReceipts() async throws {
+        let file = try FileUnderTest()
+        try await file.store.signIn(token: "r")
+        try await file.store.requestRevocation(at: Self.asked)
+        try await open(file.store)
+        try await file.store.requestRevocation("tokenless", at: Self.asked)
+        try await open(file.store)
+        try await file.sqlite.renameApp("example", to: "renamed")
+        #expect(try await file.store.ports.revocations(of: "user").tokens.map(\.app) == ["renamed"])
+        #expect(try await file.store.ports.revocations(of: "user").waiting.map(\.app) == ["renamed"])
+        #expect(try await file.store.ports.revocations(of: "tokenless").receipts.map(\.app) == ["renamed"])
+    }
+}
