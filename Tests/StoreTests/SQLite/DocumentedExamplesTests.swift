@@ -201,6 +201,31 @@ import Testing
         #expect(try await file.store.column("SELECT DISTINCT granted_at FROM grant_queue") == [1_750_000_000_999])
     }
 
+    /// A native sign-in, one on the web, and an account that is deleted.
+    @Test func codesAndRequestsAreTakenAsTheyAreTold() async throws {
+        let file = try FileUnderTest()
+        let found = try await python(
+            file.file.path,
+            running: """
+                db = connect("example", ["app", "web"], path)
+                claims = {"sub": "user", "iat": 1750000000}
+                found = [
+                    keep_code(db, "app", claims, "c1", nonce="n"),
+                    keep_code(db, "web", claims, "c2", redirect_uri="https://example.com/callback"),
+                    ask_revocation(db, "app", "user"),
+                ]
+                """
+        )
+        #expect(found == "[1750000000999,1750000000999,null]")
+        let (permits, lease) = (["example": 10], StoreUnderTest.lease)
+        let codes = try await file.store.ports.claimCodes(upTo: 10, permits: permits, at: .start, lease: lease, suspects: true)
+        #expect(codes.map { $0.content?.clientID } == ["app", "web"] && codes.allSatisfy { $0.content?.userID == "user" })
+        #expect(codes.map { $0.content?.nonce } == ["n", nil])
+        #expect(codes.map { $0.content?.redirectURI } == [nil, "https://example.com/callback"])
+        let requests = try await file.store.ports.claimRevocationRequests(upTo: 10, at: .start, lease: lease)
+        #expect(requests.map(\.credential) == [CredentialID(clientID: "app", userID: "user")])
+    }
+
     /// A second holds a withdrawal of consent and, after it, a sign-in: the session is good.
     @Test func aSignInOutlivesARevocationOfItsSecond() async throws {
         let file = try FileUnderTest()
