@@ -117,9 +117,8 @@ extension UserHistory {
         case .consentRevoked: return notified(["consent-revoked"], "the user had withdrawn consent")
         case .accountDeleted: return notified(["account-delete", "account-deleted"], "the user had deleted the Apple account")
         case .revokedByApp:
-            let receipt = revocations.first {
-                $0.app == user.app && $0.requestedAt == since && $0.reason == nil && $0.tokenGrantedAt != nil
-            }
+            let proofs = [RevocationOutcome.proved, .alreadyInvalid].map(\.rawValue)
+            let receipt = revocations.last { $0.app == user.app && proofs.contains($0.outcome) }
             return "the app asked for it then" + (receipt.map { ", and \($0.words)" } ?? ", and it was proved")
                 + "; siwatch receipt shows it"
         case .neverGranted: return "a notification named the user, and no sign-in is known"

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import SQLiteStore
 import Testing
 
 /// What is shown of requests to revoke: those that are done, and how far the others are.

@@ -81,13 +81,23 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func whatCannotBeTakenIsNotWaitedFor(_ kind: StoreKind) async throws {
         let store = try kind.make()
-        // One for another lane, and one that was put off.
-        try await store.grant(code: "c", at: Self.signIn)
         try await store.grant(at: Self.signIn)
         let postponed = try await store.settleGrants(at: Self.signIn) { _ in .unknownClient(lookedAt: nil) }
         #expect(postponed == [.postponed])
         try await store.receive(at: Self.signIn)
         #expect(try await settle(in: store, at: Self.signIn) == .notification(.applied))
+    }
+
+    /// A code does not live long, so it counts as long as it is there.
+    @Test(arguments: StoreKind.allCases)
+    func aCodeIsWaitedFor(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(code: "c", at: Self.signIn)
+        try await store.grant(nil, code: "nobody's", at: Self.signIn)
+        try await store.receive(at: Self.signIn)
+        #expect(try await settle(in: store, at: Self.signIn) == .postponed)
+        try await store.run("DELETE FROM grant_queue WHERE user_id IS NOT NULL")
+        #expect(try await settle(in: store, at: Self.signIn + .seconds(1)) == .notification(.applied))
     }
 
     @Test(arguments: StoreKind.allCases)
