@@ -6,10 +6,10 @@ import CredentialCore
 
 struct Pause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Stops asking Apple about the users of an app, until it is resumed.",
+        abstract: "Holds the checks and the revocations of an app, until it is resumed.",
         discussion: """
             It holds across restarts and changes nobody's state: sign-ins and notifications of the app are taken as ever, and what is due \
-            stays due.
+            stays due. Codes are exchanged too, because they live five minutes and somebody is signing in.
             """
     )
 
