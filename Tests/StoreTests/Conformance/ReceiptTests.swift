@@ -36,8 +36,10 @@ import Testing
         var found = try await store.ports.revocations(of: "user")
         #expect(found.waiting.map(\.app) == ["example"] && found.tokens.isEmpty && found.receipts.isEmpty)
 
+        let queue = { try await store.ports.queues().first { $0.queue == "revocation" } }
         try await open(store)
         try await answer(.accepted, .revoked, in: store)
+        #expect(try await queue() == QueueStatus(queue: "revocation", depth: 1, oldest: Self.asked.milliseconds))
         found = try await store.ports.revocations(of: "user")
         #expect(found.waiting[0].openedAt == Self.asked)
         #expect(found.tokens.map(\.request) == [1] && found.tokens[0].proof.next == .isStillAccepted)
@@ -49,6 +51,7 @@ import Testing
         try await answer(.rejected, in: store, from: Self.asked + .seconds(2))
         found = try await store.ports.revocations(of: "user")
         #expect(found.waiting.isEmpty && found.tokens.isEmpty)
+        #expect(try await queue() == QueueStatus(queue: "revocation", depth: 0, oldest: nil, settled: 1))
         let receipt = try #require(found.receipts.first)
         #expect(receipt.outcome == "proved" && receipt.reason == nil && receipt.proof.keyID == "KEY" && receipt.proof.isProved)
         #expect(receipt.proof.before?.askedAt == Self.asked && receipt.proof.after?.askedAt == Self.asked + .seconds(2))
