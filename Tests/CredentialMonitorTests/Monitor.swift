@@ -8,6 +8,7 @@ import CredentialTesting
 import GRDB
 import Logging
 import MetricsTestKit
+import NIOConcurrencyHelpers
 
 @testable import SQLiteStore
 
@@ -22,6 +23,9 @@ struct Monitor {
     let store: SQLiteStore
     let policy = RefreshPolicy(interval: .seconds(86_400))
     let budget: RequestBudget
+    /// Of its codes.
+    let codeBudget: RequestBudget
+    let identities = ScriptedIdentityVerifier()
     let telemetry: Telemetry
     let writer: SettlementWriter
     let progress: LoopProgress
@@ -38,6 +42,7 @@ struct Monitor {
         try store.register([AppClients(name: Self.app, clientIDs: Self.clients)])
         endpoint = ScriptedTokenEndpoint(clock: clock.wallClock)
         budget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond))
+        codeBudget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond))
         telemetry = Telemetry(
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             factory: metrics,
@@ -109,6 +114,44 @@ struct Monitor {
         NotificationHandler(store: store, verifier: ScriptedVerifier(), clock: clock.wallClock, cores: 2)
     }
 
+    var codeHandler: CodeHandler { codeHandler(clockGuard: nil) }
+
+    func codeHandler(clockGuard: ClockGuard?, telemetry: Telemetry? = nil) -> CodeHandler {
+        CodeHandler(
+            apps: [
+                CodeHandler.App(
+                    name: Self.app,
+                    clientIDs: Set(Self.clients),
+                    endpoint: endpoint,
+                    budget: codeBudget,
+                    checks: budget
+                )
+            ],
+            store: store,
+            verifier: identities,
+            sealer: PlainSealer(),
+            policy: policy,
+            breakers: writer.breakers,
+            clock: clock.wallClock,
+            clockGuard: clockGuard ?? ClockGuard(clock: clock.wallClock, uptime: { [clock] in clock.uptime }, telemetry: self.telemetry),
+            telemetry: telemetry ?? self.telemetry
+        )
+    }
+
+    var revocationHandler: RevocationHandler { revocationHandler(endpoint: endpoint) }
+
+    func revocationHandler(endpoint: any TokenEndpoint) -> RevocationHandler {
+        RevocationHandler(
+            apps: [RevocationHandler.App(name: Self.app, clientIDs: Set(Self.clients), endpoint: endpoint, budget: budget)],
+            store: store,
+            sealer: PlainSealer(),
+            policy: policy,
+            breakers: writer.breakers,
+            clock: clock.wallClock,
+            telemetry: telemetry
+        )
+    }
+
     func loop<Handler: WorkHandler>(_ handler: Handler, wakeups: Wakeups = Wakeups(every: .seconds(3600))) -> ClaimLoop<Handler> {
         ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry)
     }
@@ -153,6 +196,42 @@ struct Monitor {
     func signIn(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
         try await grant(user, client: client, token: token, at: time)
         try await settle(grantHandler)
+    }
+
+    /// A sign-in that brings a code, put into the queue.
+    func code(
+        _ code: String = "c",
+        _ user: String? = nil,
+        client: String = clients[0],
+        nonce: String? = nil,
+        at time: Timestamp? = nil
+    ) async throws {
+        try await execute(
+            "INSERT INTO grant_queue (client_id, user_id, authorization_code, nonce, granted_at) VALUES (?, ?, ?, ?, ?)",
+            [client, user, code, nonce, (time ?? clock.now).milliseconds]
+        )
+    }
+
+    /// A user's account is deleted.
+    func requestRevocation(_ user: String, client: String = clients[0], at time: Timestamp? = nil) async throws {
+        try await execute(
+            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",
+            [client, user, (time ?? clock.now).milliseconds]
+        )
+    }
+
+    /// What became of sign-ins, in order, such as `rejected code_used`.
+    func grantLog() async throws -> [String] {
+        try await store.writer.read { db in
+            try String.fetchAll(db, sql: "SELECT outcome || COALESCE(' ' || reason, '') FROM grant_log ORDER BY id")
+        }
+    }
+
+    /// What became of tokens that were to be revoked, in order, such as `rejected poison`.
+    func revocationLog() async throws -> [String] {
+        try await store.writer.read { db in
+            try String.fetchAll(db, sql: "SELECT outcome || COALESCE(' ' || reason, '') FROM revocation_log ORDER BY id")
+        }
     }
 
     /// Apple has accepted a user's tokens, in the moment of their sign-ins.
@@ -216,5 +295,35 @@ struct ScriptedVerifier: NotificationVerifier {
             type: words[0],
             event: Event(kind, at: Timestamp(milliseconds: time))
         )
+    }
+}
+
+/// A verifier whose id_tokens are the names of their users, or say in a word what is wrong: `forged`, or `new-key` while the key is unknown.
+final class ScriptedIdentityVerifier: IdentityTokenVerifier {
+    private let state = NIOLockedValueBox((keys: 1, hasNewKey: false, nonces: [String?]()))
+
+    var hasKeys: Bool { state.withLockedValue { $0.keys > 0 } }
+
+    /// The nonces that were asked for.
+    var nonces: [String?] { state.withLockedValue { $0.nonces } }
+
+    func forgetKeys() { state.withLockedValue { $0.keys = 0 } }
+    func fetchKeys() { state.withLockedValue { $0.keys = 1 } }
+    func publishNewKey() { state.withLockedValue { $0.hasNewKey = true } }
+
+    func verify(
+        _ token: Secret,
+        issuedTo clientID: String,
+        nonce: String?,
+        at now: Timestamp
+    ) async throws(VerificationError) -> VerifiedIdentity {
+        let hasNewKey = state.withLockedValue { state in
+            state.nonces.append(nonce)
+            return state.hasNewKey
+        }
+        if token.reveal == "forged" { throw .rejected(.badSignature, detail: "KEY") }
+        if token.reveal == "new-key", !hasNewKey { throw .keyNotYetKnown(retryAt: now.advanced(by: .seconds(65))) }
+        let second = Timestamp(milliseconds: now.milliseconds / 1000 * 1000)
+        return VerifiedIdentity(userID: token.reveal, issuedAt: second, address: EmailAddress("\(token.reveal)@example.com"))
     }
 }

@@ -133,4 +133,40 @@ struct RequestBudgetTests {
         budget.giveBack(2)
         #expect(budget.take(upTo: 10, at: clock.now) == 2)
     }
+
+    // MARK: Who goes first
+
+    /// What could not be had is kept for the next call, and others take what is left.
+    @Test func whoeverGoesFirstIsNotOvertaken() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        #expect(budget.take(upTo: 64, at: clock.now) == 10)
+        #expect(budget.take(upTo: 3, at: clock.now, goesFirst: true) == 0)
+        #expect(budget.isWanted)
+        clock.advance(by: .milliseconds(40))
+        #expect(budget.take(upTo: 64, at: clock.now) == 0, "two permits, and three are wanted")
+        clock.advance(by: .milliseconds(60))
+        #expect(budget.take(upTo: 64, at: clock.now) == 2)
+        #expect(budget.take(upTo: 3, at: clock.now, goesFirst: true) == 3)
+        #expect(!budget.isWanted)
+    }
+
+    @Test func whoeverWantsNothingMoreKeepsNothing() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 5))
+        #expect(budget.take(upTo: 2, at: clock.now, goesFirst: true) == 1)
+        #expect(budget.take(upTo: 0, at: clock.now, goesFirst: true) == 0)
+        clock.advance(by: .seconds(1))
+        #expect(budget.take(upTo: 1, at: clock.now) == 1)
+    }
+
+    /// However many wait to go first, no more is kept than can ever gather: both move on.
+    @Test func aSlowBudgetIsNeverKeptForEver() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 1))
+        var (first, others) = (0, 0)
+        for round in 0..<100 {
+            first += budget.take(upTo: round < 50 ? 1000 : 0, at: clock.now, goesFirst: true)
+            others += budget.take(upTo: 10, at: clock.now)
+            clock.advance(by: .seconds(1))
+        }
+        #expect(first == 50 && others == 50)
+    }
 }

@@ -29,6 +29,28 @@ struct SettlementWriterTests {
         }
     }
 
+    /// Somebody waits for it: it goes before what came earlier, in a commit of its own.
+    @Test func whatIsUrgentIsCommittedFirst() async throws {
+        let gate = TroubledStore.Trouble()
+        try await Monitor.with(store: { TroubledStore($0, gate) }) { monitor in
+            for user in ["ann", "bob", "cid", "dan", "eve"] { try await monitor.grant(user) }
+            gate.hold()
+            let grants = try await monitor.store.claimGrants(upTo: 5, at: monitor.clock.now, lease: .seconds(60))
+            let handler = monitor.grantHandler
+            try await withThrowingDiscardingTaskGroup { group in
+                group.addTask { try await monitor.writer.submit(handler.resolve([grants[0]])) }
+                await gate.commitStarted()
+                group.addTask { try await monitor.writer.submit(handler.resolve(Array(grants[1...3]))) }
+                while monitor.writer.waiting < 1 { await Task.yield() }
+                group.addTask { try await monitor.writer.submit(handler.resolve([grants[4]]), isUrgent: true) }
+                while monitor.writer.waiting < 2 { await Task.yield() }
+                gate.release()
+            }
+            #expect(gate.batches == [1, 1, 3])
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state") == 5)
+        }
+    }
+
     /// Whoever asks about an app's tokens is woken by a new one, and by nothing else.
     @Test func newTokensAreAnnouncedByApp() async throws {
         try await Monitor.with { monitor in

@@ -15,10 +15,15 @@ extension SettlementFold {
             return log(work, .rejected, reason, detail: detail)
         case .failed(let time, let isAnswerLost):
             let due = time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1))
-            return tryAgain(work, at: min(due, work.deadline), failures: work.failures + 1, isAnswerLost: isAnswerLost)
+            return tryAgain(work, at: min(due, end(of: work)), failures: work.failures + 1, isAnswerLost: isAnswerLost)
         case .unknownClient:
-            return tryAgain(work, at: work.deadline, failures: work.failures, isAnswerLost: false)
+            return tryAgain(work, at: end(of: work), failures: work.failures, isAnswerLost: false)
         }
+    }
+
+    /// When it is given up. By a clock that is wrong its deadline may be over already: then it waits here for as long as a code lives.
+    private func end(of work: ClaimedCode) -> Timestamp {
+        work.deadline > now ? work.deadline : work.firstClaimedAt.advanced(by: AuthorizationCode.life)
     }
 
     /// A client had a 200: Apple does not blame it any more.

@@ -102,10 +102,15 @@ package struct CodeHandler: WorkHandler {
         defer { for app in apps { app.budget.giveBack(unused[app.name] ?? 0) } }
         let claimed = try await store.claimCodes(upTo: slots, permits: permits, at: now, lease: lease, suspects: slots == width)
         if !claimed.isEmpty { haste.begin() }
-        for code in claimed where code.deadline > now {
+        for code in claimed where isToBeSent(code, at: now) {
             if let app = code.app, let left = unused[app] { unused[app] = max(left - 1, 0) }
         }
         return claimed
+    }
+
+    private func isToBeSent(_ work: ClaimedCode, at now: Timestamp) -> Bool {
+        guard let content = work.content, !work.claim.isPoison else { return false }
+        return work.deadline > now && appOfClient[content.clientID] != nil
     }
 
     package func retryDelay() -> Duration? {
@@ -136,6 +141,7 @@ package struct CodeHandler: WorkHandler {
         // Somebody may have sent it before, and died before the answer was kept.
         let mayBeUsed = work.isAnswerLost || work.claim.attempts > 1
         if isLate { return .rejected(mayBeUsed ? .answerLost : .codeExpired) }
+        guard isPermitted(work, by: app) else { return .failed(at: clock.now, isAnswerLost: false) }
 
         let sentAt = clock.now
         let response = await exchange(content, by: app.endpoint)
@@ -169,6 +175,12 @@ package struct CodeHandler: WorkHandler {
         return since.advanced(by: AuthorizationCode.life) <= clock.now
     }
 
+    /// The store knows no clock but ours, and where that is wrong it may have taken a code for late, which needs no permit.
+    private func isPermitted(_ work: ClaimedCode, by app: App) -> Bool {
+        let now = clock.now
+        return work.deadline > now || verifier.hasKeys && app.budget.take(upTo: 1, at: now) == 1
+    }
+
     private func exchange(_ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async -> ExchangeResponse {
         let start = ContinuousClock.now
         defer { telemetry.codeExchanged(in: ContinuousClock.now - start) }
@@ -191,6 +203,8 @@ package struct CodeHandler: WorkHandler {
         do {
             identity = try await verify(tokens.identityToken, for: content, at: issuedAt)
         } catch {
+            // A stop has cut the wait for the key short, and nothing is known against it.
+            if case .keyNotYetKnown = error, Task.isCancelled { return nil }
             await discard(tokens, of: content, by: endpoint)
             return .rejected(.badIDToken, detail: error.text)
         }
@@ -235,7 +249,10 @@ package struct CodeHandler: WorkHandler {
     /// all that a user has granted to the app, and a sign-in that went wrong must not end one that did not.
     private func discard(_ tokens: IssuedTokens, of content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
         guard let token = tokens.refreshToken else { return }
-        for userID in Set([tokens.namedUserID, content.userID].compactMap(\.self)) {
+        let userIDs = Set([tokens.namedUserID, content.userID].compactMap(\.self))
+        // Of whom nobody knows who it is, nobody knows whether they are signed in otherwise.
+        guard !userIDs.isEmpty else { return telemetry.codeTokenKept(content.clientID) }
+        for userID in userIDs {
             let credential = CredentialID(clientID: content.clientID, userID: userID)
             guard (try? await store.holdsToken(of: credential)) == false else { return telemetry.codeTokenKept(content.clientID) }
         }

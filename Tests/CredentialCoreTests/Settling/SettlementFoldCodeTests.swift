@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Testing
+
+@testable import CredentialCore
+
+/// What becomes of codes, without any store.
+@Suite struct SettlementFoldCodeTests {
+    private static let start = Timestamp(seconds: 1_750_000_000)
+    private static let now = start.advanced(by: .seconds(2))
+    private static let claim = Claim(owner: "me", attempts: 1)
+    private static let ann = CredentialID(clientID: "app", userID: "ann")
+    private static let user = AppUserID(app: "example", userID: "ann")
+    private static let rules = SettlementRules(policy: RefreshPolicy(), pollInterval: .seconds(1), startedAt: start)
+
+    private static func code(
+        failures: Int = 0,
+        isAnswerLost: Bool = false,
+        grantedAt: Timestamp = start,
+        firstClaimedAt: Timestamp = start
+    ) -> ClaimedCode {
+        ClaimedCode(
+            id: 1,
+            claim: claim,
+            app: "example",
+            grantedAt: grantedAt,
+            firstClaimedAt: firstClaimedAt,
+            failures: failures,
+            isAnswerLost: isAnswerLost,
+            content: ClaimedCode.Content(clientID: "app", code: Secret("c"))
+        )
+    }
+
+    private static func token(_ grantedAt: Timestamp = start, fingerprint: UInt8 = 1) -> RefreshToken {
+        RefreshToken(key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: [fingerprint]), sealed: SealedToken(bytes: [1]))
+    }
+
+    private static func exchanged(grantedAt: Timestamp = start) -> CodeVerdict {
+        .exchanged(Grant(grantedAt: grantedAt, token: token(grantedAt)), ann, requestedAt: now, answeredAt: now)
+    }
+
+    private static func fold(
+        _ verdicts: CodeVerdict...,
+        of work: ClaimedCode = code(),
+        record: CredentialRecord? = nil,
+        breaker: RejectionBreaker? = nil,
+        heldAs claim: Claim = claim,
+        at now: Timestamp = now
+    ) -> SettlementChanges {
+        let settlements = verdicts.map { Settlement.code(work, $0) }
+        let scope = SettlementScope(of: settlements, apps: ["app": "example"], under: rules)
+        var basis = SettlementBasis()
+        basis.heldGrants[work.id] = claim
+        for id in scope.users { basis.users[id] = UserRecord(id, stored: nil, credentials: record.map { [("app", $0)] } ?? []) }
+        for app in scope.judgedApps { basis.breakers[app] = breaker.map(StoredBreaker.readable) }
+        return SettlementFold.fold(settlements, over: basis, apps: ["app": "example"], under: rules, at: now)
+    }
+
+    private static func record(_ changes: SettlementChanges) -> CredentialRecord? {
+        changes.users.first { $0.id == user }?["app"]
+    }
+
+    private static func entries(_ changes: SettlementChanges) -> [GrantLogEntry] {
+        changes.queueRows.compactMap { if case .logGrant(let entry) = $0 { entry } else { nil } }
+    }
+
+    private static func postponed(_ changes: SettlementChanges) -> (until: Timestamp, failures: Int, isAnswerLost: Bool)? {
+        guard case .postponeCode(1, let until, let failures, let isAnswerLost) = changes.queueRows.first else { return nil }
+        return (until, failures, isAnswerLost)
+    }
+
+    // MARK: Exchanged
+
+    /// The 200 was the first check, so that none comes early.
+    @Test func aTokenThatAppleHasJustIssuedIsVerified() throws {
+        let changes = Self.fold(Self.exchanged())
+        #expect(changes.results == [.grant(.applied, nil)])
+        #expect(changes.announcements.map(\.source) == [.grant])
+        #expect(changes.replenished == ["example"] && changes.validAt == ["app": Self.now])
+        let record = try #require(Self.record(changes))
+        #expect(record.credential.verifiedAt == Self.now && record.credential.grantedAt == Self.start)
+        #expect(record.answer == .valid && record.answeredAt == Self.now && record.firstCheck == nil)
+        #expect(record.dueAt == Self.rules.policy.nextCheck(afterAnswerAt: Self.now, of: Self.ann))
+        let entry = try #require(Self.entries(changes).first)
+        #expect(entry.userID == "ann" && entry.hasSecret, "the code stood in the row")
+    }
+
+    @Test func aSignInWithoutATokenHasNothingToCheck() throws {
+        let changes = Self.fold(.exchanged(Grant(grantedAt: Self.start), Self.ann, requestedAt: Self.now, answeredAt: Self.now))
+        #expect(changes.results == [.grant(.applied, nil)])
+        #expect(try #require(Self.record(changes)).dueAt == nil && changes.replenished.isEmpty)
+    }
+
+    @Test func whatIsOlderThanWhatIsKnownIsStale() throws {
+        var record = CredentialRecord()
+        let later = Self.start.advanced(by: .seconds(1))
+        _ = record.take(
+            Grant(grantedAt: later, token: Self.token(later, fingerprint: 2)),
+            of: Self.ann,
+            under: Self.rules.policy,
+            at: later
+        )
+        let changes = Self.fold(Self.exchanged(), record: record)
+        #expect(changes.results == [.grant(.stale, nil)])
+        #expect(Self.record(changes)?.credential.token?.key.fingerprint == [2])
+        #expect(Self.record(changes)?.credential.verifiedAt == nil, "of another token nothing was said")
+        #expect(Self.record(changes)?.firstCheck == .signIn)
+    }
+
+    @Test func whatIsSettledTwiceCountsOnce() {
+        #expect(Self.fold(Self.exchanged(), Self.exchanged()).results == [.grant(.applied, nil), .superseded])
+        #expect(Self.fold(Self.exchanged(), heldAs: Claim(owner: "me", attempts: 2)).results == [.superseded])
+        #expect(Self.fold(Self.exchanged(), heldAs: Claim(owner: "other", attempts: 1)).queueRows.isEmpty)
+        #expect(Self.fold(.failed(at: Self.now, isAnswerLost: false), .rejected(.codeUsed)).results == [.postponed, .superseded])
+    }
+
+    /// It was no check, so the breaker does not count it; that Apple blames the client no more it does say.
+    @Test func theBreakerHearsOfTheClientAlone() throws {
+        var breaker = RejectionBreaker()
+        let credential = RejectionBreaker.Subject(Self.ann)
+        _ = breaker.judge(.blamed, of: credential, under: Self.rules.breaker, at: Self.start)
+        #expect(breaker.isOpen)
+        let changes = Self.fold(Self.exchanged(), breaker: breaker)
+        let after = try #require(changes.breakers["example"])
+        #expect(after == RejectionBreaker(), "as if nothing had ever been counted")
+        #expect(Self.fold(Self.exchanged()).breakers.isEmpty, "nothing to write")
+    }
+
+    @Test(arguments: GrantRejection.allCases)
+    func aRefusalSaysNothingOfACredential(_ reason: GrantRejection) throws {
+        let changes = Self.fold(.rejected(reason, detail: "words"))
+        #expect(changes.results == [.grant(.rejected, reason)])
+        #expect(changes.users.isEmpty && changes.announcements.isEmpty && changes.breakers.isEmpty && changes.validAt.isEmpty)
+        let entry = try #require(Self.entries(changes).first)
+        #expect(entry.reason == reason && entry.detail == "words" && entry.hasSecret)
+    }
+
+    // MARK: Tried again
+
+    @Test(arguments: [(0, 500), (1, 1000), (2, 2000), (3, 5000), (4, 5000), (1000, 5000)])
+    func isTriedAgainEverLater(_ failures: Int, _ milliseconds: Int) throws {
+        let changes = Self.fold(.failed(at: Self.now, isAnswerLost: false), of: Self.code(failures: failures))
+        #expect(changes.results == [.postponed])
+        let wait = try #require(Self.postponed(changes))
+        #expect(wait == (Self.now.advanced(by: .milliseconds(milliseconds)), failures + 1, false))
+    }
+
+    @Test func isNotTriedBeyondItsDeadline() throws {
+        let now = Self.start.advanced(by: .minutes(5)).advanced(by: .milliseconds(-100))
+        let changes = Self.fold(.failed(at: now, isAnswerLost: false), of: Self.code(failures: 9), at: now)
+        #expect(try #require(Self.postponed(changes)).until == Self.start.advanced(by: .minutes(5)))
+    }
+
+    @Test func whatMayBeLostStaysSo() throws {
+        #expect(try #require(Self.postponed(Self.fold(.failed(at: Self.now, isAnswerLost: true)))).isAnswerLost)
+        let lost = Self.code(isAnswerLost: true)
+        #expect(try #require(Self.postponed(Self.fold(.failed(at: Self.now, isAnswerLost: false), of: lost))).isAnswerLost)
+        #expect(try #require(Self.postponed(Self.fold(.unknownClient, of: lost))).isAnswerLost)
+    }
+
+    @Test func anUnknownClientIsWaitedForAsLongAsTheCodeLives() throws {
+        let wait = try #require(Self.postponed(Self.fold(.unknownClient, of: Self.code(failures: 2))))
+        #expect(wait == (Self.start.advanced(by: .minutes(5)), 2, false))
+    }
+
+    /// By a clock that is an hour ahead it is old when it comes. It is tried here for five minutes, and not without a pause.
+    @Test(arguments: [CodeVerdict.failed(at: now, isAnswerLost: false), .unknownClient])
+    func aClockThatIsAheadMakesNobodyHurry(_ verdict: CodeVerdict) throws {
+        let work = Self.code(grantedAt: Self.start.advanced(by: .hours(-1)))
+        let until = try #require(Self.postponed(Self.fold(verdict, of: work))).until
+        #expect(until > Self.now && until <= Self.start.advanced(by: .minutes(5)))
+    }
+
+    /// A backend whose clock is ahead makes no code live longer.
+    @Test func aCodeFromTheFutureLivesFromItsFirstClaim() {
+        let work = Self.code(grantedAt: Self.start.advanced(by: .hours(1)))
+        #expect(work.deadline == Self.start.advanced(by: .minutes(5)))
+    }
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import CredentialTesting
+import GRDB
+import Logging
+import MetricsTestKit
+import NIOConcurrencyHelpers
+import Testing
+
+@testable import SQLiteStore
+
+/// Codes, from the queue to the log.
+struct CodeLaneTests {
+    private static let client = Monitor.clients[0]
+
+    private static func issued(_ user: String, token: String? = "r", as identity: String? = nil) -> ExchangeOutcome {
+        .issued(IssuedTokens(refreshToken: token.map(Secret.init), identityToken: Secret(identity ?? user), namedUserID: user))
+    }
+
+    private static let lost = ExchangeOutcome.unavailable("timeout", isAnswerLost: true)
+    private static let down = ExchangeOutcome.unavailable("status 503", isAnswerLost: false)
+    private static let used = ExchangeOutcome.refused(.codeUsed, detail: "invalid_grant: The code has already been used.")
+
+    // MARK: Exchanged
+
+    @Test func aCodeSignsItsUserIn() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued("ann", token: "r-secret"))
+            try await monitor.code("c-secret", nonce: "n")
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(try await monitor.grantLog() == ["applied"])
+            #expect(try await monitor.value("SELECT email FROM user_state") == "ann@example.com")
+            #expect(monitor.identities.nonces == ["n"])
+            #expect(monitor.endpoint.exchanges.map(\.code) == [Secret("c-secret")])
+            // Apple has just issued it: nobody asks about it before tomorrow.
+            #expect(try await monitor.due("ann")! >= monitor.clock.now.advanced(by: monitor.policy.interval))
+            let counter = try monitor.metrics.expectCounter(
+                "siwatch_code_exchanges_total",
+                [("app", Monitor.app), ("outcome", "applied")]
+            )
+            #expect(counter.totalValue == 1)
+        }
+    }
+
+    /// `iat` is cut to the second; the sign-in is dated within it.
+    @Test func theSignInIsDatedByApple() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued("ann"))
+            monitor.clock.advance(by: .milliseconds(1234))
+            try await monitor.code(at: monitor.clock.now.advanced(by: .seconds(-60)))
+            try await monitor.settle(monitor.codeHandler)
+            let grantedAt: Int64? = try await monitor.value("SELECT granted_at FROM credential")
+            #expect(grantedAt == monitor.clock.now.milliseconds)
+        }
+    }
+
+    @Test func aSignInWithoutATokenIsOne() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued("ann", token: nil))
+            try await monitor.code("c", "ann")
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(try await monitor.due("ann") == nil)
+        }
+    }
+
+    @Test func aRowInsertedTwiceSignsInOnce() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued("ann"), Self.used)
+            try await monitor.code()
+            try await monitor.settle(monitor.codeHandler)
+            try await monitor.code()
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["applied", "rejected code_used"])
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    // MARK: Refused
+
+    @Test(
+        arguments: [
+            .codeExpired, .codeUsed, .clientMismatch, .redirectURIMismatch, .rejectedByApple,
+        ] as [GrantRejection]
+    )
+    func aRefusalIsLoggedAsAppleSaysIt(_ reason: GrantRejection) async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.refused(reason, detail: "words"))
+            try await monitor.code("c", "ann")
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected \(reason.rawValue)"])
+            #expect(try await monitor.value("SELECT detail FROM grant_log") == "words")
+            #expect(try await monitor.state(of: "ann") == nil)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM breaker") == 0)
+        }
+    }
+
+    @Test func aCodeThatIsTooOldIsNotSent() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.code(at: monitor.clock.now.advanced(by: .minutes(-5)))
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected code_expired"])
+            #expect(monitor.endpoint.exchanges.isEmpty)
+        }
+    }
+
+    @Test func whatKeepsKillingTheProcessIsPutAway() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.code()
+            try await monitor.execute("UPDATE grant_queue SET attempts = 5")
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected poison"])
+            #expect(monitor.endpoint.exchanges.isEmpty)
+        }
+    }
+
+    @Test func aClientThatNobodyConfiguredIsWaitedForWhileTheCodeLives() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.code(client: "com.example.forgotten")
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == [])
+            monitor.clock.advance(by: .minutes(5))
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected unknown_client_expired"])
+            #expect(monitor.endpoint.exchanges.isEmpty)
+        }
+    }
+
+    @Test func bytesThatAreNoTextAreRejectedAndLogged() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.execute(
+                """
+                INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at)
+                VALUES ('com.example.app', CAST(X'C328' AS TEXT), 'c', ?)
+                """,
+                [monitor.clock.now.milliseconds]
+            )
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected malformed"])
+            #expect(monitor.endpoint.exchanges.isEmpty)
+        }
+    }
+
+    // MARK: The road
+
+    @Test func theRoadIsTriedAgain() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.down, Self.down, Self.down, Self.down, Self.down, Self.issued("ann"))
+            try await monitor.code()
+            let handler = monitor.codeHandler
+            for wait in [500, 1000, 2000, 5000, 5000] {
+                #expect(try await monitor.settle(handler) == 1)
+                #expect(handler.retryDelay() != nil, "or nobody would look in time")
+                monitor.clock.advance(by: .milliseconds(wait - 1))
+                #expect(try await monitor.settle(handler) == 0)
+                monitor.clock.advance(by: .milliseconds(1))
+            }
+            try await monitor.settle(handler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    @Test func whatNeverArrivesExpires() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.down)
+            try await monitor.code()
+            let start = monitor.clock.now
+            let handler = monitor.codeHandler
+            while try await monitor.grantLog() == [], start.duration(to: monitor.clock.now) < .minutes(6) {
+                try await monitor.settle(handler)
+                monitor.clock.advance(by: .milliseconds(500))
+            }
+            #expect(try await monitor.grantLog() == ["rejected code_expired"])
+            let last = try #require(monitor.endpoint.exchanges.last)
+            #expect(last.sentAt < start.advanced(by: .minutes(5)), "never sent after its deadline")
+        }
+    }
+
+    /// Apple may have taken it: what it issued then is lost, and is told apart from what was used by somebody else.
+    @Test(arguments: ["timeout", "503", "crash", "late"])
+    func aLostAnswerIsCalledThat(_ how: String) async throws {
+        try await Monitor.with { monitor in
+            try await monitor.code("c", "ann")
+            let handler = monitor.codeHandler
+            switch how {
+            case "crash": _ = try await handler.claim(upTo: 64)
+            case "503": monitor.endpoint.answerCodes(Self.down, Self.used)
+            default: monitor.endpoint.answerCodes(Self.lost, .refused(.codeExpired, detail: "expired"))
+            }
+            if how == "crash" {
+                monitor.endpoint.answerCodes(Self.used)
+                try monitor.store.recover()
+            } else {
+                try await monitor.settle(handler)
+            }
+            monitor.clock.advance(by: how == "late" ? .minutes(5) : .seconds(1))
+            try await monitor.settle(handler)
+            #expect(try await monitor.grantLog() == ["rejected answer_lost"])
+            #expect(try await monitor.state(of: "ann") == nil, "never authorized")
+            #expect(monitor.endpoint.exchanges.count == (["crash", "late"].contains(how) ? 1 : 2))
+        }
+    }
+
+    // MARK: id_tokens
+
+    /// Nobody will use it, so Apple is asked to end it.
+    @Test(arguments: [("forged", "ann", "rejected bad_id_token"), ("bob", "ann", "rejected user_mismatch")])
+    func whatABadIDTokenBroughtIsRevoked(_ identity: String, _ user: String, _ expected: String) async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued(identity == "bob" ? "bob" : user, as: identity))
+            try await monitor.code("c", user)
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == [expected])
+            #expect(monitor.endpoint.revocations.map { "\($0.clientID) \($0.token.reveal)" } == ["\(Self.client) r"])
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential") == 0)
+        }
+    }
+
+    /// Apple may end all that a user has granted: whoever is signed in otherwise stays so, the one whom the row names and the other one.
+    @Test(arguments: ["ann", "bob"])
+    func nobodyIsSignedOutForIt(_ holder: String) async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn(holder, client: Monitor.clients[1])
+            monitor.endpoint.answerCodes(Self.issued("bob"))
+            try await monitor.code("c", "ann")
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["applied", "rejected user_mismatch"])
+            #expect(monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
+    /// Whom it would harm cannot be told.
+    @Test func whatNamesNobodyIsLeftAlone() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.issued(IssuedTokens(refreshToken: Secret("r"), identityToken: nil)))
+            try await monitor.code()
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected bad_id_token"])
+            #expect(monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
+    /// Apple signs with a key that is fetched a second later: the code is used up, so its answer waits.
+    @Test func anAnswerWaitsForItsKey() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued("ann", as: "new-key"))
+            try await monitor.code()
+            async let settled = monitor.settle(monitor.codeHandler)
+            try await monitor.clock.sleeper()
+            monitor.identities.publishNewKey()
+            monitor.clock.advance(by: .seconds(1))
+            #expect(try await settled == 1)
+            #expect(try await monitor.grantLog() == ["applied"])
+            #expect(monitor.endpoint.exchanges.count == 1 && monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
+    @Test func aKeyThatNobodyPublishesIsNotWaitedForForEver() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued("ann", as: "new-key"))
+            try await monitor.code()
+            async let settled = monitor.settle(monitor.codeHandler)
+            for _ in 1...75 {
+                try await monitor.clock.sleeper()
+                monitor.clock.advance(by: .seconds(1))
+            }
+            #expect(try await settled == 1)
+            #expect(try await monitor.grantLog() == ["rejected bad_id_token"])
+            #expect(try await monitor.value("SELECT detail FROM grant_log") == "unknown_key")
+            #expect(monitor.endpoint.revocations.count == 1)
+        }
+    }
+
+    /// A stop cuts the wait short: nothing is known against the id_token, and after the start the answer is lost.
+    @Test func aStopDuringTheWaitJudgesNothing() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued("ann", as: "new-key"), Self.used)
+            try await monitor.code()
+            let handler = monitor.codeHandler
+            let work = try await handler.claim(upTo: 64)[0]
+            let resolved = Task { await handler.resolve(work) }
+            try await monitor.clock.sleeper()
+            resolved.cancel()
+            #expect(await resolved.value.isEmpty)
+            #expect(monitor.endpoint.revocations.isEmpty)
+            try monitor.store.recover()
+            try await monitor.settle(handler)
+            #expect(try await monitor.grantLog() == ["rejected answer_lost"])
+        }
+    }
+
+    /// What came back could not be verified, so nothing is sent.
+    @Test func withoutKeysNothingIsSent() async throws {
+        try await Monitor.with { monitor in
+            monitor.identities.forgetKeys()
+            monitor.endpoint.answerCodes(Self.issued("ann"))
+            try await monitor.code("late", at: monitor.clock.now.advanced(by: .minutes(-5)))
+            try await monitor.code()
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected code_expired"])
+            #expect(monitor.endpoint.exchanges.isEmpty)
+            monitor.identities.fetchKeys()
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    @Test func noLineOfTheLogTellsASecretOrAName() async throws {
+        try await Monitor.with { monitor in
+            let log = LineRecorder()
+            let telemetry = Telemetry(logger: Logger(label: "test") { _ in log }, factory: monitor.metrics, pseudonym: { _ in "pseudonym" })
+            let handler = monitor.codeHandler(clockGuard: nil, telemetry: telemetry)
+            monitor.endpoint.answerCodes(Self.issued("ann", token: "r-secret", as: "forged"), Self.used, Self.lost)
+            try await monitor.signIn("ann")
+            for code in ["c-secret 1", "c-secret 2", "c-secret 3"] { try await monitor.code(code, "ann", nonce: "n-secret") }
+            try await monitor.code("c-secret 4", "ann", client: "secret of a backend")
+            try await monitor.settle(handler)
+            #expect(log.lines.count >= 4)
+            for line in log.lines { #expect(!line.contains("secret") && !line.contains("ann") && !line.contains("forged"), "\(line)") }
+        }
+    }
+
+    // MARK: Permits
+
+    @Test func checksTakeNoPermitFromACode() async throws {
+        try await Monitor.with(requestsPerSecond: 50) { monitor in
+            #expect(monitor.budget.take(upTo: 1000, at: monitor.clock.now) == 10)
+            monitor.endpoint.answerCodes(Self.issued("ann"))
+            try await monitor.code()
+            #expect(try await monitor.loop(monitor.codeHandler).round() == 1)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    /// What is claimed and not sent, or not claimed at all, costs none.
+    @Test func noPermitLeaks() async throws {
+        try await Monitor.with(requestsPerSecond: 50) { monitor in
+            let handler = monitor.codeHandler
+            for _ in 1...20 { #expect(try await handler.claim(upTo: 64).isEmpty) }
+            try await monitor.code("poison")
+            try await monitor.execute("UPDATE grant_queue SET attempts = 5")
+            try await monitor.settle(handler)
+            for number in 1...20 { try await monitor.code("late \(number)", at: monitor.clock.now.advanced(by: .minutes(-5))) }
+            try await monitor.settle(handler)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_log") == 21)
+            try await monitor.code("good")
+            _ = try await handler.claim(upTo: 64)
+            #expect(monitor.codeBudget.take(upTo: 64, at: monitor.clock.now) == 9, "one of ten is out")
+        }
+    }
+
+    /// It is about the app: nothing of it is asked until the pause is over, and the code waits for its deadline.
+    @Test func blamePausesTheAppAndACodeExpires() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client"))
+            try await monitor.code()
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == [])
+            #expect(
+                monitor.budget.take(upTo: 1, at: monitor.clock.now) == 0 && monitor.codeBudget.take(upTo: 1, at: monitor.clock.now) == 0
+            )
+            monitor.clock.advance(by: .seconds(9))
+            #expect(try await monitor.settle(monitor.codeHandler) == 0)
+            for _ in 1...300 {
+                monitor.clock.advance(by: .seconds(1))
+                try await monitor.settle(monitor.codeHandler)
+            }
+            #expect(try await monitor.grantLog() == ["rejected code_expired"])
+            #expect(monitor.endpoint.exchanges.count < 6)
+        }
+    }
+
+    @Test func aGoodAnswerEndsTheBlame() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client"), Self.issued("ann"))
+            try await monitor.code()
+            try await monitor.settle(monitor.codeHandler)
+            monitor.clock.advance(by: .seconds(13))
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(monitor.budget.take(upTo: 2, at: monitor.clock.now) == 2)
+        }
+    }
+
+    // MARK: Wrong clocks
+
+    /// The host's clock is an hour ahead of the backend's, and that is known: Apple is asked, who knows best.
+    @Test func byAClockThatIsAheadNothingIsGivenUp() async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.codeHandler
+            let right = monitor.clock.now
+            monitor.clock.set(to: right.advanced(by: .hours(1)))
+            monitor.endpoint.answerCodes(Self.issued("ann"))
+            try await monitor.code(at: right)
+            try await monitor.settle(handler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    /// Such a code looks late to the store, which asks no permit for it: it takes one all the same, and hurries nobody.
+    @Test(arguments: ["paused", "no keys", "down"])
+    func byAClockThatIsAheadNobodyHurries(_ how: String) async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.codeHandler
+            let right = monitor.clock.now
+            monitor.clock.set(to: right.advanced(by: .hours(1)))
+            monitor.endpoint.answerCodes(Self.down)
+            if how == "paused" { monitor.codeBudget.pause(for: .minutes(4), at: monitor.clock.now) }
+            if how == "no keys" { monitor.identities.forgetKeys() }
+            try await monitor.code(at: right)
+            try await monitor.code(client: "com.example.forgotten", at: right)
+            #expect(try await monitor.loop(handler).round() == 2)
+            #expect(try await monitor.loop(handler).round() == 0, "not at once again")
+            #expect(monitor.endpoint.exchanges.count == (how == "down" ? 1 : 0))
+            monitor.clock.advance(by: .minutes(5))
+            try await monitor.settle(handler)
+            #expect(try await monitor.grantLog().sorted() == ["rejected code_expired", "rejected unknown_client_expired"])
+        }
+    }
+
+    @Test func aCodeFromTheFutureIsSentAtOnce() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.issued("ann"))
+            try await monitor.code(at: monitor.clock.now.advanced(by: .hours(1)))
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+}
+
+/// A log of which whole lines are kept.
+private struct LineRecorder: LogHandler {
+    private let kept = NIOLockedValueBox<[String]>([])
+
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    var lines: [String] { kept.withLockedValue { $0 } }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        kept.withLockedValue { $0.append("\(event.message) \(event.metadata ?? [:])") }
+    }
+}

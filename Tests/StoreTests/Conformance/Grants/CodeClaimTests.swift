@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Testing
+
+/// Which codes are claimed, and what of them is kept meanwhile.
+@Suite struct CodeClaimTests {
+    private static let many = ["example": 100, "other": 100]
+
+    private func claim(
+        _ store: StoreUnderTest,
+        upTo limit: Int = 100,
+        permits: [String: Int] = many,
+        at now: Timestamp = .start,
+        suspects: Bool = true
+    ) async throws -> [ClaimedCode] {
+        try await store.ports.claimCodes(upTo: limit, permits: permits, at: now, lease: StoreUnderTest.lease, suspects: suspects)
+    }
+
+    private func codes(_ claimed: [ClaimedCode]) -> [String?] { claimed.map { $0.content?.code.reveal } }
+
+    @Test(arguments: StoreKind.allCases)
+    func areReadAsTheyWereWritten(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.run(
+            """
+            INSERT INTO grant_queue (client_id, user_id, authorization_code, redirect_uri, nonce, granted_at)
+            VALUES ('web', 'ann', 'c', 'https://a.example/', 'n', ?)
+            """,
+            [.at(.start - .minutes(1))]
+        )
+        try await store.run(
+            "INSERT INTO grant_queue (client_id, authorization_code, redirect_uri, nonce, granted_at) VALUES ('app', 'd', '', '', ?)",
+            [.at(.start)]
+        )
+        let claimed = try await claim(store)
+        let (web, app) = (claimed[0], claimed[1])
+        #expect(web.app == "example" && web.grantedAt == .start - .minutes(1) && web.firstClaimedAt == .start)
+        #expect(web.deadline == .start + .minutes(4) && web.claim.attempts == 1 && web.failures == 0 && !web.isAnswerLost)
+        #expect(web.content?.userID == "ann" && web.content?.redirectURI == "https://a.example/" && web.content?.nonce == "n")
+        // A native sign-in has neither.
+        #expect(app.content?.userID == nil && app.content?.redirectURI == nil && app.content?.nonce == nil)
+        #expect(try await claim(store).isEmpty, "leased")
+        let again = try await claim(store, at: .start + StoreUnderTest.lease)
+        #expect(again.map(\.claim.attempts) == [2, 2] && again.allSatisfy { $0.firstClaimedAt == .start })
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theNearestDeadlineComesFirst(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for (code, seconds) in [("last", 0), ("first", -200), ("middle", -100)] {
+            try await store.grant(nil, code: code, at: .start + .seconds(seconds))
+        }
+        #expect(codes(try await claim(store, upTo: 2)) == ["first", "middle"])
+        #expect(codes(try await claim(store, upTo: 2)) == ["last"])
+        #expect(try await claim(store, upTo: 0).isEmpty)
+    }
+
+    /// Those of an app without a permit are passed over, and stay as they are.
+    @Test(arguments: StoreKind.allCases)
+    func eachAppHasItsPermits(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for code in ["a", "b", "c"] { try await store.grant(nil, code: code) }
+        try await store.grant(nil, client: "elsewhere", code: "d")
+        #expect(codes(try await claim(store, permits: ["example": 0, "other": 1])) == ["d"])
+        #expect(codes(try await claim(store, permits: ["example": 2])) == ["a", "b"])
+        #expect(try await store.count("grant_queue WHERE attempts = 0") == 1)
+    }
+
+    /// They are not to be sent: too late, for a client that nobody knows, or no text at all.
+    @Test(arguments: StoreKind.allCases)
+    func whatIsNotSentNeedsNoPermit(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(nil, code: "late", at: .start - .minutes(5))
+        try await store.grant(nil, client: "nobody's", code: "unknown")
+        try await store.run(
+            "INSERT INTO grant_queue (client_id, authorization_code, granted_at) VALUES ('app', CAST(x'C328' AS TEXT), ?)",
+            [.at(.start)]
+        )
+        try await store.grant(nil, code: "good")
+        let claimed = try await claim(store, permits: ["example": 0])
+        #expect(codes(claimed) == ["late", "unknown"])
+        #expect(claimed.map(\.app) == ["example", nil])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aSuspectComesAlone(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(nil, code: "suspect", at: .start - .seconds(1))
+        _ = try await claim(store)
+        _ = try await claim(store, at: .start + .minutes(1))
+        let now = Timestamp.start + .minutes(2)
+        try await store.grant(nil, code: "other")
+        #expect(try await claim(store, at: now, suspects: false).isEmpty, "something is under way that it could take along")
+        #expect(codes(try await claim(store, at: now)) == ["suspect"])
+        #expect(codes(try await claim(store, at: now)) == ["other"])
+    }
+
+    /// A due time that no code is ever put off to.
+    @Test(arguments: StoreKind.allCases)
+    func aClockThatWasSetBackStallsNothing(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(nil, code: "c", at: .start + .hours(1))
+        #expect(codes(try await claim(store, at: .start + .hours(1))) == ["c"])
+        let claimed = try await claim(store)
+        #expect(codes(claimed) == ["c"] && claimed[0].claim.attempts == 2)
+        #expect(claimed[0].deadline == .start + .hours(1) + .minutes(5))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsPutOffIsWrittenDown(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(nil, code: "c")
+        let work = try await claim(store)[0]
+        #expect(try await store.settle(.code(work, .failed(at: .start, isAnswerLost: true))) == .postponed)
+        let rows = try await store.rows("SELECT due_at, attempts, claimed_by, failures, answer_lost, waits_since FROM grant_queue")
+        #expect(rows == [[.at(.start + .milliseconds(500)), 0, nil, 1, 1, .at(.start)]])
+        #expect(try await claim(store, at: .start + .milliseconds(499)).isEmpty)
+        let again = try await claim(store, at: .start + .milliseconds(500))[0]
+        #expect(again.failures == 1 && again.isAnswerLost && again.claim.attempts == 1)
+    }
+
+    /// A backend may write into any column.
+    @Test(arguments: [Int64.max, .min, -1])
+    func oddCountsHarmNobody(_ count: Int64) async throws {
+        let store = try StoreKind.memory.make()
+        try await store.run(
+            """
+            INSERT INTO grant_queue (client_id, authorization_code, granted_at, failures, attempts, answer_lost, waits_since, due_at)
+            VALUES ('app', 'c', ?1, ?2, ?2, ?2, ?2, ?2)
+            """,
+            [.at(.start), .integer(count)]
+        )
+        let work = try await claim(store)[0]
+        #expect((0...1000).contains(work.failures))
+        #expect(try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false))) == .postponed)
+    }
+
+    // MARK: Settled
+
+    @Test(arguments: StoreKind.allCases)
+    func theTokenIsSealedAndTheRowGoneInOneCommit(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(nil, code: "c")
+        let work = try await claim(store)[0]
+        let id = CredentialID(clientID: "app", userID: "ann")
+        let grant = Grant(grantedAt: .start, token: .sealed(Secret("r"), for: id, grantedAt: .start))
+        let verdict = CodeVerdict.exchanged(grant, id, requestedAt: .start, answeredAt: .start)
+        #expect(try await store.settle(.code(work, verdict)) == .grant(.applied, nil))
+        #expect(try await store.settle(.code(work, verdict)) == .superseded)
+        #expect(try await store.rows("SELECT client_id, user_id, outcome, reason FROM grant_log") == [["app", "ann", "applied", nil]])
+        #expect(try await store.rows("SELECT user_id, state, verified_at FROM user_state") == [["ann", "authorized", .at(.start)]])
+        #expect(try await store.sealedTokens == 1)
+        #expect(try await store.ports.queues().first { $0.queue == "grant" }?.depth == 0)
+        #expect(try await store.claimCredentials(at: .start + .hours(23)).isEmpty, "no early first check")
+    }
+
+    @Test(arguments: GrantRejection.allCases)
+    func everyRefusalIsLoggedWithItsReason(_ reason: GrantRejection) async throws {
+        let store = try StoreKind.memory.make()
+        try await store.grant(nil, code: "c")
+        let work = try await claim(store)[0]
+        #expect(try await store.settle(.code(work, .rejected(reason, detail: "words"))) == .grant(.rejected, reason))
+        #expect(
+            try await store.rows("SELECT client_id, user_id, outcome, reason, detail FROM grant_log")
+                == [["app", nil, "rejected", .text(reason.rawValue), "words"]]
+        )
+        #expect(try await store.count("grant_queue") == 0)
+    }
+
+    /// What cannot be read is logged as it was written.
+    @Test(arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"])
+    func whatIsNoTextOrTooLongIsMalformed(_ column: String) async throws {
+        for value in ["CAST(x'C328' AS TEXT)", "CAST(zeroblob(8200) AS TEXT)", "printf('%.*c', 8193, 'a')"] {
+            let store = try StoreKind.memory.make()
+            let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: value]) { $1 }
+            let isRefused = value.contains("zeroblob") && !["redirect_uri", "nonce"].contains(column)
+            let sql = "INSERT INTO grant_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
+            if isRefused {
+                await #expect(throws: (any Error).self) { try await store.run(sql) }
+                continue
+            }
+            try await store.run(sql)
+            let now = Timestamp(milliseconds: 4_000_000_000_000)
+            let work = try await claim(store, at: now)[0]
+            #expect(work.content == nil, "\(column) \(value)")
+            #expect(try await store.settle(.code(work, .rejected(.malformed)), at: now) == .grant(.rejected, .malformed))
+            #expect(try await store.column("SELECT reason FROM grant_log") == ["malformed"])
+        }
+    }
+
+    // MARK: Others
+
+    /// A code lives so short that it is waited for though it was put off.
+    @Test(arguments: StoreKind.allCases)
+    func holdsBackTheEndOfItsUsersSignIn(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("ann", token: "r")
+        try await store.grant("ann", client: "web", code: "c", at: .start + .minutes(1))
+        let now = Timestamp.start + .minutes(1)
+        let work = try await claim(store, at: now)[0]
+        _ = try await store.settle(.code(work, .failed(at: now, isAnswerLost: false)), at: now)
+        #expect(try await store.notify(.consentRevoked, "ann", at: .start + .seconds(30), now: now) == .postponed)
+        let again = try await claim(store, at: now + .seconds(1))[0]
+        _ = try await store.settle(.code(again, .rejected(.codeExpired)), at: now + .seconds(1))
+        let event = try await store.claimNotifications(at: now + .seconds(2))[0]
+        let verdict = NotificationVerdict.event(.consentRevoked, "ann", at: .start + .seconds(30))
+        #expect(try await store.settle(.notification(event, verdict), at: now + .seconds(2)) == .notification(.applied))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aTokenIsHeldWhereOneIsKeptOrWaits(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let ann = CredentialID(clientID: "app", userID: "ann")
+        #expect(try await !store.ports.holdsToken(of: ann))
+        try await store.grant("ann", client: "web", token: "r")
+        #expect(try await store.ports.holdsToken(of: ann), "at any client")
+        try await store.settleGrants(at: .start)
+        #expect(try await store.ports.holdsToken(of: ann))
+        #expect(try await !store.ports.holdsToken(of: CredentialID(clientID: "elsewhere", userID: "ann")), "of that app")
+        #expect(try await !store.ports.holdsToken(of: CredentialID(clientID: "nobody's", userID: "ann")))
+        try await store.notify(.consentRevoked, "ann", at: .start + .seconds(1))
+        #expect(try await !store.ports.holdsToken(of: ann), "erased")
+    }
+}
