@@ -94,9 +94,12 @@ extension SettlementFold {
     /// The token is dead, as the app wanted it.
     private mutating func revoke(_ work: DueRevocation, _ proof: RevocationProof, _ outcome: RevocationOutcome) -> Settled {
         let id = AppUserID(app: work.app, userID: work.id.userID)
-        withUser(id, .revocation, at: work.requestedAt) { user in
+        var proven = work
+        proven.proof = proof
+        let wantedAt = proven.wantedAt
+        withUser(id, .revocation, at: wantedAt) { user in
             guard var record = user[work.id.clientID] else { return }
-            record.credential.apply(Revocation(requestedAt: work.requestedAt))
+            record.credential.apply(Revocation(requestedAt: wantedAt))
             user[work.id.clientID] = record
         }
         return close(work, proof, outcome)

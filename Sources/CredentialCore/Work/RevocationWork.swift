@@ -56,6 +56,13 @@ package struct DueRevocation: Sendable {
         self.proof = proof
         self.isOvertaken = isOvertaken
     }
+
+    /// When the app wanted it, by Apple's clock: not after Apple was first asked. A backend whose clock is ahead must not take a later
+    /// sign-in for one that it had in mind. The one that it had may be dated by the same clock.
+    package var wantedAt: Timestamp {
+        guard let date = proof.before?.date else { return requestedAt }
+        return min(requestedAt, max(date.advanced(by: .milliseconds(999)), token.grantedAt))
+    }
 }
 
 /// What was found out about a row of `revocation_queue`.

@@ -15,7 +15,11 @@ extension SQLiteStore {
             for app in directory.apps.values where try !Self.isPaused(app.id, in: db) {
                 due[app.name] = try Int.fetchOne(
                     db.cachedStatement(
-                        sql: "SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = ?1 AND (due_at <= ?2 OR due_at > ?3) LIMIT ?4)"
+                        sql: """
+                            SELECT COUNT(*) FROM (SELECT 1 FROM revocation
+                                                   WHERE app = ?1 AND (due_at <= ?2 OR due_at > ?3) AND client IN (\(directory.watched(app.id)))
+                                                   LIMIT ?4)
+                            """
                     ),
                     arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), limit]
                 )
@@ -35,11 +39,15 @@ extension SQLiteStore {
                     db.cachedStatement(
                         sql: """
                             SELECT request, client, attempts FROM revocation
-                             WHERE app = ? AND (due_at <= ? OR due_at > ?) ORDER BY due_at LIMIT ?
+                             WHERE app = ? AND (due_at <= ? OR due_at > ?) AND client IN (\(directory.watched(app.id)))
+                             ORDER BY due_at LIMIT ?
                             """
                     ),
                     arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), permits]
                 )
+                // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
+                let isSuspect = due.first.map { $0[2] >= Claim.suspectAttempts } ?? false
+                let taken = isSuspect ? due.prefix(1) : due.prefix { $0[2] < Claim.suspectAttempts }
                 let take = try PreparedStatement(
                     """
                     UPDATE revocation AS r SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2
@@ -48,11 +56,11 @@ extension SQLiteStore {
                     """,
                     in: db
                 )
-                return try due.compactMap { row -> DueRevocation? in
+                return try taken.compactMap { row -> DueRevocation? in
                     let (request, client, attempts): (Int64, Int64, Int) = (row[0], row[1], row[2])
-                    guard let client = directory.clientsByID[client], directory.isWatched(client) else { return nil }
+                    guard let client = directory.clientsByID[client] else { return nil }
                     let leaseEnd = now.advanced(by: policy.lease(attempts: attempts))
-                    let taken = try take.first(leaseEnd, owner, request, client.id) { row in
+                    let claimed = try take.first(leaseEnd, owner, request, client.id) { row in
                         DueRevocation(
                             request: request,
                             requestedAt: Timestamp(milliseconds: row.integer(at: 2)),
@@ -64,8 +72,8 @@ extension SQLiteStore {
                             proof: RevocationProof(row, from: 6)
                         )
                     }
-                    guard var work = taken else { return nil }
-                    work.isOvertaken = try Self.hasSignedIn(work.id.userID, of: app, after: work.requestedAt, at: now, in: db)
+                    guard var work = claimed else { return nil }
+                    work.isOvertaken = try Self.hasSignedIn(work.id.userID, of: app, after: work.wantedAt, at: now, in: db)
                     return work
                 }
             }
@@ -110,4 +118,9 @@ extension SQLiteStore {
 
     /// A due time beyond it is of a clock that has since been set back: none is ever put off for longer than a few hours.
     private static func furthestRevocation(at now: Timestamp) -> Int64 { now.advanced(by: .days(2)).milliseconds }
+}
+
+extension ClientDirectory {
+    /// The clients of an app that the configuration names, for a list in SQL: those of others are left as they are, and stand in nobody's way.
+    fileprivate func watched(_ app: Int64) -> String { watchedClients(of: app).map(String.init).joined(separator: ", ") }
 }

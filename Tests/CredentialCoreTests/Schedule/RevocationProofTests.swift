@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Testing
+
+@testable import CredentialCore
+
+/// How a proof goes from question to question.
+@Suite struct RevocationProofTests {
+    private static let id = CredentialID(clientID: "app", userID: "ann")
+    private static let policy = RefreshPolicy()
+    private static let start = Timestamp(seconds: 1_750_000_000)
+
+    private static func answer(_ word: RevocationProof.Answer.Word, at second: Int = 0) -> RevocationProof.Answer {
+        RevocationProof.Answer(word, askedAt: start.advanced(by: .seconds(second)), date: nil)
+    }
+
+    /// Takes answers in, one after the other.
+    private static func proof(_ words: RevocationProof.Answer.Word..., key: String = "KEY") -> RevocationProof {
+        var proof = RevocationProof()
+        for word in words { _ = take(word, into: &proof, key: key) }
+        return proof
+    }
+
+    @discardableResult
+    private static func take(
+        _ word: RevocationProof.Answer.Word,
+        into proof: inout RevocationProof,
+        key: String = "KEY",
+        at second: Int = 0
+    ) -> Timestamp {
+        let now = start.advanced(by: .seconds(second))
+        return proof.take(answer(word, at: second), keyID: key, of: id, under: policy, at: now)
+    }
+
+    @Test func threeAnswersProve() {
+        var proof = RevocationProof()
+        #expect(proof.next == .isAccepted && !proof.isProved)
+        for (word, question) in [
+            (RevocationProof.Answer.Word.accepted, RevocationProof.Question.revoke), (.revoked, .isStillAccepted),
+        ] {
+            #expect(Self.take(word, into: &proof) == Self.start, "the next one at once")
+            #expect(proof.next == question && !proof.isProved)
+        }
+        Self.take(.rejected, into: &proof, at: 7)
+        #expect(proof.isProved)
+        #expect(proof.before == Self.answer(.accepted) && proof.revocation == Self.answer(.revoked))
+        #expect(proof.after == Self.answer(.rejected, at: 7) && proof.keyID == "KEY" && proof.rounds == 0)
+    }
+
+    /// That the token is dead proves nothing of who ended it.
+    @Test func whatWasDeadFromTheFirstIsNotProved() {
+        let proof = Self.proof(.rejected)
+        #expect(proof.next == .isBelieved && !proof.isProved)
+    }
+
+    @Test func whatIsStillAcceptedIsRevokedAgain() {
+        var proof = Self.proof(.accepted, .revoked)
+        var waits: [Duration] = []
+        for round in 1...10 {
+            let due = Self.take(.accepted, into: &proof)
+            waits.append(Self.start.duration(to: due))
+            #expect(proof.next == .revoke && proof.rounds == round && !proof.isProved)
+            #expect(proof.before?.word == .accepted && proof.revocation == nil)
+            Self.take(.revoked, into: &proof)
+            #expect(!proof.isProved, "the answer before the last revocation is none to it")
+        }
+        #expect(waits[0] >= .seconds(10) && waits[0] < .seconds(13))
+        #expect(waits == waits.sorted() && waits[9] >= .seconds(1800) && waits[9] <= .seconds(2250))
+        Self.take(.rejected, into: &proof)
+        #expect(proof.isProved && proof.rounds == 10)
+    }
+
+    /// What one key was told proves nothing beside what another is.
+    @Test func anotherKeyBeginsAnew() {
+        var proof = Self.proof(.accepted)
+        Self.take(.revoked, into: &proof, key: "NEW")
+        #expect(proof.next == .isAccepted && proof.revocation == nil, "whether it was good is not known of the new one")
+
+        proof = Self.proof(.accepted, .revoked)
+        Self.take(.rejected, into: &proof, key: "NEW")
+        #expect(proof.next == .isBelieved && !proof.isProved)
+        #expect(proof.keyID == "NEW" && proof.revocation == nil && proof.after == nil)
+
+        proof = Self.proof(.accepted, .revoked)
+        Self.take(.accepted, into: &proof, key: "NEW")
+        #expect(proof.next == .revoke && proof.before?.word == .accepted && proof.rounds == 0)
+        Self.take(.revoked, into: &proof, key: "NEW")
+        Self.take(.rejected, into: &proof, key: "NEW")
+        #expect(proof.isProved)
+    }
+
+    @Test func anotherKeyForgetsNoRounds() {
+        var proof = Self.proof(.accepted, .revoked, .accepted)
+        Self.take(.revoked, into: &proof, key: "NEW")
+        #expect(proof.rounds == 1)
+    }
+
+    /// The back-off begins anew with the first answer.
+    @Test func failuresBackOffUntilAnAnswer() {
+        var proof = Self.proof(.accepted)
+        let waits = (1...6).map { _ in
+            Self.start.duration(to: proof.fail(at: Self.start, retryAfter: nil, of: Self.id, under: Self.policy))
+        }
+        for (wait, step) in zip(waits, [10, 30, 120, 600, 1800, 1800]) {
+            #expect(wait >= .seconds(step) && wait <= .seconds(step) * 1.25)
+        }
+        #expect(proof.failures == 6 && proof.next == .revoke, "what is known stays known")
+        Self.take(.revoked, into: &proof)
+        #expect(proof.failures == 0)
+        let due = proof.fail(at: Self.start, retryAfter: .seconds(120), of: Self.id, under: Self.policy)
+        #expect(due >= Self.start.advanced(by: .seconds(120)))
+    }
+
+    /// After an interval Apple is asked anew; until then nobody asks, it is only looked.
+    @Test func aRejectionThatIsNotBelievedIsAskedForAgainADayLater() {
+        var proof = Self.proof(.rejected)
+        let day = 86_400
+        for (second, question) in [(60, RevocationProof.Question.isBelieved), (day - 1, .isBelieved), (day, .isAccepted)] {
+            let now = Self.start.advanced(by: .seconds(second))
+            #expect(proof.wait(under: Self.policy, at: now) == now.advanced(by: .seconds(60)))
+            #expect(proof.next == question)
+        }
+        Self.take(.accepted, into: &proof)
+        #expect(proof.next == .revoke, "the key that asked first was the wrong one")
+    }
+
+    /// The clock was ahead when Apple was asked, and has been set back.
+    @Test func anAnswerFromTheFutureIsAskedForAgain() {
+        var proof = Self.proof(.rejected)
+        _ = proof.wait(under: Self.policy, at: Self.start.advanced(by: .hours(-1)))
+        #expect(proof.next == .isAccepted)
+    }
+
+    /// A backend whose clock is ahead has no sign-in in mind that comes after Apple was first asked.
+    @Test func isWantedAtTheLatestWhenAppleWasFirstAsked() {
+        func work(requestedAt: Timestamp, date: Timestamp?, grantedAt: Timestamp = Self.start) -> DueRevocation {
+            var proof = RevocationProof()
+            proof.before = RevocationProof.Answer(.accepted, askedAt: Self.start.advanced(by: .hours(1)), date: date)
+            return DueRevocation(
+                request: 1,
+                requestedAt: requestedAt,
+                id: Self.id,
+                app: "example",
+                claim: Claim(owner: "me", attempts: 1),
+                token: RefreshToken.Key(grantedAt: grantedAt, fingerprint: []),
+                sealed: SealedToken(bytes: []),
+                proof: proof
+            )
+        }
+        let ahead = Self.start.advanced(by: .hours(1))
+        #expect(work(requestedAt: ahead, date: Self.start).wantedAt == Self.start.advanced(by: .milliseconds(999)))
+        #expect(work(requestedAt: Self.start, date: ahead).wantedAt == Self.start)
+        #expect(work(requestedAt: ahead, date: nil).wantedAt == ahead)
+        let signedIn = Self.start.advanced(by: .minutes(30))
+        #expect(work(requestedAt: ahead, date: Self.start, grantedAt: signedIn).wantedAt == signedIn, "dated by the same clock")
+    }
+}

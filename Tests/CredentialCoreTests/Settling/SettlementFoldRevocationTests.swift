@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Testing
+
+@testable import CredentialCore
+
+/// What becomes of requests to revoke and of their tokens, without any store.
+@Suite struct SettlementFoldRevocationTests {
+    private static let start = Timestamp(seconds: 1_750_000_000)
+    private static let asked = start.advanced(by: .hours(1))
+    private static let now = asked.advanced(by: .seconds(1))
+    private static let claim = Claim(owner: "me", attempts: 1)
+    private static let apps = ["app": "example", "web": "example", "elsewhere": "other"]
+    private static let user = AppUserID(app: "example", userID: "ann")
+    private static let policy = RefreshPolicy()
+    private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
+
+    /// All that the tables hold of one user, to fold over.
+    private struct World {
+        var credentials: [(clientID: String, record: CredentialRecord)] = []
+        var registers: AppUser?
+        var waiting: [WaitingGrant] = []
+        var beingRevoked: Set<RefreshToken.Key> = []
+        var breaker: RejectionBreaker?
+        var startedAt = start
+
+        func fold(_ settlements: Settlement..., at now: Timestamp = now) -> SettlementChanges {
+            let rules = SettlementRules(policy: policy, pollInterval: .seconds(1), startedAt: startedAt)
+            let scope = SettlementScope(of: settlements, apps: apps, under: rules)
+            var basis = SettlementBasis()
+            for id in scope.users {
+                let isOurs = id == user
+                basis.users[id] = UserRecord(id, stored: isOurs ? registers : nil, credentials: isOurs ? credentials : [])
+            }
+            for (id, claim) in scope.revocationRequests where claim == SettlementFoldRevocationTests.claim {
+                basis.heldRevocationRequests[id] = claim
+            }
+            for (id, claim) in scope.revocations where claim == SettlementFoldRevocationTests.claim { basis.heldRevocations.insert(id) }
+            for id in scope.signingIn where id == user { basis.waitingGrants[id] = waiting }
+            for id in scope.leaving where id == user { basis.tokensBeingRevoked[id] = beingRevoked }
+            for app in scope.judgedApps { basis.breakers[app] = breaker.map(StoredBreaker.readable) }
+            return SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now)
+        }
+
+        /// A sign-in with a token, verified a minute later.
+        mutating func signIn(_ client: String = "app", at time: Timestamp = start, hasToken: Bool = true, fingerprint: UInt8 = 1) {
+            var record = credentials.first { $0.clientID == client }?.record ?? CredentialRecord()
+            let key = RefreshToken.Key(grantedAt: time, fingerprint: [fingerprint])
+            let token = hasToken ? RefreshToken(key: key, sealed: SealedToken(bytes: [fingerprint])) : nil
+            let id = CredentialID(clientID: client, userID: "ann")
+            _ = record.take(Grant(grantedAt: time, token: token), of: id, under: policy, at: time)
+            if hasToken {
+                record.credential.apply(RefreshAnswer(.valid, token: key, requestedAt: time.advanced(by: .minutes(1))))
+            }
+            credentials.removeAll { $0.clientID == client }
+            credentials.append((client, record))
+        }
+
+        mutating func take(_ changes: SettlementChanges) {
+            guard let user = changes.users.first(where: { $0.id == SettlementFoldRevocationTests.user }) else { return }
+            registers = user.registers
+            credentials = user.holdings.map { ($0.clientID, $0.record) }
+        }
+    }
+
+    private static func world(_ signIns: (String, UInt8)...) -> World {
+        var world = World()
+        for (client, fingerprint) in signIns { world.signIn(client, fingerprint: fingerprint) }
+        return world
+    }
+
+    private static func request(
+        _ client: String = "app",
+        id: Int64 = 1,
+        at time: Timestamp = asked,
+        claim: Claim = claim
+    ) -> ClaimedRevocationRequest {
+        ClaimedRevocationRequest(
+            id: id,
+            claim: claim,
+            app: apps[client],
+            requestedAt: time,
+            credential: CredentialID(clientID: client, userID: "ann")
+        )
+    }
+
+    private static func accepted(_ request: ClaimedRevocationRequest = request()) -> Settlement {
+        .revocationRequest(request, .accepted)
+    }
+
+    private static func opened(_ changes: SettlementChanges) -> [String] {
+        changes.queueRows.flatMap { row -> [String] in
+            guard case .revocation(.open(_, _, let tokens)) = row else { return [] }
+            return tokens.map { "\($0.clientID) \($0.key.fingerprint[0])" }
+        }
+    }
+
+    private static func wait(_ changes: SettlementChanges, at now: Timestamp = now) -> Duration? {
+        guard case .revocation(.postpone(_, let until)) = changes.queueRows.first else { return nil }
+        return now.duration(to: until)
+    }
+
+    // MARK: Requests
+
+    /// Of the whole app group, each with the client that it was issued to, and of no other app.
+    @Test func opensEveryTokenOfTheApp() {
+        var world = Self.world(("app", 1), ("web", 2))
+        let changes = world.fold(Self.accepted(Self.request("web")))
+        #expect(changes.results == [.postponed])
+        #expect(Self.opened(changes) == ["app 1", "web 2"])
+        #expect(changes.announcements.isEmpty, "nothing is known yet")
+        world.credentials = []
+        world.signIn("app", hasToken: false)
+        #expect(world.fold(Self.accepted()).results == [.revocation(.noToken)])
+    }
+
+    @Test func withoutATokenNobodyIsRevoked() {
+        let changes = World().fold(Self.accepted())
+        #expect(changes.results == [.revocation(.noToken)])
+        #expect(changes.announcements.isEmpty && changes.users.allSatisfy { $0.holdings.isEmpty })
+        #expect(Self.world(("app", 1)).fold(Self.accepted(Self.request("elsewhere"))).results == [.revocation(.noToken)], "of that app")
+    }
+
+    /// Known or waiting, with a token or a code or neither, at whichever client of the app.
+    @Test(arguments: ["app", "web"])
+    func aNewerSignInSupersedes(_ client: String) {
+        let later = Self.asked.advanced(by: .milliseconds(1))
+        var world = Self.world(("app", 1))
+        world.signIn(client, at: later, hasToken: false)
+        #expect(world.fold(Self.accepted()).results == [.revocation(.superseded)])
+        world = Self.world(("app", 1))
+        world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: later)]
+        let changes = world.fold(Self.accepted())
+        #expect(changes.results == [.revocation(.superseded)] && Self.opened(changes).isEmpty)
+    }
+
+    /// The request named the sign-in at whose very time it was made.
+    @Test func aSignInOfTheSameTimeDoesNot() {
+        var world = World()
+        world.signIn(at: Self.asked)
+        #expect(Self.opened(world.fold(Self.accepted())) == ["app 1"])
+    }
+
+    @Test func anOlderSignInThatWaitsIsWaitedFor() {
+        var world = Self.world(("app", 1))
+        world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: Self.start)]
+        #expect(Self.wait(world.fold(Self.accepted())) == .seconds(1))
+        let end = Self.asked.advanced(by: .minutes(6))
+        let last = end.advanced(by: .milliseconds(-1))
+        #expect(Self.wait(world.fold(Self.accepted(), at: last), at: last) == .seconds(1))
+        #expect(Self.opened(world.fold(Self.accepted(), at: end)) == ["app 1"], "six minutes at most")
+        // A daemon that was down lets the sign-ins that came meanwhile go first.
+        world.startedAt = end
+        #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(1))
+    }
+
+    /// What the same batch has just taken waits no longer.
+    @Test func aSignInOfTheSameBatchIsOneThatIsKnown() {
+        var world = World()
+        world.waiting = [WaitingGrant(id: 9, clientID: "app", grantedAt: Self.start)]
+        let id = CredentialID(clientID: "app", userID: "ann")
+        let token = RefreshToken(key: RefreshToken.Key(grantedAt: Self.start, fingerprint: [7]), sealed: SealedToken(bytes: [7]))
+        let work = ClaimedGrant(id: 9, claim: Self.claim, grantedAt: Self.start, content: nil)
+        let settlements: [Settlement] = [.grant(work, .accepted(Grant(grantedAt: Self.start, token: token), id)), Self.accepted()]
+        let rules = SettlementRules(policy: Self.policy, pollInterval: .seconds(1), startedAt: Self.start)
+        var basis = SettlementBasis()
+        basis.users[Self.user] = UserRecord(Self.user, stored: nil, credentials: [])
+        basis.heldGrants[9] = Self.claim
+        basis.heldRevocationRequests[1] = Self.claim
+        basis.waitingGrants[Self.user] = world.waiting
+        let changes = SettlementFold.fold(settlements, over: basis, apps: Self.apps, under: rules, at: Self.now)
+        #expect(changes.results == [.grant(.applied, nil), .postponed])
+        #expect(Self.opened(changes) == ["app 7"])
+    }
+
+    /// One proof is enough: the second waits for the first, in the same batch too.
+    @Test func askedForTwiceIsAskedOnce() {
+        var world = Self.world(("app", 1))
+        let changes = world.fold(Self.accepted(), Self.accepted(Self.request(id: 2)))
+        #expect(changes.results == [.postponed, .postponed] && Self.opened(changes) == ["app 1"])
+        guard case .revocation(.postpone(let work, let until)) = changes.queueRows.last else {
+            Issue.record("\(changes.queueRows)")
+            return
+        }
+        #expect(work.id == 2 && until == Self.now.advanced(by: .seconds(30)))
+        world.beingRevoked = [RefreshToken.Key(grantedAt: Self.start, fingerprint: [1])]
+        #expect(Self.wait(world.fold(Self.accepted())) == .seconds(30))
+    }
+
+    @Test func whoeverHoldsARequestNoLongerSettlesNothing() {
+        let world = Self.world(("app", 1))
+        let stale = Self.request(claim: Claim(owner: "me", attempts: 2))
+        #expect(world.fold(Self.accepted(stale)).results == [.superseded])
+        #expect(world.fold(Self.accepted(), Self.accepted()).results == [.postponed, .superseded])
+    }
+
+    @Test(arguments: RevocationRejection.allCases)
+    func aRejectedRequestRevokesNothing(_ reason: RevocationRejection) {
+        let changes = Self.world(("app", 1)).fold(.revocationRequest(Self.request(), .rejected(reason)))
+        #expect(changes.results == [.revocation(.rejected)] && changes.users.isEmpty)
+        guard case .revocation(.close(_, .rejected, reason)) = changes.queueRows.first else {
+            Issue.record("\(changes.queueRows)")
+            return
+        }
+    }
+
+    // MARK: Tokens
+
+    private static func answer(_ word: RevocationProof.Answer.Word, date: Timestamp? = nil) -> RevocationVerdict {
+        .answered(RevocationProof.Answer(word, askedAt: now, date: date), by: identity)
+    }
+
+    private static func due(
+        _ words: RevocationProof.Answer.Word...,
+        client: String = "app",
+        at time: Timestamp = asked,
+        claim: Claim = claim,
+        date: Timestamp? = nil
+    ) -> DueRevocation {
+        let id = CredentialID(clientID: client, userID: "ann")
+        var proof = RevocationProof()
+        for word in words {
+            let answer = RevocationProof.Answer(word, askedAt: now, date: date)
+            _ = proof.take(answer, keyID: "KEY", of: id, under: policy, at: now)
+        }
+        return DueRevocation(
+            request: 1,
+            requestedAt: time,
+            id: id,
+            app: apps[client]!,
+            claim: claim,
+            token: RefreshToken.Key(grantedAt: start, fingerprint: [1]),
+            sealed: SealedToken(bytes: [1]),
+            proof: proof
+        )
+    }
+
+    private static func finished(_ changes: SettlementChanges) -> (RevocationOutcome, RevocationRejection?)? {
+        guard case .revocation(.finish(_, _, let outcome, let reason)) = changes.queueRows.first else { return nil }
+        return (outcome, reason)
+    }
+
+    private static func proceeded(_ changes: SettlementChanges) -> (proof: RevocationProof, due: Timestamp)? {
+        guard case .revocation(.proceed(_, let proof, let due)) = changes.queueRows.first else { return nil }
+        return (proof, due)
+    }
+
+    private static func states(_ changes: SettlementChanges) -> [String] {
+        (changes.users.first { $0.id == user }?.holdings ?? []).compactMap { holding in
+            holding.standing.map { "\(holding.clientID) \($0.state.rawValue) \($0.reason.rawValue)" }
+        }
+    }
+
+    /// State, reason and the erased token come with the receipt.
+    @Test func whatIsProvedIsRevoked() throws {
+        let world = Self.world(("app", 1), ("web", 2))
+        let changes = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
+        #expect(changes.results == [.revocation(.proved)])
+        #expect(try #require(Self.finished(changes)) == (.proved, nil))
+        #expect(Self.states(changes) == ["app revoked revoked_by_app", "web authorized granted"], "each token has its own proof")
+        let record = try #require(changes.users.first?["app"])
+        #expect(record.credential.token?.sealed == nil && record.dueAt == nil)
+        #expect(changes.announcements.map(\.source) == [.revocation] && changes.announcements.map(\.credential.clientID) == ["app"])
+        #expect(changes.breakers.isEmpty && changes.checks == (0, 0), "no check, and nothing for the breaker")
+    }
+
+    @Test func eachAnswerIsKept() throws {
+        let world = Self.world(("app", 1))
+        let first = try #require(Self.proceeded(world.fold(.revocation(Self.due(), Self.answer(.accepted)))))
+        #expect(first.proof.next == .revoke && first.due == Self.now)
+        let second = try #require(Self.proceeded(world.fold(.revocation(Self.due(.accepted), Self.answer(.revoked)))))
+        #expect(second.proof.next == .isStillAccepted && second.due == Self.now)
+        let third = try #require(Self.proceeded(world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.accepted)))))
+        #expect(third.proof.next == .revoke && third.proof.rounds == 1 && third.due > Self.now)
+    }
+
+    /// Its proof is of the time of the request: the later sign-in is another one.
+    @Test func aLaterSignInStaysAuthorized() throws {
+        var world = Self.world(("app", 1))
+        world.signIn(at: Self.asked.advanced(by: .milliseconds(1)), fingerprint: 2)
+        let changes = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
+        #expect(changes.results == [.revocation(.proved)])
+        #expect(Self.states(changes) == ["app authorized granted"])
+        #expect(try #require(changes.users.first?["app"]).credential.token?.sealed == SealedToken(bytes: [2]))
+    }
+
+    /// The request is dated an hour ahead; whoever signs in within that hour, by Apple's clock, is signed in.
+    @Test func aBackendWhoseClockIsAheadEndsNoLaterSignIn() {
+        let ahead = Self.asked.advanced(by: .hours(1))
+        var world = Self.world(("app", 1))
+        world.signIn(at: Self.asked.advanced(by: .minutes(10)), fingerprint: 2)
+        let due = Self.due(.accepted, .revoked, at: ahead, date: Self.asked)
+        let changes = world.fold(.revocation(due, Self.answer(.rejected, date: Self.asked)))
+        #expect(changes.results == [.revocation(.proved)])
+        #expect(Self.states(changes) == ["app authorized granted"])
+    }
+
+    /// The event erases the token before the proof is there, and the proof goes on with its copy.
+    @Test(arguments: [false, true])
+    func theReasonShownIsThatOfTheTableWhateverCameFirst(_ isEventFirst: Bool) {
+        var world = Self.world(("app", 1))
+        let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
+        var consent = world.registers ?? AppUser()
+        consent.apply(Event(.consentRevoked, at: Self.asked.advanced(by: .minutes(1))))
+        if isEventFirst { world.registers = consent }
+        var changes = world.fold(proof)
+        world.take(changes)
+        if !isEventFirst {
+            world.registers = consent
+            changes = world.fold(.revocation(Self.due(client: "web"), .unproven))
+            #expect(Self.states(changes) == ["app revoked revoked_by_app"])
+        } else {
+            #expect(Self.states(changes) == ["app revoked revoked_by_app"])
+        }
+    }
+
+    /// Apple rejected it from the first: that counts once the key is known to work, and no breaker is open.
+    @Test func whatWasDeadIsBelievedWhileTheBreakerIsClosed() throws {
+        var world = Self.world(("app", 1))
+        let due = Self.due(.rejected)
+        let waits = try #require(Self.proceeded(world.fold(.revocation(due, .unproven))))
+        #expect(waits.proof.next == .isBelieved && waits.due == Self.now.advanced(by: .seconds(60)))
+
+        var breaker = RejectionBreaker()
+        let subject = RejectionBreaker.Subject(CredentialID(clientID: "web", userID: "bob"))
+        _ = breaker.judge(.blamed, of: subject, under: BreakerRules(policy: Self.policy), at: Self.now)
+        world.breaker = breaker
+        let held = world.fold(.revocation(due, .admitted))
+        #expect(held.results == [.postponed] && Self.states(held) == ["app authorized granted"])
+        #expect(held.breakers.isEmpty, "nothing is counted")
+
+        world.breaker = nil
+        let changes = world.fold(.revocation(due, .admitted))
+        #expect(try #require(Self.finished(changes)) == (.alreadyInvalid, nil))
+        #expect(Self.states(changes) == ["app revoked revoked_by_app"])
+    }
+
+    /// An open breaker delays no proof.
+    @Test func aProofDoesNotWaitForTheBreaker() {
+        var world = Self.world(("app", 1))
+        var breaker = RejectionBreaker()
+        let subject = RejectionBreaker.Subject(CredentialID(clientID: "app", userID: "bob"))
+        _ = breaker.judge(.blamed, of: subject, under: BreakerRules(policy: Self.policy), at: Self.now)
+        world.breaker = breaker
+        #expect(world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))).results == [.revocation(.proved)])
+    }
+
+    /// Admitted is only what Apple rejected.
+    @Test func whatWasNeverRejectedIsNotAdmitted() throws {
+        let world = Self.world(("app", 1))
+        for due in [Self.due(), Self.due(.accepted), Self.due(.accepted, .revoked)] {
+            let changes = world.fold(.revocation(due, .admitted))
+            #expect(changes.results == [.postponed] && Self.states(changes) == ["app authorized granted"])
+        }
+    }
+
+    @Test(
+        arguments: [
+            (.anotherUser, .rejected, .anotherUser), (.overtaken, .superseded, nil), (.poison, .rejected, .poison),
+        ] as [(RevocationVerdict, RevocationOutcome, RevocationRejection?)]
+    )
+    func whatIsGivenUpChangesNobody(_ verdict: RevocationVerdict, _ outcome: RevocationOutcome, _ reason: RevocationRejection?) throws {
+        let changes = Self.world(("app", 1)).fold(.revocation(Self.due(.accepted), verdict))
+        #expect(changes.results == [.revocation(outcome)])
+        #expect(try #require(Self.finished(changes)) == (outcome, reason))
+        #expect(Self.states(changes) == ["app authorized granted"] && changes.announcements.isEmpty)
+    }
+
+    @Test func whoeverHoldsATokenNoLongerSettlesNothing() {
+        let world = Self.world(("app", 1))
+        let stale = Self.due(.accepted, .revoked, claim: Claim(owner: "me", attempts: 2))
+        #expect(world.fold(.revocation(stale, Self.answer(.rejected))).results == [.superseded])
+        let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
+        #expect(world.fold(proof, proof).results == [.revocation(.proved), .superseded])
+    }
+
+    /// The daily check was asked before Apple was, and its 200 arrives after the proof.
+    @Test func aLateGoodAnswerBringsNobodyBack() {
+        var world = Self.world(("app", 1))
+        world.credentials[0].record.claimedBy = Self.claim.owner
+        world.credentials[0].record.attempts = Self.claim.attempts
+        world.take(world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))))
+        let check = DueCredential(
+            id: CredentialID(clientID: "app", userID: "ann"),
+            app: "example",
+            claim: Self.claim,
+            token: RefreshToken.Key(grantedAt: Self.start, fingerprint: [1]),
+            sealed: SealedToken(bytes: [1])
+        )
+        for verdict in [
+            RefreshVerdict.valid(requestedAt: Self.now, answeredAt: Self.now), .failed(.unavailable, at: Self.now),
+            .rejected(PendingRejection(requestedAt: Self.now, answeredAt: Self.now, keyID: "KEY"), isProven: true),
+        ] {
+            let changes = world.fold(.refresh(check, verdict))
+            #expect(Self.states(changes) == ["app revoked revoked_by_app"])
+            #expect(changes.users.first?["app"]?.dueAt == nil && changes.announcements.isEmpty)
+        }
+    }
+}

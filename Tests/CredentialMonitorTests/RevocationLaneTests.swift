@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import CredentialTesting
+import GRDB
+import MetricsTestKit
+import Testing
+
+@testable import SQLiteStore
+
+/// Requests to revoke, from the queue to the receipt.
+struct RevocationLaneTests {
+    /// A user signed in a minute ago, whose account is deleted now.
+    private func delete(_ user: String, _ monitor: Monitor, clients: [String] = [Monitor.clients[0]]) async throws {
+        for client in clients { try await monitor.signIn(user, client: client, token: "r-\(client)") }
+        monitor.clock.advance(by: .minutes(1))
+        try await monitor.requestRevocation(user)
+    }
+
+    @Test func aDeletedAccountIsRevokedAndThatIsProved() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(monitor.endpoint.revocations.map(\.token) == [Secret("r-com.example.app-of-ann")])
+            #expect(monitor.endpoint.calls.count == 2)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 0)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM revocation_queue") == 0)
+            #expect(try await monitor.value("SELECT key_id FROM revocation_log") == "TESTKEY001")
+            #expect(monitor.refreshes("valid") == 0, "no check")
+            let counter = try monitor.metrics.expectCounter("siwatch_revocations_total", [("app", Monitor.app), ("outcome", "proved")])
+            #expect(counter.totalValue == 1)
+        }
+    }
+
+    /// Each with the client that it was issued to.
+    @Test func everyTokenOfTheAppHasItsReceipt() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .valid, .rejected)
+            try await delete("ann", monitor, clients: Monitor.clients)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved", "proved"])
+            #expect(Set(monitor.endpoint.revocations.map { "\($0.clientID) \($0.token.reveal)" }).count == 2)
+            #expect(monitor.endpoint.revocations.allSatisfy { $0.token.reveal == "r-\($0.clientID)-of-ann" })
+            for client in Monitor.clients { #expect(try await monitor.state(of: "ann", client: client) == "revoked revoked_by_app") }
+        }
+    }
+
+    @Test func whatAppleStillAcceptsIsRevokedAgain() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .valid, .valid, .rejected)
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(monitor.endpoint.revocations.count == 1)
+            for wait in [13, 38] {
+                monitor.clock.advance(by: .seconds(wait))
+                try await monitor.settle(monitor.revocationHandler)
+            }
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(monitor.endpoint.revocations.count == 3 && monitor.endpoint.calls.count == 4)
+        }
+    }
+
+    /// A second key may be the wrong one: that it hears of no such token is believed once it has had a 200.
+    @Test func whatWasDeadIsBelievedOnceTheClientIsProven() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.rejected, for: "ann")
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            monitor.clock.advance(by: .minutes(1))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(monitor.endpoint.calls.count == 1, "looked at, not asked again")
+
+            try await delete("bob", monitor)
+            monitor.endpoint.answer(.valid, .rejected, for: "bob")
+            try await monitor.settle(monitor.revocationHandler)
+            monitor.clock.advance(by: .minutes(1))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved", "already_invalid"])
+            #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
+            #expect(monitor.endpoint.revocations.count == 1, "what is dead is not revoked")
+        }
+    }
+
+    @Test func anOpenBreakerDelaysWhatWasDeadAlone() async throws {
+        try await Monitor.with { monitor in
+            for user in ["ann", "bob", "eve"] { try await monitor.signIn(user) }
+            monitor.endpoint.answer(.rejected, for: "ann")
+            monitor.endpoint.answer(.valid, .rejected, for: "bob")
+            for user in ["ann", "bob"] {
+                try await monitor.requestRevocation(user)
+                try await monitor.settle(monitor.revocationHandler)
+            }
+            #expect(try await monitor.revocationLog() == ["proved"])
+            // Somebody's check is blamed on the configuration.
+            monitor.endpoint.answer(.misconfigured("invalid_client"), .valid, for: "eve")
+            monitor.clock.advance(by: .minutes(11))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.store.breakers()[Monitor.app]?.isOpen == true)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved"], "held")
+            monitor.clock.advance(by: .minutes(2))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.store.breakers()[Monitor.app]?.isOpen == false)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved", "already_invalid"])
+        }
+    }
+
+    // MARK: Not revoked
+
+    @Test func anotherUsersTokenIsNotRevoked() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.anotherUser)
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["rejected another_user"])
+            #expect(monitor.endpoint.revocations.isEmpty)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func whoSignsInAgainBeforeItIsSentStaysSignedIn(_ isKnown: Bool) async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid)
+            try await delete("ann", monitor)
+            let loop = monitor.loop(monitor.revocationHandler)
+            // Opened, and found good.
+            for _ in 1...2 { #expect(try await loop.round() == 1) }
+            monitor.clock.advance(by: .seconds(1))
+            if isKnown { try await monitor.signIn("ann", token: "new") } else { try await monitor.code("c", "ann") }
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["superseded"])
+            #expect(monitor.endpoint.revocations.isEmpty)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    /// What was sent is sent: the proof is kept, and the later sign-in stands.
+    @Test func whoSignsInAgainAfterItWasSentStaysSignedIn() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            try await delete("ann", monitor)
+            let loop = monitor.loop(monitor.revocationHandler)
+            for _ in 1...3 { #expect(try await loop.round() == 1) }
+            monitor.clock.advance(by: .seconds(1))
+            try await monitor.signIn("ann", token: "new")
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(try await monitor.due("ann") != nil, "its own token is asked about")
+        }
+    }
+
+    @Test func askedForTwiceIsProvedOnce() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            try await delete("ann", monitor)
+            try await monitor.requestRevocation("ann")
+            try await monitor.settle(monitor.revocationHandler)
+            monitor.clock.advance(by: .seconds(30))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved", "no_token"])
+            #expect(monitor.endpoint.revocations.count == 1)
+        }
+    }
+
+    @Test func badRequestsAreLogged() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.requestRevocation("nobody")
+            try await monitor.requestRevocation("ann", client: "com.example.forgotten")
+            try await monitor.execute(
+                "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES ('com.example.app', CAST(X'C328' AS TEXT), ?)",
+                [monitor.clock.now.milliseconds]
+            )
+            try await monitor.settle(monitor.revocationHandler)
+            try await monitor.requestRevocation("ann")
+            try await monitor.execute("UPDATE revocation_queue SET attempts = 5")
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(
+                try await monitor.revocationLog() == ["no_token", "rejected unknown_client", "rejected malformed", "rejected poison"]
+            )
+            #expect(monitor.endpoint.calls.isEmpty && monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
+    // MARK: The road
+
+    @Test(
+        arguments: [
+            .unavailable("status 503"), .throttled(retryAfter: .seconds(20)), .misconfigured("invalid_client"),
+        ] as [RevokeOutcome]
+    )
+    func whatAppleDoesNotTakeIsSentAgain(_ outcome: RevokeOutcome) async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            monitor.endpoint.answerRevocations(outcome, .accepted)
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == [])
+            // That Apple takes it does not end a pause: it takes anything.
+            for _ in 1...2 {
+                monitor.clock.advance(by: .seconds(40))
+                try await monitor.settle(monitor.revocationHandler)
+            }
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(monitor.endpoint.revocations.count == 2 && monitor.endpoint.calls.count == 2, "what is known is not asked again")
+        }
+    }
+
+    @Test(arguments: [.ambiguous("invalid_request"), .unavailable("timeout"), .misconfigured("invalid_client")] as [RefreshOutcome])
+    func whatProvesNothingIsAskedAgain(_ outcome: RefreshOutcome) async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(outcome, .valid, outcome, .anotherUser, .rejected)
+            try await delete("ann", monitor)
+            for _ in 1...5 {
+                try await monitor.settle(monitor.revocationHandler)
+                monitor.clock.advance(by: .minutes(3))
+            }
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(monitor.endpoint.revocations.count == 1)
+        }
+    }
+
+    /// Steps of a proof follow from what was committed, and only what was under way comes again.
+    @Test func aCrashBetweenTwoCallsRepeatsOneAtMost() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            try await delete("ann", monitor)
+            for _ in 1...4 {
+                for work in try await monitor.revocationHandler.claim(upTo: 64) {
+                    // Apple has answered, and nobody is there any more to write it down.
+                    if case .token(let token) = work, token.proof.next == .revoke { _ = await monitor.revocationHandler.resolve(work) }
+                }
+                try monitor.store.recover()
+                _ = try await monitor.loop(monitor.revocationHandler).round()
+            }
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(monitor.endpoint.calls.count == 2 && monitor.endpoint.revocations.count == 2)
+        }
+    }
+
+    @Test func anAppThatIsPausedInTheMiddleOfAProofGoesOnLater() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            try await delete("ann", monitor)
+            let loop = monitor.loop(monitor.revocationHandler)
+            for _ in 1...3 { #expect(try await loop.round() == 1) }
+            _ = try await monitor.ask(.pause(app: Monitor.app))
+            try await monitor.requestRevocation("ann")
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(monitor.endpoint.calls.count == 1 && monitor.endpoint.revocations.count == 1)
+            _ = try await monitor.ask(.resume(app: Monitor.app))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved"])
+        }
+    }
+
+    // MARK: Permits
+
+    @Test func revocationsGoAheadOfChecks() async throws {
+        try await Monitor.with(requestsPerSecond: 5) { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            for number in 1...20 { try await monitor.signIn("user \(number)") }
+            try await delete("ann", monitor)
+            monitor.clock.advance(by: .hours(24 * 2))
+            let (checks, revocations) = (monitor.refreshHandler, monitor.revocationHandler)
+            _ = try await monitor.loop(revocations).round()
+            _ = monitor.budget.take(upTo: 10, at: monitor.clock.now)
+            #expect(try await monitor.loop(revocations).round() == 0)
+            #expect(revocations.retryDelay() != nil)
+            for _ in 1...3 {
+                monitor.clock.advance(by: .milliseconds(200))
+                #expect(try await monitor.loop(checks).round() == 0, "kept for whom it goes ahead of")
+                #expect(try await monitor.loop(revocations).round() == 1)
+                #expect(try await monitor.loop(revocations).round() == 0)
+            }
+            #expect(try await monitor.revocationLog() == ["proved"])
+            monitor.clock.advance(by: .milliseconds(200))
+            #expect(try await monitor.loop(checks).round() == 1)
+        }
+    }
+
+    /// What needs no question costs no permit.
+    @Test func noPermitLeaks() async throws {
+        try await Monitor.with(requestsPerSecond: 50) { monitor in
+            monitor.endpoint.answer(.rejected)
+            try await delete("ann", monitor)
+            monitor.clock.advance(by: .seconds(1))
+            for _ in 1...20 {
+                _ = try await monitor.loop(monitor.revocationHandler).round()
+                try await monitor.execute("UPDATE revocation SET due_at = 0")
+            }
+            #expect(monitor.endpoint.calls.count == 1)
+            #expect(monitor.budget.take(upTo: 64, at: monitor.clock.now) == 9, "one of ten was used")
+        }
+    }
+
+    // MARK: Beside the rest
+
+    /// The daily check of the same token is under way while it is revoked: whatever it brings, the proof stands.
+    @Test(arguments: [.valid, .rejected, .unavailable("timeout")] as [RefreshOutcome])
+    func aCheckThatIsUnderWayChangesNothing(_ outcome: RefreshOutcome) async throws {
+        try await Monitor.with { monitor in
+            try await delete("ann", monitor)
+            monitor.clock.advance(by: .minutes(11))
+            let check = try await monitor.refreshHandler.claim(upTo: 64)[0]
+            monitor.endpoint.answer(outcome)
+            let settlements = await monitor.refreshHandler.resolve(check)
+            monitor.endpoint.answer(.valid, .rejected)
+            try await monitor.settle(monitor.revocationHandler)
+            try await monitor.writer.submit(settlements)
+            #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
+            #expect(try await monitor.due("ann") == nil)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE pending_since IS NOT NULL") == 0)
+            monitor.clock.advance(by: .hours(48))
+            #expect(try await monitor.settle(monitor.refreshHandler) == 0)
+        }
+    }
+
+    /// Apple may tell of it, before the proof is there or after: the reason shown is that of the table.
+    @Test(arguments: [2, 3, 4, 5])
+    func applesOwnWordIsTolerated(_ rounds: Int) async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            try await delete("ann", monitor)
+            for _ in 1..<rounds { _ = try await monitor.loop(monitor.revocationHandler).round() }
+            monitor.clock.advance(by: .seconds(1))
+            try await monitor.notify("consent-revoked ann \(monitor.clock.now.milliseconds)")
+            try await monitor.settle(monitor.notificationHandler)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
+            #expect(try await monitor.revocationLog() == ["proved"])
+        }
+    }
+
+    @Test func noTokenStandsInTheReceipt() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            let rows = try await monitor.store.writer.read { db in try Row.fetchAll(db, sql: "SELECT * FROM revocation_log").map { "\($0)" }
+            }
+            #expect(rows.count == 1)
+            #expect(rows.allSatisfy { !$0.contains("r-com.example.app") && !$0.contains("ppa.elpmaxe.moc-r") })
+        }
+    }
+}

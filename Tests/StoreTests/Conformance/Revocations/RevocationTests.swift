@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import SQLiteStore
+
+/// Requests to revoke, their tokens, and the receipts.
+@Suite struct RevocationTests {
+    private static let asked = Timestamp.start + .hours(1)
+    private static let now = asked + .seconds(1)
+
+    private func claimRequests(_ store: StoreUnderTest, at now: Timestamp = now) async throws -> [ClaimedRevocationRequest] {
+        try await store.ports.claimRevocationRequests(upTo: 100, at: now, lease: StoreUnderTest.lease)
+    }
+
+    private func claimTokens(
+        _ store: StoreUnderTest,
+        permits: [String: Int] = ["example": 100, "other": 100],
+        at now: Timestamp = now
+    ) async throws -> [DueRevocation] {
+        try await store.ports.claimRevocations(permits: permits, at: now, policy: StoreUnderTest.policy)
+    }
+
+    /// A request of a user who holds tokens, opened.
+    private func open(_ store: StoreUnderTest, _ user: String = "user", clients: String...) async throws {
+        for client in clients { try await store.signIn(user, client: client, token: "r-\(client)-\(user)") }
+        try await store.requestRevocation(user, at: Self.asked)
+        for request in try await claimRequests(store) {
+            #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
+        }
+    }
+
+    private func answer(_ word: RevocationProof.Answer.Word, _ second: Int = 0) -> RevocationVerdict {
+        let askedAt = Self.now + .seconds(second)
+        return .answered(
+            RevocationProof.Answer(word, askedAt: askedAt, date: askedAt - .milliseconds(500)),
+            by: ClientIdentity(clientID: "app", keyID: "KEY")
+        )
+    }
+
+    private func prove(_ store: StoreUnderTest, _ client: String) async throws -> Settled? {
+        var last: Settled?
+        for (second, word) in [RevocationProof.Answer.Word.accepted, .revoked, .rejected].enumerated() {
+            let works = try await claimTokens(store)
+            let work = try #require(works.first { $0.id.clientID == client })
+            for other in works where other.id.clientID != client {
+                _ = try await store.settle(.revocation(other, .failed(at: Self.now - .days(1))), at: Self.now)
+            }
+            last = try await store.settle(.revocation(work, answer(word, second)), at: Self.now)
+        }
+        return last
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theQueueRowLeavesWithTheLastToken(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app", "web")
+        func depth() async throws -> Int? { try await store.ports.queues().first { $0.queue == "revocation" }?.depth }
+        #expect(try await store.rows("SELECT opened_at, attempts, claimed_by FROM revocation_queue") == [[.at(Self.now), 0, nil]])
+        #expect(try await claimRequests(store, at: Self.now + .days(1)).isEmpty, "opened once")
+        #expect(try await prove(store, "app") == .revocation(.proved))
+        #expect(try await depth() == 1)
+        #expect(try await prove(store, "web") == .revocation(.proved))
+        #expect(try await depth() == 0)
+        #expect(try await store.count("revocation_queue") == 0)
+        #expect(try await store.count("revocation") == 0)
+        #expect(try await store.sealedTokens == 0)
+        #expect(
+            try await store.rows("SELECT state, reason, changed_at FROM user_state") == [["revoked", "revoked_by_app", .at(Self.asked)]]
+        )
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theReceiptSaysWhoWhenAndWhat(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        #expect(try await prove(store, "app") == .revocation(.proved))
+        let seconds = (0...2).map { Self.now + .seconds($0) }
+        #expect(
+            try await store.rows(
+                """
+                SELECT request, app, client_id, user_id, requested_at, token_granted_at, key_id, before_at, before_date, before_answer,
+                       revoke_at, revoke_date, revoke_answer, after_at, after_date, after_answer, settled_at, outcome, reason
+                  FROM revocation_log
+                """
+            ) == [
+                [
+                    1, "example", "app", "user", .at(Self.asked), .at(.start), "KEY",
+                    .at(seconds[0]), .at(seconds[0] - .milliseconds(500)), "accepted",
+                    .at(seconds[1]), .at(seconds[1] - .milliseconds(500)), "revoked",
+                    .at(seconds[2]), .at(seconds[2] - .milliseconds(500)), "invalid_grant",
+                    .at(Self.now), "proved", nil,
+                ]
+            ]
+        )
+    }
+
+    /// After a crash the next question follows from what the store knows, at once.
+    @Test(arguments: StoreKind.allCases)
+    func aCrashRepeatsOnlyWhatWasUnderWay(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        _ = try await store.settle(.revocation(try await claimTokens(store)[0], answer(.accepted)), at: Self.now)
+        let lost = try await claimTokens(store)[0]
+        #expect(lost.proof.next == .revoke)
+        #expect(try await claimTokens(store).isEmpty, "leased")
+        try (store.ports as! SQLiteStore).recover()
+        let again = try await claimTokens(store)[0]
+        #expect(again.proof == lost.proof && again.claim.attempts == 2)
+        #expect(try await store.settle(.revocation(lost, answer(.revoked)), at: Self.now) == .superseded)
+        #expect(try await store.settle(.revocation(again, answer(.revoked)), at: Self.now) == .postponed)
+        let next = try await claimTokens(store)[0]
+        #expect(next.proof.next == .isStillAccepted && next.claim.attempts == 1 && next.proof.keyID == "KEY")
+    }
+
+    /// Without a token there is nothing to wait for, and no state follows.
+    @Test(arguments: StoreKind.allCases)
+    func whatComesToNoTokenIsLogged(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.requestRevocation("nobody", at: Self.asked)
+        try await store.requestRevocation("nobody", client: "nobody's", at: Self.asked)
+        let requests = try await claimRequests(store)
+        #expect(requests.map(\.app) == ["example", nil])
+        let settled = try await store.settle(
+            [.revocationRequest(requests[0], .accepted), .revocationRequest(requests[1], .rejected(.unknownClient))],
+            at: Self.now
+        )
+        #expect(settled.results == [.revocation(.noToken), .revocation(.rejected)])
+        #expect(
+            try await store.rows("SELECT app, client_id, outcome, reason FROM revocation_log ORDER BY request")
+                == [["example", "app", "no_token", nil], [nil, "nobody's", "rejected", "unknown_client"]]
+        )
+        #expect(try await store.ports.queues().first { $0.queue == "revocation" }?.depth == 0)
+        #expect(try await store.count("credential") == 0)
+    }
+
+    @Test(arguments: ["CAST(x'C328' AS TEXT)", "printf('%.*c', 513, 'a')"])
+    func whatIsNoTextOrTooLongIsMalformed(_ value: String) async throws {
+        for column in ["client_id", "user_id"] {
+            let store = try StoreKind.memory.make()
+            let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
+            try await store.run(
+                """
+                INSERT INTO revocation_queue (\(values.keys.joined(separator: ", ")), requested_at)
+                VALUES (\(values.values.joined(separator: ", ")), \(Self.asked.milliseconds))
+                """
+            )
+            let request = try await claimRequests(store)[0]
+            #expect(request.credential == nil)
+            #expect(
+                try await store.settle(.revocationRequest(request, .rejected(.malformed)), at: Self.now) == .revocation(.rejected)
+            )
+            #expect(
+                try await store.rows("SELECT outcome, reason, typeof(\(column)) FROM revocation_log") == [
+                    ["rejected", "malformed", "text"]
+                ]
+            )
+        }
+    }
+
+    @Test(arguments: ["client_id", "user_id"])
+    func aNULIsRefusedWhereItWouldHideATail(_ column: String) async throws {
+        let store = try StoreKind.memory.make()
+        for value in ["CAST(x'6100' AS TEXT)", "''"] {
+            let values = ["client_id": "'app'", "user_id": "'ann'"].merging([column: value]) { $1 }
+            let sql =
+                "INSERT INTO revocation_queue (\(values.keys.joined(separator: ", "))) VALUES (\(values.values.joined(separator: ", ")))"
+            await #expect(throws: (any Error).self) { try await store.run(sql) }
+        }
+    }
+
+    // MARK: Whom to ask
+
+    @Test(arguments: StoreKind.allCases)
+    func aPausedAppIsAskedNothing(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        #expect(try await store.ports.dueRevocations(upTo: 10, at: Self.now) == ["example": 1])
+        _ = try await store.ask(.pause(app: "example"), at: Self.now)
+        #expect(try await store.ports.dueRevocations(upTo: 10, at: Self.now).isEmpty)
+        #expect(try await claimTokens(store).isEmpty)
+        _ = try await store.ask(.resume(app: "example"), at: Self.now)
+        #expect(try await claimTokens(store).count == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func eachAppHasItsPermits(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for user in ["a", "b", "c"] { try await open(store, user, clients: "app") }
+        try await store.signIn("d", client: "elsewhere", token: "r")
+        try await store.requestRevocation("d", client: "elsewhere", at: Self.asked)
+        for request in try await claimRequests(store) { _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.now) }
+        #expect(try await store.ports.dueRevocations(upTo: 2, at: Self.now) == ["example": 2, "other": 1])
+        #expect(try await claimTokens(store, permits: ["example": 2]).count == 2)
+        #expect(try await claimTokens(store, permits: ["example": 2]).count == 1)
+        #expect(try await claimTokens(store, permits: ["other": 0]).isEmpty)
+    }
+
+    /// What a client waits for that was taken out of the configuration stands in nobody's way.
+    @Test(arguments: StoreKind.allCases)
+    func aClientThatWasTakenOutHoldsUpNobody(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, "first", clients: "web")
+        try await open(store, "second", clients: "app")
+        try store.register("example", ["app"])
+        #expect(try await store.ports.dueRevocations(upTo: 10, at: Self.now) == ["example": 1])
+        #expect(try await claimTokens(store, permits: ["example": 1]).map(\.id.userID) == ["second"])
+        try store.register("example", ["app", "web"])
+        #expect(try await claimTokens(store, permits: ["example": 1]).map(\.id.userID) == ["first"])
+    }
+
+    /// A token whose answers kill the process takes nobody along.
+    @Test(arguments: StoreKind.allCases)
+    func aSuspectComesAlone(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, "suspect", clients: "app")
+        for _ in 1...2 {
+            _ = try await claimTokens(store)
+            try (store.ports as! SQLiteStore).recover()
+        }
+        try await open(store, "other", clients: "app")
+        #expect(try await claimTokens(store).map(\.id.userID) == ["suspect"])
+        #expect(try await claimTokens(store).map(\.id.userID) == ["other"])
+    }
+
+    /// Known or waiting, with a code too, at whichever client of the app.
+    @Test(arguments: ["known", "waiting", "code", "elsewhere", "older"])
+    func knowsWhoHasSignedInAgain(_ how: String) async throws {
+        let store = try StoreKind.memory.make()
+        try await open(store, clients: "app")
+        switch how {
+        case "known": try await store.signIn(client: "web", at: Self.now)
+        case "waiting": try await store.grant(client: "web", token: "r", at: Self.now)
+        case "code": try await store.grant("user", client: "web", code: "c", at: Self.now)
+        case "elsewhere": try await store.signIn(client: "elsewhere", at: Self.now)
+        default: try await store.grant("user", client: "web", code: "c", at: Self.asked)
+        }
+        #expect(try await claimTokens(store)[0].isOvertaken == !["elsewhere", "older"].contains(how))
+    }
+
+    /// By Apple's clock, where that of the backend was ahead.
+    @Test func aSignInAfterAppleWasAskedIsNewer() async throws {
+        let store = try StoreKind.memory.make()
+        try await store.signIn(token: "r")
+        try await store.requestRevocation(at: Self.asked + .hours(1))
+        _ = try await store.settle(.revocationRequest(try await claimRequests(store)[0], .accepted), at: Self.now)
+        _ = try await store.settle(.revocation(try await claimTokens(store)[0], answer(.accepted)), at: Self.now)
+        try await store.signIn(client: "web", at: Self.now + .minutes(10))
+        #expect(try await claimTokens(store, at: Self.now + .minutes(10))[0].isOvertaken)
+    }
+
+    /// The clock was days ahead when it was put off.
+    @Test(arguments: StoreKind.allCases)
+    func aClockThatWasSetBackStallsNothing(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        let ahead = Self.now + .days(3)
+        let work = try await claimTokens(store, at: ahead)[0]
+        _ = try await store.settle(.revocation(work, .failed(at: ahead)), at: ahead)
+        #expect(try await store.ports.dueRevocations(upTo: 10, at: Self.now) == ["example": 1])
+        #expect(try await claimTokens(store).count == 1)
+    }
+
+    /// A request under way cannot be taken away from under its tokens.
+    @Test(arguments: StoreKind.allCases)
+    func anOpenedRequestStays(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        await #expect(throws: (any Error).self) { try await store.run("DELETE FROM revocation_queue") }
+    }
+}
