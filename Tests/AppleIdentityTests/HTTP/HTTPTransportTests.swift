@@ -167,8 +167,8 @@ import Testing
         let closed = RefusingPort()
         let (result, observed) = try await send(AppleRequest(.keys, url: "http://127.0.0.1:\(closed.port)/"), timeout: Self.patient)
         withExtendedLifetime(closed) {}
-        #expect(result == .failure(.reset))
-        #expect(observed == ["keys reset"])
+        #expect(result == .failure(.refused))
+        #expect(observed == ["keys refused"])
     }
 
     @Test func tellsANameThatDoesNotExist() async throws {

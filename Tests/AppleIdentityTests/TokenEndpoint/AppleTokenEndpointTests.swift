@@ -20,7 +20,13 @@ import Testing
     }
 
     private func endpoint(_ transport: ScriptedTransport) -> AppleTokenEndpoint {
-        AppleTokenEndpoint(url: "https://appleid.apple.com/auth/token", revocationURL: "https://appleid.apple.com/auth/revoke", secrets: secrets, transport: transport, clock: clock.clock)
+        AppleTokenEndpoint(
+            url: "https://appleid.apple.com/auth/token",
+            revocationURL: "https://appleid.apple.com/auth/revoke",
+            secrets: secrets,
+            transport: transport,
+            clock: clock.clock
+        )
     }
 
     /// Answers are dated by it, however wrong the host's clock is.
@@ -61,5 +67,63 @@ import Testing
         }
         let response = await endpoint(transport).refresh(Secret("r"), of: credential)
         #expect(response == RefreshResponse(.misconfigured("invalid_client"), by: identity))
+    }
+
+    // MARK: Codes and revocations
+
+    private static let tokens = #"{"refresh_token":"r"}"#
+
+    @Test func sendsACodeAsAppleDocuments() async throws {
+        let transport = ScriptedTransport(status: 200, Self.tokens)
+        let response = await endpoint(transport).exchange(Secret("c+/= &é"), redirectURI: nil, of: "com.example.app")
+        #expect(response == ExchangeResponse(.issued(IssuedTokens(refreshToken: Secret("r"), identityToken: nil)), by: identity))
+        let request = try #require(transport.requests.first)
+        #expect(request.endpoint == .token)
+        #expect(request.url == "https://appleid.apple.com/auth/token")
+        let form = try #require(request.form)
+        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "grant_type", "code"])
+        #expect(String(decoding: form.encoded, as: UTF8.self).hasSuffix("&grant_type=authorization_code&code=c%2B%2F%3D%20%26%C3%A9"))
+    }
+
+    @Test func namesTheAddressOfReturnWhereThereWasOne() async throws {
+        let transport = ScriptedTransport(status: 200, Self.tokens)
+        _ = await endpoint(transport).exchange(Secret("c"), redirectURI: "https://a.example/b?c=d", of: "com.example.web")
+        let form = try #require(transport.requests.first?.form)
+        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "grant_type", "code", "redirect_uri"])
+        let body = String(decoding: form.encoded, as: UTF8.self)
+        #expect(body.hasPrefix("client_id=com.example.web&"))
+        #expect(body.hasSuffix("&redirect_uri=https%3A%2F%2Fa.example%2Fb%3Fc%3Dd"))
+    }
+
+    @Test func revokesAsAppleDocuments() async throws {
+        let transport = ScriptedTransport(status: 200, "")
+        #expect(await endpoint(transport).revoke(Secret("r+"), of: "com.example.app") == RevokeResponse(.accepted, by: identity))
+        let request = try #require(transport.requests.first)
+        #expect(request.endpoint == .revoke)
+        #expect(request.url == "https://appleid.apple.com/auth/revoke")
+        let form = try #require(request.form)
+        #expect(form.fields.map(\.name) == ["client_id", "client_secret", "token", "token_type_hint"])
+        #expect(String(decoding: form.encoded, as: UTF8.self).hasSuffix("&token=r%2B&token_type_hint=refresh_token"))
+    }
+
+    /// A code that may have come to Apple may be used up; one that certainly has not is as good as new.
+    @Test(arguments: TransportFailure.allCases)
+    func aCodeIsLostWhereItMayHaveArrived(_ failure: TransportFailure) async {
+        let transport = ScriptedTransport { _ in .failure(failure) }
+        let isLost = [.timeout, .reset, .other].contains(failure)
+        let exchanged = await endpoint(transport).exchange(Secret("c"), redirectURI: nil, of: "com.example.app")
+        #expect(exchanged == ExchangeResponse(.unavailable(failure.rawValue, isAnswerLost: isLost), by: identity))
+        let revoked = await endpoint(transport).revoke(Secret("r"), of: "com.example.app")
+        #expect(revoked == RevokeResponse(.unavailable(failure.rawValue), by: identity))
+    }
+
+    @Test func dropsAnEchoOfTheCodeAndOfTheClientSecret() async {
+        let transport = ScriptedTransport { request in
+            let secret = request.form?.fields.first { $0.name == "client_secret" }?.value.reveal ?? ""
+            let body = #"{"error":"invalid_grant","error_description":"\#(secret) is used"}"#
+            return .success(AppleResponse(status: 400, body: Array(body.utf8)))
+        }
+        let response = await endpoint(transport).exchange(Secret("c"), redirectURI: nil, of: "com.example.app")
+        #expect(response.outcome == .refused(.rejectedByApple, detail: "invalid_grant"))
     }
 }

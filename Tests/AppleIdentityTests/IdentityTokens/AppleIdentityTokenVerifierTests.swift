@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Testing
+
+@testable import AppleIdentity
+
+@Suite struct AppleIdentityTokenVerifierTests {
+    private static let apple = AppleFixture.apple
+    private static let issuedAt = AppleFixture.issuedAt
+    /// Half a minute after it was issued.
+    private static let now = HeldClock().now
+
+    private static func claims(_ changes: [String: String?] = [:]) -> String {
+        let identity = [
+            "jti": nil, "events": nil, "sub": quoted(AppleFixture.user), "exp": "\(issuedAt + 600)", "at_hash": #""h""#,
+        ].merging(changes) { $1 }
+        return AppleFixture.claims(identity)
+    }
+
+    private static func token(_ changes: [String: String?] = [:]) -> String { apple.sign(claims: claims(changes)) }
+
+    private func verify(
+        _ token: String,
+        nonce: String? = nil,
+        at now: Timestamp = now,
+        under verification: Verification? = nil
+    ) async throws -> VerifiedIdentity {
+        let verification = if let verification { verification } else { try await Verification() }
+        let verifier = AppleIdentityTokenVerifier(
+            keys: verification.keys,
+            issuers: Verification.policy.issuers,
+            clockSkew: Verification.policy.clockSkew,
+            clock: verification.clock.clock
+        )
+        return try await verifier.verify(Secret(token), issuedTo: AppleFixture.client, nonce: nonce, at: now)
+    }
+
+    private static func identity(_ address: EmailAddress? = nil) -> VerifiedIdentity {
+        VerifiedIdentity(userID: AppleFixture.user, issuedAt: Timestamp(seconds: issuedAt), address: address)
+    }
+
+    // MARK: Accepted
+
+    @Test(
+        arguments: [
+            [:], ["aud": #"["com.example.app"]"#], ["iss": #""https:\/\/appleid.apple.com""#], ["exp": "\(issuedAt + 30 - 299)"],
+            ["nonce": #""whatever""#], ["nonce_supported": "true", "real_user_status": "2", "transfer_sub": #""x""#, "auth_time": "1"],
+        ] as [[String: String?]]
+    )
+    func takesWhatTheWireShows(_ claims: [String: String?]) async throws {
+        #expect(try await verify(Self.token(claims)) == Self.identity())
+    }
+
+    /// Half an hour from now is as early as Apple's clock may have it, whatever ours says: the moment is handed in.
+    @Test func judgesByTheClockThatIsHandedIn() async throws {
+        let (early, late) = (Self.now.advanced(by: .hours(-1)), Self.now.advanced(by: .hours(1)))
+        await #expect(throws: VerificationError.rejected(.issuedInFuture, detail: "iat \(Self.issuedAt)")) {
+            try await verify(Self.token(), at: early)
+        }
+        await #expect(throws: VerificationError.rejected(.expired, detail: "exp \(Self.issuedAt + 600)")) {
+            try await verify(Self.token(), at: late)
+        }
+        let verification = try await Verification()
+        verification.clock.advance(by: .hours(1))
+        #expect(try await verify(Self.token(), under: verification) == Self.identity())
+    }
+
+    @Test(
+        arguments: [
+            (#""true""#, true), (#""false""#, false), ("true", true), ("false", false), ("null", nil), (nil, nil), ("1", nil),
+        ] as [(String?, Bool?)]
+    )
+    func readsTheAddress(_ isPrivate: String?, _ expected: Bool?) async throws {
+        let token = Self.token(["email": #""a@privaterelay.appleid.com""#, "is_private_email": isPrivate])
+        #expect(try await verify(token) == Self.identity(EmailAddress("a@privaterelay.appleid.com", isPrivate: expected)))
+    }
+
+    @Test(arguments: [nil, "null", #""""#, "7", #""a\nb""#, quoted(String(repeating: "a", count: 256))] as [String?])
+    func anAddressTurnsNobodyAway(_ email: String?) async throws {
+        #expect(try await verify(Self.token(["email": email, "is_private_email": "true"])) == Self.identity())
+    }
+
+    // MARK: Rejected
+
+    static let flaws: [(token: String, reason: RejectionReason, detail: String)] = [
+        (token(["iss": nil]), .missingClaim, "iss"),
+        (token(["iss": #""https://account.apple.com""#]), .wrongIssuer, "https://account.apple.com"),
+        (token(["aud": nil]), .missingClaim, "aud"),
+        (token(["aud": "[]"]), .malformedClaim, "aud"),
+        (token(["aud": #"["com.example.app","com.example.app"]"#]), .malformedClaim, "aud"),
+        (token(["aud": #"["com.example.app","com.example.web"]"#]), .malformedClaim, "aud"),
+        // Configured, but not the one that asked.
+        (token(["aud": #""com.example.web""#]), .wrongAudience, "com.example.web"),
+        (token(["aud": #""com.example.App""#]), .wrongAudience, "com.example.App"),
+        (token(["iat": nil]), .missingClaim, "iat"),
+        (token(["iat": #""1760000000""#]), .malformedClaim, "iat"),
+        (token(["iat": "\(issuedAt + 331)"]), .issuedInFuture, "iat \(issuedAt + 331)"),
+        // No moment that a table holds.
+        (token(["iat": "1"]), .issuedInFuture, "iat 1"),
+        (token(["exp": nil]), .missingClaim, "exp"),
+        (token(["exp": "null"]), .missingClaim, "exp"),
+        (token(["exp": "\(issuedAt + 30 - 300)"]), .expired, "exp \(issuedAt + 30 - 300)"),
+        (token(["sub": nil]), .missingClaim, "sub"),
+        (token(["sub": #""""#]), .malformedClaim, "sub"),
+        (token(["sub": "7"]), .malformedClaim, "sub"),
+        (token(["sub": #""a\u0000b""#]), .malformedClaim, "sub"),
+        (token(["sub": quoted(String(repeating: "a", count: 256))]), .malformedClaim, "sub"),
+        (token(["events": quoted(AppleFixture.event())]), .malformedClaim, "carries events"),
+        (token(["events": "null"]), .malformedClaim, "carries events"),
+        (apple.sign(claims: "[]"), .malformedClaim, "claims are not a JSON object"),
+        (
+            apple.sign(claims: claims().replacing("{\"iss\"", with: "{\"sub\":\"x\",\"iss\"")), .malformedClaim,
+            "claims are not a JSON object"
+        ),
+        (apple.sign(header: #"{"kid":"T8tIJ1zSrO","alg":"HS256"}"#, claims: claims()), .wrongAlgorithm, "HS256"),
+        (apple.sign(header: #"{"kid":"T8tIJ1zSrO","alg":"none"}"#, claims: claims()), .wrongAlgorithm, "none"),
+        (apple.sign(header: #"{"alg":"RS256"}"#, claims: claims()), .malformed, "no kid"),
+        (AppleFixture.rotated.sign(header: #"{"kid":"T8tIJ1zSrO","alg":"RS256"}"#, claims: claims()), .badSignature, "T8tIJ1zSrO"),
+        (token() + ".", .malformed, "not base64url"),
+        ("", .malformed, "not three parts"),
+        (String(repeating: "a", count: 65_537), .malformed, "larger than 64 KiB"),
+    ]
+
+    @Test(arguments: flaws.indices)
+    func rejectsForTheRightReason(_ index: Int) async throws {
+        let flaw = Self.flaws[index]
+        await #expect(throws: VerificationError.rejected(flaw.reason, detail: flaw.detail)) { try await verify(flaw.token) }
+    }
+
+    @Test(
+        arguments: [
+            (["nonce": #""n""#], nil),
+            (["nonce": #""n""#, "nonce_supported": "true"], nil),
+            (["nonce_supported": "false"], nil),
+            (["nonce_supported": #""false""#], nil),
+            (["nonce": "null", "nonce_supported": "false"], nil),
+            (["nonce": #""m""#], .malformedClaim),
+            (["nonce": #""N""#], .malformedClaim),
+            (["nonce": "7"], .malformedClaim),
+            // A device that names another one can carry it.
+            (["nonce": #""m""#, "nonce_supported": "false"], .malformedClaim),
+            (["nonce_supported": "true"], .missingClaim),
+            (["nonce_supported": "0"], .missingClaim),
+            ([:], .missingClaim),
+        ] as [([String: String?], RejectionReason?)]
+    )
+    func theNonceIsTheOneOfTheSignIn(_ claims: [String: String?], _ reason: RejectionReason?) async throws {
+        guard let reason else {
+            #expect(try await verify(Self.token(claims), nonce: "n") == Self.identity())
+            return
+        }
+        await #expect(throws: VerificationError.rejected(reason, detail: "nonce")) { try await verify(Self.token(claims), nonce: "n") }
+    }
+
+    @Test func twoSpellingsOfANonceAreTwo() async throws {
+        let token = Self.token(["nonce": quoted("\u{e9}")])
+        await #expect(throws: VerificationError.self) { try await verify(token, nonce: "e\u{301}") }
+        #expect(try await verify(token, nonce: "\u{e9}") == Self.identity())
+    }
+
+    // MARK: Keys
+
+    /// Apple signs with a new key before it has been fetched: the same token verifies a minute later.
+    @Test func waitsForAKeyThatIsNotKnownYet() async throws {
+        let verification = try await Verification()
+        let token = AppleFixture.rotated.sign(claims: Self.claims())
+        let error = await #expect(throws: VerificationError.self) { try await verify(token, under: verification) }
+        guard case .keyNotYetKnown = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        verification.transport.now(publishes: AppleFixture.apple.jwk(), AppleFixture.rotated.jwk())
+        verification.clock.advance(by: .minutes(1))
+        #expect(await verification.keys.refreshIfDue() == .fetched(unsaved: nil))
+        #expect(try await verify(token, under: verification) == Self.identity())
+    }
+
+    @Test func knowsWhetherItCanVerifyAtAll() async throws {
+        for (fetches, expected) in [(false, false), (true, true)] {
+            let verification = try await Verification(fetches: fetches)
+            let verifier = AppleIdentityTokenVerifier(
+                keys: verification.keys,
+                issuers: [],
+                clockSkew: .zero,
+                clock: verification.clock.clock
+            )
+            #expect(verifier.hasKeys == expected)
+        }
+    }
+
+    @Test func noMutantVerifies() async throws {
+        let verification = try await Verification()
+        let token = Array(Self.token().utf8)
+        var generator = SeededGenerator(seed: 12)
+        for _ in 0..<1000 {
+            let mutant = mutated(token, using: &generator)
+            guard mutant != token, let text = String(validating: mutant, as: UTF8.self) else { continue }
+            await #expect(throws: VerificationError.self) { try await verify(text, under: verification) }
+        }
+    }
+}
