@@ -108,7 +108,9 @@ extension SQLiteStore {
                 db.cachedStatement(
                     sql: """
                         SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = ?1 AND app = ?2 AND sealed_token IS NOT NULL)
-                            OR EXISTS (SELECT 1 FROM grant_queue WHERE user_id = ?1 AND refresh_token IS NOT NULL)
+                            OR EXISTS (SELECT 1 FROM grant_queue
+                                        WHERE user_id = ?1
+                                          AND (refresh_token IS NOT NULL OR authorization_code IS NOT NULL AND claimed_by IS NULL))
                         """
                 ),
                 arguments: [credential.userID, app]

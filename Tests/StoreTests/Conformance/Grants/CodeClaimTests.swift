@@ -224,4 +224,15 @@ import Testing
         try await store.notify(.consentRevoked, "ann", at: .start + .seconds(1))
         #expect(try await !store.ports.holdsToken(of: ann), "erased")
     }
+
+    /// The code whose answer is being judged is not one that waits.
+    @Test(arguments: StoreKind.allCases)
+    func aCodeThatWaitsMayBringAToken(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let ann = CredentialID(clientID: "app", userID: "ann")
+        try await store.grant("ann", code: "c")
+        #expect(try await store.ports.holdsToken(of: ann))
+        _ = try await claim(store)
+        #expect(try await !store.ports.holdsToken(of: ann))
+    }
 }
