@@ -25,14 +25,34 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "How many users the known disasters strike; 0 leaves them out.")
     var users = 0
 
+    @Flag(help: "Say how often each situation was met.")
+    var situations = false
+
+    @Option(help: "A bug to plant: how early is it found?")
+    var bug: PlantedBug?
+
     func run() async throws {
+        if let bug { return try await find(bug) }
         if users > 0 { try await play() }
         let result = await SimulationCampaign.run(seed.map { $0...$0 } ?? first...(first + max(seeds, 1) - 1))
         print(result.summary)
+        if situations {
+            for situation in Situation.allCases { print("\(situation): \(result.tally[situation] ?? 0)") }
+        }
         if let failure = result.failure {
             print(failure.description)
             throw ExitCode.failure
         }
+    }
+
+    /// Tries one seed after another until one finds it.
+    private func find(_ bug: PlantedBug) async throws {
+        for seed in first...(first + max(seeds, 1) - 1) {
+            guard let violation = await Simulation.run(seed: seed, bug: bug).violation else { continue }
+            return print("\(bug) is found by seed \(seed): \(violation)")
+        }
+        print("\(bug) is not found")
+        throw ExitCode.failure
     }
 
     private func play() async throws {
@@ -53,3 +73,5 @@ struct Simulate: AsyncParsableCommand {
         }
     }
 }
+
+extension PlantedBug: ExpressibleByArgument {}

@@ -56,6 +56,8 @@ struct CallLedger {
         var answeredAt: Timestamp
     }
 
+    var codes = CodeLedger()
+    var proofs = ProofLedger()
     private let interval: Duration
     private var calls: [Key: AnsweredCall] = [:]
     /// The last check of each credential's token that Apple answered and whose answer reached the store. The same token, told again with
@@ -71,7 +73,7 @@ struct CallLedger {
     /// When the host's clock last leapt ahead: everybody may be asked about once more.
     private var leaptAt: Timestamp?
     /// When it was last set at all: an answer that lies ahead then keeps no operator from asking.
-    private var setAt: Timestamp?
+    private(set) var setAt: Timestamp?
     private(set) var answers = 0
     private(set) var requests = 0
 
@@ -173,5 +175,17 @@ struct CallLedger {
     /// What was in flight at a crash may be asked again.
     mutating func crashed() {
         calls = [:]
+        codes.crashed()
+        proofs.crashed()
+    }
+
+    /// Apple has just issued the token: that is its first check.
+    mutating func issued(_ credential: CredentialID, _ call: AnsweredExchange) {
+        guard let token = call.token else { return }
+        checks[credential] = Check(
+            fingerprint: PlainSealer().fingerprint(of: Secret(token)),
+            askedAt: call.trulySentAt,
+            answeredAt: call.answeredAt
+        )
     }
 }

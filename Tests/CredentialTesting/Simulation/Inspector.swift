@@ -8,6 +8,8 @@ import GRDB
 struct Inspector {
     private var lastChange: Int64 = 0
     private var totalChanges = -1
+    var lastGrantLogged: Int64 = 0
+    var lastReceipt: Int64 = 0
     /// What the change log last told of each credential.
     private var told: [CredentialID: (state: String, reason: String)] = [:]
     private var toldMail: [CredentialID: String] = [:]
@@ -21,7 +23,8 @@ struct Inspector {
     mutating func inspect(_ db: Database, _ state: inout SimulatedWorld.State) throws -> Violation? {
         guard db.totalChangesCount != totalChanges else { return nil }
         totalChanges = db.totalChangesCount
-        if let violation = try nothingIsLost(db, state) { return violation }
+        if let violation = try nothingIsLost(db, state) ?? noRequestIsLost(db, state) { return violation }
+        if let violation = try grantLogIsRight(db, state) ?? receiptsAreRight(db, state) { return violation }
         if let violation = try changesAreOnce(db, state) { return violation }
         let touched = state.model.touched
         state.model.touched = []
@@ -88,7 +91,8 @@ struct Inspector {
             }
             told[credential] = (to, reason)
             let occurredAt = Timestamp(milliseconds: row[7])
-            if to != "authorized", let signIn = goodSignIn(of: credential, before: occurredAt, state.apple) {
+            // What the app has revoked Apple may still honour where the daemon holds another token, or none.
+            if to != "authorized", reason != "revoked_by_app", let signIn = goodSignIn(of: credential, before: occurredAt, state.apple) {
                 return Violation(
                     .noFalseRevocation,
                     """
@@ -187,12 +191,16 @@ struct Inspector {
                      UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > ?3
                      UNION ALL SELECT 'the first check of ' || user_id FROM credential
                                 WHERE first_check = 0 AND claimed_by IS NULL AND due_at > ?4 AND token_granted_at > ?5
+                     UNION ALL SELECT 'code ' || id FROM grant_queue WHERE authorization_code IS NOT NULL AND due_at > ?6
+                     UNION ALL SELECT 'request ' || id || ' to revoke' FROM revocation_queue WHERE opened_at IS NULL AND due_at > ?2
+                     UNION ALL SELECT 'the revocation of ' || user_id FROM revocation WHERE due_at > ?7
                      UNION ALL SELECT 'the rejection of ' || user_id FROM credential WHERE pending_since IS NOT NULL AND due_at IS NULL
                     """
             ),
             arguments: [
                 furthest.milliseconds, now.advanced(by: .seconds(900)).milliseconds, now.advanced(by: .seconds(21_600)).milliseconds,
-                now.advanced(by: .seconds(600)).milliseconds, isNew.milliseconds,
+                now.advanced(by: .seconds(600)).milliseconds, isNew.milliseconds, now.advanced(by: .seconds(300)).milliseconds,
+                now.advanced(by: .seconds(7_200)).milliseconds,
             ]
         )
         return stuck.map { Violation(.nothingIsStuck, "\($0) is due too far ahead, or never") }
@@ -207,6 +215,7 @@ struct Inspector {
             return Violation(.nothingIsStuck, "\(notifications) notifications and \(grants) grants still wait")
         }
         let good = state.goodClients
+        if let violation = everyRequestIsAnswered(state, isTouchy ? [] : good) { return violation }
         for credential in state.model.credentials.sorted(by: { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }) {
             if let violation = isKnown(credential, state, isTouchy ? [] : good) { return violation }
         }
@@ -217,6 +226,7 @@ struct Inspector {
         guard let row = state.model.row(of: credential), let signIn = state.apple.newestSignIn(of: credential),
             state.model.inserted[credential, default: []].contains(signIn.at)
         else { return nil }
+        if row.reason == "revoked_by_app" { return isRevoked(credential, row, signIn, state) }
         if signIn.endedAt == nil, row.state != "authorized", !state.model.poisoned.contains(credential) {
             return Violation(.noFalseRevocation, "\(credential.name) is signed in, and ends as \(row.state) \(row.reason)")
         }
@@ -243,7 +253,7 @@ extension SimulatedWorld.State {
 }
 
 extension CredentialID {
-    fileprivate var name: String { "\(userID) at \(clientID)" }
+    var name: String { "\(userID) at \(clientID)" }
 }
 
 extension Simulation {

@@ -35,6 +35,28 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case unknownKeyTakenForForgery
     /// A new token is thrown away.
     case tokenDropped
+    /// A code is sent whenever it comes.
+    case codeSentLate
+    /// A code that Apple has refused is sent again.
+    case refusalTakenForOutage
+    /// That Apple may have taken a code is forgotten.
+    case lostAnswerForgotten
+    /// Whoever signed in by a code whose answer was lost is taken for signed in.
+    case lostAnswerTakenForSignIn
+    /// What was issued for nobody is thrown away, whatever that ends.
+    case strayTokenRevokedBlindly
+    /// That a token was dead from the first is believed, whoever asked.
+    case deadTokenBelievedAtOnce
+    /// Apple's 200 to a revocation is taken for a proof.
+    case revocationBelievedUnseen
+    /// A token is revoked although its user has signed in again.
+    case overtakenIgnored
+    /// A revocation counts from its proof, not from the request.
+    case revocationDatedByItsProof
+    /// What was asked with different keys is taken for one proof.
+    case keyChangeUnnoticed
+    /// A revocation that Apple does not answer is given up.
+    case revocationGivenUp
 }
 
 extension PlantedBug {
@@ -98,7 +120,7 @@ extension PlantedBug {
         case (.unknownKeyTakenForForgery, .notification(let work, .postponed)):
             return .notification(work, .rejected(.badSignature, detail: "planted"))
         default:
-            return settlement
+            return laneSettlement(settlement, at: now)
         }
     }
 }

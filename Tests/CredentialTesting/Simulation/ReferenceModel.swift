@@ -21,9 +21,11 @@ struct ReferenceModel {
         var held: Held?
         /// Until when it is left alone, because it comes from the future.
         var putOffUntil: Timestamp?
+        /// What is known of its code, if it brings one.
+        var code: CodeRow?
 
         /// Whether anything need wait for it.
-        func canBeTaken(at now: Timestamp) -> Bool { held != nil || putOffUntil.map { $0 <= now } ?? true }
+        func canBeTaken(at now: Timestamp) -> Bool { code != nil || held != nil || putOffUntil.map { $0 <= now } ?? true }
     }
 
     struct NotificationRow {
@@ -41,6 +43,9 @@ struct ReferenceModel {
         /// What each token is in clear.
         var texts: [Token: String] = [:]
         var answers: [Oracle.Answer] = []
+        /// Requests to revoke that were proved to have worked.
+        var revocations: Set<Timestamp> = []
+        var revokedTokens: Set<Token> = []
         var held: Held?
         /// When the retention swept the rejected token away.
         var swept: Token?
@@ -80,17 +85,26 @@ struct ReferenceModel {
 
     let appOfClient: [String: String]
     /// What waits, by the number of its row.
-    private(set) var grantRows: [Int64: GrantRow] = [:]
+    var grantRows: [Int64: GrantRow] = [:]
     private(set) var notificationRows: [Int64: NotificationRow] = [:]
     /// How many rows were ever inserted.
     private(set) var grantsIn = 0
     private(set) var notificationsIn = 0
     /// When each credential's sign-ins were, as far as the daemon can know.
-    private(set) var inserted: [CredentialID: Set<Timestamp>] = [:]
+    var inserted: [CredentialID: Set<Timestamp>] = [:]
     /// Credentials of which a grant was put away unread.
     private(set) var poisoned: Set<CredentialID> = []
-    private(set) var facts: [CredentialID: Facts] = [:]
+    var facts: [CredentialID: Facts] = [:]
     private(set) var userFacts: [String: UserFacts] = [:]
+    /// Requests to revoke that wait, by the number of their row, and how many there ever were.
+    var requestRows: [Int64: RequestRow] = [:]
+    var requestsIn = 0
+    /// Tokens that are being revoked.
+    var revocations: [RevocationKey: OpenRevocation] = [:]
+    /// In the order in which they were written.
+    var receipts: [Receipt] = []
+    /// What has left the queue of grants, in its order: what it came to, and why.
+    var grantsLogged: [[String]] = []
     /// Users whose rows may have changed since they were last compared.
     var touched: Set<String> = []
     /// When the process at work became ready.
@@ -133,6 +147,7 @@ struct ReferenceModel {
         return Oracle(
             grants: facts.grants,
             tokens: facts.tokens,
+            revocations: facts.revocations,
             answers: facts.answers,
             consentRevocations: user.consentRevoked,
             deletions: user.deleted,
@@ -150,7 +165,7 @@ struct ReferenceModel {
     }
 
     /// Whether a sign-in waits that is newer than `time`, or as new where `orEqual`.
-    private func hasWaitingGrant(_ time: Timestamp, orEqual: Bool, at now: Timestamp, where matches: (CredentialID) -> Bool) -> Bool {
+    func hasWaitingGrant(_ time: Timestamp, orEqual: Bool, at now: Timestamp, where matches: (CredentialID) -> Bool) -> Bool {
         grantRows.values.contains {
             matches($0.credential) && (orEqual ? $0.grantedAt >= time : $0.grantedAt > time) && $0.canBeTaken(at: now)
         }
@@ -161,7 +176,7 @@ struct ReferenceModel {
     mutating func insert(_ row: GrantRow, as id: Int64) {
         grantRows[id] = row
         grantsIn += 1
-        inserted[row.credential, default: []].insert(row.grantedAt)
+        if row.code == nil { inserted[row.credential, default: []].insert(row.grantedAt) }
     }
 
     mutating func insert(_ row: NotificationRow, as id: Int64, isNew: Bool = true) {
@@ -190,6 +205,8 @@ struct ReferenceModel {
             grantRows[id]!.held = nil
             grantRows[id]!.putOffUntil = nil
         }
+        for id in requestRows.keys { requestRows[id]!.held = nil }
+        for key in revocations.keys { revocations[key]!.held = nil }
         startedAt = now
     }
 
@@ -210,9 +227,8 @@ struct ReferenceModel {
             return .superseded
         }
         if work.claim.attempts > 5 {
-            grantRows[work.id] = nil
             poisoned.insert(row.credential)
-            return .grant(.rejected, .poison)
+            return close(work.id, .rejected, .poison)
         }
         let due = row.grantedAt.advanced(by: .zero - SimulatedTime.skew)
         if due > now {
@@ -220,27 +236,36 @@ struct ReferenceModel {
             grantRows[work.id]!.putOffUntil = min(due, now.advanced(by: .seconds(21_600)))
             return .postponed
         }
-        grantRows[work.id] = nil
-        touched.insert(row.credential.userID)
-        var known = facts[row.credential] ?? Facts()
-        let (newest, token, mail) = (known.grants.max(), known.token, userFacts[row.credential.userID]?.mail)
-        known.grants.insert(row.grantedAt)
+        return close(work.id, signIn(row.credential, at: row.grantedAt, token: row.token, address: row.address))
+    }
+
+    /// Somebody has signed in.
+    mutating func signIn(_ credential: CredentialID, at grantedAt: Timestamp, token text: String?, address: String?) -> GrantLogOutcome {
+        touched.insert(credential.userID)
+        var known = facts[credential] ?? Facts()
+        let (newest, token, mail) = (known.grants.max(), known.token, userFacts[credential.userID]?.mail)
+        known.grants.insert(grantedAt)
         var brought: Token?
-        if let text = row.token {
-            brought = Token(grantedAt: row.grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
+        if let text {
+            brought = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
             known.tokens.insert(brought!)
             known.texts[brought!] = text
         }
         if known.token != token { known.held = nil }
-        if let address = row.address {
-            userFacts[row.credential.userID, default: UserFacts()].mails.append(Oracle.Mail(address, at: row.grantedAt, isFromEvent: false))
+        if let address {
+            userFacts[credential.userID, default: UserFacts()].mails.append(Oracle.Mail(address, at: grantedAt, isFromEvent: false))
         }
         let isNews =
-            known.grants.max() != newest || known.token != token || facts[row.credential] == nil
-            || userFacts[row.credential.userID]?.mail != mail
-        facts[row.credential] = known
-        if isNews { return .grant(.applied, nil) }
-        return .grant(newest == row.grantedAt && (brought == nil || brought == token) ? .duplicate : .stale, nil)
+            known.grants.max() != newest || known.token != token || facts[credential] == nil || userFacts[credential.userID]?.mail != mail
+        facts[credential] = known
+        if isNews { return .applied }
+        return newest == grantedAt && (brought == nil || brought == token) ? .duplicate : .stale
+    }
+
+    mutating func close(_ row: Int64, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
+        grantRows[row] = nil
+        grantsLogged.append([outcome.rawValue, reason?.rawValue ?? ""])
+        return .grant(outcome, reason)
     }
 
     mutating func settle(_ work: ClaimedNotification, _ verdict: NotificationVerdict, at now: Timestamp) -> Settled {

@@ -99,6 +99,8 @@ extension Simulation.Plan {
             importsTokens: false,
             restores: false,
             setsClock: false,
+            codes: 0,
+            revocations: 0,
             breaker: BreakerRules(),
             canaries: [:]
         )

@@ -10,7 +10,9 @@ struct ScriptedApple {
         var credential: CredentialID
         var at: Timestamp
         var token: String?
-        /// When Apple ended it: consent revoked, account deleted, or its token with the password.
+        /// Whether a code was issued in place of a token, which the backend never sees.
+        var isByCode = false
+        /// When Apple ended it: consent revoked, account deleted, its token with the password, or by the app's own revocation.
         var endedAt: Timestamp?
     }
 
@@ -40,11 +42,14 @@ struct ScriptedApple {
     }
 
     let apps: [SimulatedApp]
-    private(set) var signIns: [SignIn] = []
+    var signIns: [SignIn] = []
     private(set) var posts: [Post] = []
-    private var signInsOfToken: [String: Int] = [:]
+    var signInsOfToken: [String: Int] = [:]
     private var newest: [CredentialID: Int] = [:]
-    private var signInsOfUser: [String: [Int]] = [:]
+    private(set) var signInsOfUser: [String: [Int]] = [:]
+    var codes: [Code] = []
+    /// Every id_token that was issued for a code.
+    var identityTokens: [Identity] = []
     /// The key that Apple signs notifications with now, and all that it publishes.
     private(set) var signingKey = 1
     /// What hides the truth at the token endpoint, by app.
@@ -67,6 +72,16 @@ struct ScriptedApple {
         signInsOfUser[credential.userID, default: []].append(signIns.count)
         signIns.append(signIn)
         return signIn
+    }
+
+    /// A sign-in that brings a code.
+    ///
+    /// - Returns: the number of the code.
+    mutating func signInByCode(_ credential: CredentialID, at now: Timestamp, redirectURI: String?) -> Int {
+        _ = signIn(credential, at: now, withToken: false)
+        signIns[signIns.count - 1].isByCode = true
+        codes.append(Code(signIn: signIns.count - 1, issuedAt: now, redirectURI: redirectURI))
+        return codes.count - 1
     }
 
     /// Ends what a user has signed in to, and signs a notification of it.
@@ -111,9 +126,15 @@ struct ScriptedApple {
         signInsOfToken[token].map { signIns[$0].endedAt == nil && signIns[$0].credential == credential } ?? false
     }
 
-    /// All that a user's sign-ins ever brought.
+    /// All that a user's sign-ins ever brought to a backend.
     func tokens(of user: String) -> [String] {
-        (signInsOfUser[user] ?? []).compactMap { signIns[$0].token }
+        (signInsOfUser[user] ?? []).compactMap { signIns[$0].isByCode ? nil : signIns[$0].token }
+    }
+
+    /// Whether a token is good for a client, and somebody else's.
+    func isForeign(_ token: String, at credential: CredentialID) -> Bool {
+        guard let signIn = signInsOfToken[token].map({ signIns[$0] }), signIn.credential.userID != credential.userID else { return false }
+        return isAlive(token, at: signIn.credential) && signIn.credential.clientID == credential.clientID
     }
 
     /// Of clients with a good token those of apps in which every client has one that Apple has blamed: a blamed one without keeps its
@@ -138,6 +159,7 @@ struct ScriptedApple {
             if case .misconfigured = answer { blamedClients.insert(credential.clientID) }
             return answer
         }
+        if isForeign(token, at: credential) { return .anotherUser }
         return isAlive(token, at: credential) ? .valid : .rejected
     }
 }

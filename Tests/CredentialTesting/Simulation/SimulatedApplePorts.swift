@@ -8,25 +8,39 @@ struct SimulatedEndpoint: TokenEndpoint {
     let world: SimulatedWorld
 
     func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse {
-        await withCheckedContinuation { answer in
-            let request = SimulatedWorld.Request(token: token.reveal, credential: credential, answer: answer)
-            let waiter: CheckedContinuation<SimulatedWorld.Request, Never>? = world.with { state in
-                defer { state.awaitsArrival = nil }
-                if state.awaitsArrival == nil { state.arrived.append(request) }
-                return state.awaitsArrival
-            }
-            waiter?.resume(returning: request)
-        }
+        await withCheckedContinuation { world.arrive(.request(.refresh(token.reveal, credential, $0))) }
     }
-}
 
-extension SimulatedEndpoint {
     func exchange(_ code: Secret, redirectURI: String?, of clientID: String) async -> ExchangeResponse {
-        preconditionFailure("The simulation has no codes.")
+        await withCheckedContinuation {
+            world.arrive(.request(.exchange(code.reveal, redirectURI: redirectURI, clientID: clientID, $0)))
+        }
     }
 
     func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse {
-        preconditionFailure("The simulation has no revocations.")
+        await withCheckedContinuation { world.arrive(.request(.revoke(token.reveal, clientID: clientID, $0))) }
+    }
+}
+
+/// Reads what the simulation wrote into an id_token: its number.
+struct SimulatedIdentityVerifier: IdentityTokenVerifier {
+    let world: SimulatedWorld
+
+    var hasKeys: Bool { true }
+
+    func verify(
+        _ token: Secret,
+        issuedTo clientID: String,
+        nonce: String?,
+        at now: Timestamp
+    ) async throws(VerificationError) -> VerifiedIdentity {
+        let (identity, isKnown): (ScriptedApple.Identity?, Bool) = world.with { state in
+            let identity = Int(token.reveal).map { state.apple.identityTokens[$0] }
+            return (identity, identity?.keyIsPublishedAt.map { $0 <= state.truth } ?? true)
+        }
+        guard let identity, identity.isGood else { throw .rejected(.badSignature, detail: "simulated") }
+        guard isKnown else { throw .keyNotYetKnown(retryAt: now.advanced(by: .seconds(1))) }
+        return VerifiedIdentity(userID: identity.userID, issuedAt: identity.issuedAt, address: identity.address.map { EmailAddress($0) })
     }
 }
 

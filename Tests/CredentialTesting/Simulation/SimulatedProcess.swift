@@ -17,8 +17,12 @@ struct SimulatedProcess {
     let notifications: NotificationHandler
     let grants: GrantHandler
     let refreshes: [RefreshHandler]
+    let codes: CodeHandler
+    let revocations: RevocationHandler
     let operators: OperatorRequestHandler
     let budgets: [RequestBudget]
+    /// Those of codes.
+    let codeBudgets: [RequestBudget]
     let clockGuard: ClockGuard
     let appleClock: AppleClock
 
@@ -70,12 +74,45 @@ struct SimulatedProcess {
         )
         let budgets = apps.map { _ in RequestBudget(RequestLimits(maxRequestsPerSecond: 50)) }
         self.budgets = budgets
+        let codeBudgets = apps.map { _ in RequestBudget(RequestLimits(maxRequestsPerSecond: 50)) }
+        self.codeBudgets = codeBudgets
+        let endpoint = SimulatedEndpoint(world: world)
+        codes = CodeHandler(
+            apps: apps.indices.map {
+                CodeHandler.App(
+                    name: apps[$0].name,
+                    clientIDs: Set(apps[$0].clientIDs),
+                    endpoint: endpoint,
+                    budget: codeBudgets[$0],
+                    checks: budgets[$0]
+                )
+            },
+            store: ports,
+            verifier: SimulatedIdentityVerifier(world: world),
+            sealer: PlainSealer(),
+            policy: Self.policy,
+            breakers: breakers,
+            clock: clock,
+            clockGuard: clockGuard,
+            telemetry: telemetry
+        )
+        revocations = RevocationHandler(
+            apps: zip(apps, budgets).map {
+                RevocationHandler.App(name: $0.name, clientIDs: Set($0.clientIDs), endpoint: endpoint, budget: $1)
+            },
+            store: ports,
+            sealer: PlainSealer(),
+            policy: Self.policy,
+            breakers: breakers,
+            clock: clock,
+            telemetry: telemetry
+        )
         refreshes = zip(apps, budgets).map { app, budget in
             RefreshHandler(
                 app: app.name,
                 clients: Set(app.clientIDs),
                 store: ports,
-                endpoint: SimulatedEndpoint(world: world),
+                endpoint: endpoint,
                 sealer: PlainSealer(),
                 policy: Self.policy,
                 breakers: breakers,

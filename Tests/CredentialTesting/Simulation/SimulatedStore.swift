@@ -42,15 +42,21 @@ struct SimulatedStore: WorkStore {
         suspects: Bool
     ) async throws -> [ClaimedCode] {
         try await call {
-            try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects)
-        } effect: { _, _ in
+            let claimed = try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects)
+            return bug?.codes(claimed, at: now) ?? claimed
+        } effect: {
+            $0.model.claimed($1, at: now)
+            if !$1.isEmpty { $0.note("claimed codes \($1.map(\.id))") }
+            for work in $1 { $0.report($0.ledger.codes.claimed(work, truly: $0.truth)) }
         }
     }
 
     func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest] {
         try await call {
             try await store.claimRevocationRequests(upTo: limit, at: now, lease: lease)
-        } effect: { _, _ in
+        } effect: {
+            $0.model.claimed($1)
+            if !$1.isEmpty { $0.note("claimed requests to revoke \($1.map(\.id))") }
         }
     }
 
@@ -60,13 +66,16 @@ struct SimulatedStore: WorkStore {
 
     func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
         try await call {
-            try await store.claimRevocations(permits: permits, at: now, policy: policy)
-        } effect: { _, _ in
+            let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy)
+            return bug?.revocations(claimed) ?? claimed
+        } effect: {
+            $0.model.claimed($1, at: now)
+            for work in $1 { $0.note("claimed the revocation of \(work.id.clientID) \(work.id.userID)") }
         }
     }
 
     func holdsToken(of credential: CredentialID) async throws -> Bool {
-        try await store.holdsToken(of: credential)
+        bug == .strayTokenRevokedBlindly ? false : try await store.holdsToken(of: credential)
     }
 
     func claimDueCredentials(
@@ -186,8 +195,15 @@ extension SimulatedWorld.State {
                 expected = model.settle(work, rejection, result, at: now)
                 note("rejection of \(work.id.clientID) \(work.id.userID): \(result)")
                 if result == .refreshed { report(judge(rejection, of: work)) }
-            case .code, .revocationRequest, .revocation:
-                expected = [result]
+            case .code(let work, _):
+                expected = settled(work, result, at: now)
+                note("code \(work.id): \(result)")
+            case .revocationRequest(let work, _):
+                expected = [model.settle(work, at: now)]
+                note("request \(work.id) to revoke: \(result)")
+            case .revocation(let work, _):
+                expected = settled(work, result, at: now)
+                note("revocation of \(work.id.clientID) \(work.id.userID): \(result)")
             }
             observe(settlement, result)
             if !expected.contains(result) {
@@ -220,6 +236,8 @@ extension SimulatedWorld.State {
 
     private mutating func observe(_ settlement: Settlement, _ result: Settled) {
         switch result {
+        case .grant(_, let reason?): countRefusal(reason)
+        case .revocation(let outcome): countReceipt(outcome)
         case .superseded: count(.superseded)
         case .notification(.duplicate): count(.duplicateNotification)
         case .notification(.stale): count(.staleNotification)
@@ -228,7 +246,7 @@ extension SimulatedWorld.State {
         case .postponed:
             if case .notification(_, .verified) = settlement { count(.eventAwaitsGrant) }
             if case .notification(_, .postponed) = settlement { count(.unknownSigningKey) }
-        case .notification, .quarantined, .grant, .refreshed, .held, .revocation: break
+        case .notification, .quarantined, .grant, .refreshed, .held: break
         }
     }
 }

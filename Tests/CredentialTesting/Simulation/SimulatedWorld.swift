@@ -28,19 +28,25 @@ final class SimulatedWorld: Sendable {
         var diesAfterEffect = false
         /// What the store answers next in place of the truth.
         var storeTrouble: [StoreTrouble] = []
-        /// Requests that Apple has not answered.
-        var arrived: [Request] = []
-        var awaitsArrival: CheckedContinuation<Request, Never>?
+        /// What has come out of the process and nobody has taken yet.
+        var arrived: [Arrival] = []
+        var awaitsArrival: CheckedContinuation<Arrival, Never>?
         var violation: Violation?
         var tally: [Situation: Int] = [:]
         var trace = Trace()
     }
 
-    /// A request on its way.
-    struct Request: Sendable {
-        var token: String
-        var credential: CredentialID
-        var answer: CheckedContinuation<RefreshResponse, Never>
+    /// A request on its way to Apple.
+    enum Request: Sendable {
+        case refresh(String, CredentialID, CheckedContinuation<RefreshResponse, Never>)
+        case exchange(String, redirectURI: String?, clientID: String, CheckedContinuation<ExchangeResponse, Never>)
+        case revoke(String, clientID: String, CheckedContinuation<RevokeResponse, Never>)
+    }
+
+    /// What comes of a piece of work that the process has taken up: a question, and another, and in the end what is to be settled.
+    enum Arrival: Sendable {
+        case request(Request)
+        case resolved([Settlement])
     }
 
     /// A store that fails, and whether the commit happened all the same.
@@ -65,15 +71,24 @@ final class SimulatedWorld: Sendable {
         WallClock(now: { self.now }, sleep: { deadline, _ in self.with { $0.now = max($0.now, deadline) } })
     }
 
-    /// Waits for the next request to leave the process.
-    func nextRequest() async -> Request {
+    /// Waits for what comes out of the process next.
+    func nextArrival() async -> Arrival {
         await withCheckedContinuation { continuation in
-            let request: Request? = with { state in
+            let arrival: Arrival? = with { state in
                 if state.arrived.isEmpty { state.awaitsArrival = continuation }
                 return state.arrived.isEmpty ? nil : state.arrived.removeFirst()
             }
-            if let request { continuation.resume(returning: request) }
+            if let arrival { continuation.resume(returning: arrival) }
         }
+    }
+
+    func arrive(_ arrival: Arrival) {
+        let waiter: CheckedContinuation<Arrival, Never>? = with { state in
+            defer { state.awaitsArrival = nil }
+            if state.awaitsArrival == nil { state.arrived.append(arrival) }
+            return state.awaitsArrival
+        }
+        waiter?.resume(returning: arrival)
     }
 }
 
@@ -132,6 +147,8 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case held, admitted, admittedOnRepetition, misconfigured, throttled, unavailable
     case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine, operatorPause, askedAgain
     case importedToken, neverAccepted, restore, clockStep, ended, grantFromFuture, forgettingHeld
+    case codeExchanged, codeTaken, codeLate, codeUsed, codeRefused, answerLost, badIdentityToken, userMismatch, issuedForNobody
+    case revocationProved, alreadyInvalid, overtaken, nothingToRevoke, revocationInVain, askedTwiceToRevoke, proofBegunAnew, foreignToken
 }
 
 /// The last lines of what happened, and a digest of all of them.

@@ -33,8 +33,10 @@ extension Simulation {
 
     /// What is under way comes to its end, within seconds.
     mutating func land() async throws {
-        while !flights.isEmpty { await answer(flights.count - 1) }
-        await resolveClaimed()
+        while !flights.isEmpty || !claimed.isEmpty {
+            while !flights.isEmpty { await answer(flights.count - 1) }
+            await resolveClaimed()
+        }
         while !waiting.isEmpty { try await commit(4) }
     }
 
@@ -80,11 +82,35 @@ extension Simulation {
                 )
                 state.note("grant \(id) arrives, of \(signIn.credential.userID) at \(signIn.credential.clientID)")
             }
+        case .code(let row):
+            try db.cachedStatement(
+                sql: "INSERT INTO grant_queue (client_id, user_id, authorization_code, redirect_uri, granted_at) VALUES (?, ?, ?, ?, ?)"
+            ).execute(
+                arguments: [row.clientID, row.userID, ScriptedApple.text(ofCode: row.code), row.redirectURI, row.grantedAt.milliseconds]
+            )
+            let id = db.lastInsertedRowID
+            world.with { state in
+                // A row that names nobody holds nothing back.
+                let credential = CredentialID(clientID: row.clientID, userID: row.userID ?? "")
+                state.model.insert(
+                    .init(credential: credential, grantedAt: row.grantedAt, code: .init(namesUser: row.userID != nil)),
+                    as: id
+                )
+                state.note("code \(id) arrives, \(row.code) of \(row.userID ?? "somebody") at \(row.clientID)")
+            }
+        case .request(let row):
+            try db.cachedStatement(sql: "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)")
+                .execute(arguments: [row.credential.clientID, row.credential.userID, row.requestedAt.milliseconds])
+            let id = db.lastInsertedRowID
+            world.with { state in
+                state.model.insert(row, as: id)
+                state.note("request \(id) to revoke arrives, of \(row.credential.userID) at \(row.credential.clientID)")
+            }
         }
     }
 
     enum Lane {
-        case notifications, grants
+        case notifications, grants, codes, revocations
         case refreshes(Int)
     }
 
@@ -96,6 +122,9 @@ extension Simulation {
                     sql: """
                         SELECT (SELECT MIN(due_at) FROM notification_queue),
                                (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NULL),
+                               (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NOT NULL),
+                               (SELECT MIN(due_at) FROM (SELECT due_at FROM revocation_queue WHERE opened_at IS NULL
+                                                          UNION ALL SELECT due_at FROM revocation)),
                                (SELECT MIN(due_at) FROM credential WHERE app = 1 AND due_at IS NOT NULL),
                                (SELECT MIN(due_at) FROM credential WHERE app = 2 AND due_at IS NOT NULL),
                                (SELECT SUM(id) FROM app WHERE pending > 0)
@@ -103,11 +132,13 @@ extension Simulation {
                 )
             )!
         }
-        var lanes = zip([Lane.notifications, .grants, .refreshes(0), .refreshes(1)], row.databaseValues).compactMap { lane, value in
+        var lanes = zip([Lane.notifications, .grants, .codes, .revocations, .refreshes(0), .refreshes(1)], row.databaseValues).compactMap {
+            lane,
+            value in
             Int64.fromDatabaseValue(value).map { (lane: lane, at: Timestamp(milliseconds: $0)) }
         }
         // A rejection may be believed at any time.
-        let pending: Int = row[4] ?? 0
+        let pending: Int = row[6] ?? 0
         for app in plan.apps.indices where pending & (app + 1) != 0 { lanes.append((.refreshes(app), SimulatedTime.start)) }
         return lanes
     }
@@ -115,7 +146,27 @@ extension Simulation {
     /// When something is due next, or arrives.
     func nextDue() throws -> Timestamp? {
         let offset = world.with(\.offset)
-        return (agenda.map { $0.at.advanced(by: offset) } + (try dueLanes().map(\.at)).filter { $0 != SimulatedTime.start }).min()
+        var next = agenda.map { $0.at.advanced(by: offset) }
+        for lane in try dueLanes() where lane.at != SimulatedTime.start {
+            if case .revocations = lane.lane { continue }
+            next.append(lane.at)
+        }
+        if let revocation = try nextRevocation() { next.append(revocation) }
+        return next.min()
+    }
+
+    /// That a token was dead from the first may be believed at any time: it is looked for now and then, and not each minute.
+    private func nextRevocation() throws -> Timestamp? {
+        try database.inDatabase { db in
+            let statement = try db.cachedStatement(
+                sql: """
+                    SELECT MIN(due_at) FROM (SELECT due_at FROM revocation_queue WHERE opened_at IS NULL
+                                              UNION ALL
+                                             SELECT due_at + CASE before_answer WHEN 'invalid_grant' THEN 14400000 ELSE 0 END FROM revocation)
+                    """
+            )
+            return try Int64.fetchOne(statement).map { Timestamp(milliseconds: $0) }
+        }
     }
 
     /// The rows that the quarantine gave back have new numbers.
@@ -184,6 +235,8 @@ extension Simulation {
                 switch lane.lane {
                 case .notifications: try await claimNotifications()
                 case .grants: try await claimGrants()
+                case .codes: try await claimCodes()
+                case .revocations: try await claimRevocations()
                 case .refreshes(let app): try await claimCredentials(of: app)
                 }
             }

@@ -22,7 +22,9 @@ extension Simulation {
                 return signIn != nil && signIn?.endedAt == nil
             }
         }
-        if !isIn || roll < 20 {
+        if !isCanary(person.user), chance(plan.revocations) {
+            requestRevocation(person, credential)
+        } else if !isIn || roll < 20 {
             signIn(person, credential)
         } else if roll < 45 {
             post(world.with { $0.apple.end(person.user, of: person.app, as: .consentRevoked, client: client, at: $0.truth) }, of: person)
@@ -45,6 +47,7 @@ extension Simulation {
     }
 
     private mutating func signIn(_ person: Person, _ credential: CredentialID) {
+        if !isCanary(person.user), chance(plan.codes) { return signInByCode(person, credential) }
         // A backend may get a token from one sign-in and none from the next.
         let bringsToken = person.bringsToken && !chance(200)
         let signIn = world.with { state in
@@ -67,7 +70,9 @@ extension Simulation {
     /// A sign-in as a backend tells it that kept another token: the user's first one, one of another client, or what is left of one.
     private mutating func withImportedToken(_ signIn: ScriptedApple.SignIn, _ person: Person) -> ScriptedApple.SignIn {
         var told = signIn
-        let known = world.with { $0.apple.tokens(of: person.user) }
+        // Some mix up two users.
+        let owner = chance(250) ? people.randomElement(using: &generator)!.user : person.user
+        let known = world.with { $0.apple.tokens(of: owner) }
         told.token = chance(200) ? "cut off " + signIn.credential.userID : known.randomElement(using: &generator)
         if told.token != signIn.token {
             world.with { state in
@@ -123,10 +128,13 @@ extension Simulation {
         let isFirst = isRight && chance(300)
         world.with { state in
             state.apple.reload(app, withFirstKey: isFirst)
+            state.ledger.proofs.reloaded(app.clientIDs)
             state.note("\(app.name) has another key: \(isFirst ? "the first" : "a new one")")
         }
         process.writer.breakers.forgetProofs(of: Set(app.clientIDs))
-        process.budgets[plan.apps.firstIndex(of: app)!].resume()
+        let index = plan.apps.firstIndex(of: app)!
+        process.budgets[index].resume()
+        process.codeBudgets[index].resume()
     }
 
     mutating func turnKeys() {
@@ -158,6 +166,8 @@ extension Simulation {
         world.with { $0.setClock(ahead: ahead) }
         try await claimNotifications()
         try await claimGrants()
+        try await claimCodes()
+        try await claimRevocations()
         for app in plan.apps.indices { try await claimCredentials(of: app) }
     }
 

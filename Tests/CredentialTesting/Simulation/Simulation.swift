@@ -44,6 +44,10 @@ package struct Simulation {
         /// Whether the database is put back to what it was.
         var restores: Bool
         var setsClock: Bool
+        /// Of a thousand sign-ins those that bring a code, and of a thousand things that happen to people those that an app does: it asks
+        /// for revocation.
+        var codes: Int
+        var revocations: Int
         var breaker: BreakerRules
         /// Users who never leave, and whom the operator has named.
         var canaries: [String: Set<String>]
@@ -75,22 +79,14 @@ package struct Simulation {
     enum Delivery {
         case post(Int)
         case grant(ScriptedApple.SignIn, address: String?)
+        case code(CodeRow)
+        case request(ReferenceModel.RequestRow)
     }
 
     enum ClaimedBatch {
         case notifications(ArraySlice<ClaimedNotification>)
         case grants([ClaimedGrant])
-    }
-
-    /// A request on its way, and the task of the process that waits for it.
-    struct Flight {
-        var app: SimulatedApp
-        var work: DueCredential
-        var request: SimulatedWorld.Request
-        /// By the clock of the host, and by Apple's.
-        var sentAt: Timestamp
-        var trulySentAt: Timestamp
-        var resolving: Task<[Settlement], Never>
+        case code(ClaimedCode)
     }
 
     struct Person {
@@ -207,6 +203,8 @@ extension Simulation.Plan {
         importsTokens = chance(40)
         restores = chance(30)
         setsClock = chance(30)
+        codes = chance(60) ? Int.random(in: 100...900, using: &generator) : 0
+        revocations = chance(60) ? Int.random(in: 50...300, using: &generator) : 0
         breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30) ? ["example": ["user0"]] : [:]
     }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What Apple said of a token that is to be revoked, as the process heard it.
+struct AnsweredQuestion {
+    enum Word {
+        case accepted, revoked, rejected, foreign
+        /// Nothing about the token, or nothing at all.
+        case none
+    }
+
+    var word: Word
+    var keyID: String
+    /// By our clock.
+    var askedAt: Timestamp
+    /// Whether Apple rejected a token that is good.
+    var isLie = false
+}
+
+/// What was asked about tokens that are to be revoked, and which keys Apple has accepted.
+struct ProofLedger {
+    struct Key: Hashable {
+        var request: Int64
+        var clientID: String
+        var claim: Claim
+
+        init(_ work: DueRevocation) {
+            request = work.request
+            clientID = work.id.clientID
+            claim = work.claim
+        }
+    }
+
+    private var calls: [Key: AnsweredQuestion] = [:]
+    /// Clients and keys with a 200 since the process started, with the configuration at work.
+    private var accepted: Set<[String]> = []
+    /// Tokens that were taken for dead because Apple lied of them.
+    var belied: Set<String> = []
+
+    mutating func answered(_ work: DueRevocation, _ call: AnsweredQuestion) {
+        calls[Key(work)] = call
+    }
+
+    /// Takes out what was answered, once the settlement has been committed.
+    mutating func settled(_ work: DueRevocation) -> AnsweredQuestion? {
+        calls.removeValue(forKey: Key(work))
+    }
+
+    mutating func accepted(_ clientID: String, keyID: String) {
+        accepted.insert([clientID, keyID])
+    }
+
+    func wasAccepted(_ clientID: String, keyID: String?) -> Bool {
+        accepted.contains([clientID, keyID ?? ""])
+    }
+
+    /// Another configuration is at work.
+    mutating func reloaded(_ clients: [String]) {
+        accepted = accepted.filter { !clients.contains($0[0]) }
+    }
+
+    mutating func crashed() {
+        calls = [:]
+        accepted = []
+    }
+}

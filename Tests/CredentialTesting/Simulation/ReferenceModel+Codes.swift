@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What must become of a code, by what Apple was asked and the process heard.
+extension ReferenceModel {
+    struct CodeRow {
+        /// Whether the backend says whose it is.
+        var namesUser: Bool
+        var firstClaimedAt: Timestamp?
+        /// Claims since the last settlement: each may have sent it, and died.
+        var openClaims = 0
+        /// Whether it was sent before and did not come back refused.
+        var wasSent = false
+        /// Whether an answer may have been lost on its way.
+        var mayBeLost = false
+    }
+
+    /// When a code is sent no more.
+    func deadline(of work: ClaimedCode) -> Timestamp {
+        guard let row = grantRows[work.id] else { return .earliest }
+        return min(row.grantedAt, row.code?.firstClaimedAt ?? row.grantedAt).advanced(by: .seconds(300))
+    }
+
+    mutating func claimed(_ work: [ClaimedCode], at now: Timestamp) {
+        for work in work {
+            grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            if grantRows[work.id]?.code?.firstClaimedAt == nil { grantRows[work.id]?.code?.firstClaimedAt = now }
+            grantRows[work.id]?.code?.openClaims += 1
+        }
+    }
+
+    /// - Parameter isPunctual: whether the clock has always been right: by another nobody knows when a code's time is over.
+    /// - Returns: what it may come to.
+    mutating func settle(_ work: ClaimedCode, _ call: AnsweredExchange?, _ result: Settled, isPunctual: Bool, at now: Timestamp)
+        -> [Settled]
+    {
+        guard let row = grantRows[work.id], let code = row.code,
+            row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
+        else { return [.superseded] }
+        if work.claim.attempts > 5 { return [close(work.id, .rejected, .poison)] }
+        // Of an answer that nobody kept only Apple's next one can tell.
+        let mayBeUsed = code.mayBeLost || code.openClaims > 1
+        guard appOfClient[row.credential.clientID] != nil else {
+            // Until its time is over its client may yet be told.
+            if now < deadline(of: work) || !isPunctual && result == .postponed { return [putBack(work.id)] }
+            return [close(work.id, .rejected, .unknownClientExpired)]
+        }
+        guard let call else { return [close(work.id, .rejected, mayBeUsed ? .answerLost : .codeExpired)] }
+        switch call.outcome {
+        case .issued: return [issue(call, for: row, work.id)]
+        case .refused(.codeUsed, _) where mayBeUsed || code.wasSent: return [close(work.id, .rejected, .answerLost)]
+        case .refused(.codeExpired, _) where mayBeUsed: return [close(work.id, .rejected, .answerLost)]
+        case .refused(let reason, _): return [close(work.id, .rejected, reason)]
+        case .unavailable(_, let isAnswerLost, _):
+            if isAnswerLost { grantRows[work.id]!.code!.mayBeLost = true }
+        case .misconfigured, .throttled: break
+        }
+        grantRows[work.id]!.code!.wasSent = true
+        return [putBack(work.id)]
+    }
+
+    private mutating func putBack(_ row: Int64) -> Settled {
+        grantRows[row]!.held = nil
+        grantRows[row]!.code!.openClaims = 0
+        return .postponed
+    }
+
+    /// A 200 is a sign-in only if its id_token is Apple's and names whom the backend meant.
+    private mutating func issue(_ call: AnsweredExchange, for row: GrantRow, _ id: Int64) -> Settled {
+        guard let identity = call.identity, identity.isGood else { return close(id, .rejected, .badIDToken) }
+        if row.code!.namesUser, row.credential.userID != identity.userID { return close(id, .rejected, .userMismatch) }
+        let credential = CredentialID(clientID: row.credential.clientID, userID: identity.userID)
+        // The moment of the answer, within the second that the id_token names.
+        let grantedAt = min(max(call.dated, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
+        let outcome = signIn(credential, at: grantedAt, token: call.token, address: identity.address)
+        if let text = call.token {
+            let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
+            facts[credential]!.answers.append(Oracle.Answer(token: token, isValid: true, at: call.sentAt))
+        }
+        inserted[credential, default: []].insert(identity.signedInAt)
+        return close(id, outcome)
+    }
+}

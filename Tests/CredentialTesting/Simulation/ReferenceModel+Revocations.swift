@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What must become of a request to revoke: for each token that is held three answers of Apple, each kept before the next question, with
+/// one key, and none of them once the user has signed in again.
+extension ReferenceModel {
+    struct RequestRow {
+        var credential: CredentialID
+        var requestedAt: Timestamp
+        var held: Held?
+        /// Whether its tokens are being revoked.
+        var isOpen = false
+    }
+
+    struct RevocationKey: Hashable {
+        var request: Int64
+        var clientID: String
+    }
+
+    /// A token that is being revoked.
+    struct OpenRevocation {
+        var credential: CredentialID
+        var token: Token
+        var text: String
+        var requestedAt: Timestamp
+        var held: Held?
+        /// Whether the user had signed in again when it was claimed, as far as anybody could know.
+        var isOvertaken = false
+        /// What Apple said of it first, and with which key.
+        var before: AnsweredQuestion.Word?
+        var askedAt = Timestamp.earliest
+        var keyID: String?
+        var isRevoked = false
+        /// Whether Apple accepted it still, the last time it was asked after a revocation.
+        var isAlive = false
+        /// Whether it was rejected while it was good.
+        var isBelied = false
+    }
+
+    struct Receipt: Equatable {
+        var request: Int64
+        var clientID: String
+        var outcome: String
+        var reason = ""
+        /// What Apple answered to the three questions.
+        var answers = ["", "", ""]
+    }
+
+    mutating func insert(_ row: RequestRow, as id: Int64) {
+        requestRows[id] = row
+        requestsIn += 1
+    }
+
+    mutating func claimed(_ work: [ClaimedRevocationRequest]) {
+        for work in work { requestRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+    }
+
+    mutating func claimed(_ work: [DueRevocation], at now: Timestamp) {
+        for work in work {
+            let isOvertaken = hasSignedIn(work.id, after: work.requestedAt, at: now)
+            revocations[RevocationKey(work)]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            revocations[RevocationKey(work)]?.isOvertaken = isOvertaken
+        }
+    }
+
+    /// Whether the user has signed in at any client of the app since, one that waits included.
+    private func hasSignedIn(_ credential: CredentialID, after time: Timestamp, at now: Timestamp) -> Bool {
+        clients(beside: credential).contains { facts[$0]?.grants.max().map { $0 > time } ?? false }
+            || hasWaitingGrant(time, orEqual: false, at: now) { isSameUser($0, credential) }
+    }
+
+    private func isSameUser(_ one: CredentialID, _ other: CredentialID) -> Bool {
+        one.userID == other.userID && appOfClient[one.clientID] == appOfClient[other.clientID]
+    }
+
+    private func clients(beside credential: CredentialID) -> [CredentialID] {
+        credentials(of: credential.userID).filter { isSameUser($0, credential) }
+    }
+
+    // MARK: Requests
+
+    mutating func settle(_ work: ClaimedRevocationRequest, at now: Timestamp) -> Settled {
+        guard let row = requestRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
+            return .superseded
+        }
+        let credential = row.credential
+        requestRows[work.id]!.held = nil
+        if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
+        guard appOfClient[credential.clientID] != nil else { return close(work.id, credential, .rejected, .unknownClient) }
+        if hasSignedIn(credential, after: row.requestedAt, at: now) { return close(work.id, credential, .superseded) }
+        // An older sign-in that waits may bring one more token.
+        let patience = [row.requestedAt, startedAt].filter { $0 <= now }.max()?.advanced(by: .seconds(360))
+        let waits = hasWaitingGrant(.earliest, orEqual: true, at: now) { isSameUser($0, credential) }
+        if waits, patience.map({ now < $0 }) ?? false { return .postponed }
+        let tokens = clients(beside: credential).filter { self.row(of: $0)?.holdsToken ?? false }.map { (id: $0, token: facts[$0]!.token!) }
+        if tokens.isEmpty { return close(work.id, credential, .noToken) }
+        let isUnderWay = revocations.values.contains { open in
+            isSameUser(open.credential, credential) && tokens.contains { $0.token == open.token }
+        }
+        if isUnderWay { return .postponed }
+        requestRows[work.id]!.isOpen = true
+        for (id, token) in tokens {
+            revocations[RevocationKey(request: work.id, clientID: id.clientID)] = OpenRevocation(
+                credential: id,
+                token: token,
+                text: facts[id]!.texts[token]!,
+                requestedAt: row.requestedAt
+            )
+        }
+        return .postponed
+    }
+
+    private mutating func close(
+        _ request: Int64,
+        _ credential: CredentialID,
+        _ outcome: RevocationOutcome,
+        _ reason: RevocationRejection? = nil
+    ) -> Settled {
+        requestRows[request] = nil
+        receipts.append(
+            Receipt(request: request, clientID: credential.clientID, outcome: outcome.rawValue, reason: reason?.rawValue ?? "")
+        )
+        return .revocation(outcome)
+    }
+
+    // MARK: Tokens
+
+    /// - Returns: what is wrong with asking Apple this.
+    func asks(_ work: DueRevocation, toRevoke: Bool, _ text: String) -> Violation? {
+        guard let open = revocations[RevocationKey(work)] else { return nil }
+        let user = work.id.userID
+        if open.text != text { return Violation(.noFalseRevocation, "another token of \(user) is to be revoked than was asked for") }
+        if open.isOvertaken, !open.isRevoked {
+            return Violation(.noFalseRevocation, "\(user) has signed in again, and an older token is still to be revoked")
+        }
+        if toRevoke, open.before != .accepted {
+            return Violation(.stateFollowsFromFacts, "a token of \(user) is revoked before it is known that Apple accepts it")
+        }
+        return nil
+    }
+
+    /// - Parameters:
+    ///   - call: what Apple was asked and answered, as the simulation wrote it down.
+    ///   - result: whether a token that was dead from the first is believed to be is for proofs and breaker to say.
+    /// - Returns: what it may come to.
+    mutating func settle(_ work: DueRevocation, _ call: AnsweredQuestion?, _ result: Settled, at now: Timestamp) -> [Settled] {
+        let key = RevocationKey(work)
+        guard var open = revocations[key], open.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
+            return [.superseded]
+        }
+        open.held = nil
+        defer { if revocations[key] != nil { revocations[key] = open } }
+        if work.claim.attempts > 5 { return [close(key, open, .rejected, .poison)] }
+        guard let call else {
+            if open.isOvertaken, !open.isRevoked { return [close(key, open, .superseded)] }
+            guard open.before == .rejected else { return [] }
+            if result == .revocation(.alreadyInvalid) { return [close(key, open, .alreadyInvalid)] }
+            // A day later Apple is asked anew.
+            if open.askedAt > now || open.askedAt.advanced(by: .seconds(86_400)) <= now { open.before = nil }
+            return [.postponed]
+        }
+        // What was asked with another key proves nothing beside this one.
+        if call.word != .none, call.word != .foreign, let known = open.keyID, known != call.keyID {
+            (open.before, open.isRevoked, open.isAlive, open.keyID) = (nil, false, false, nil)
+            if call.word == .revoked { return [.postponed] }
+        }
+        switch call.word {
+        case .none: break
+        case .foreign: if open.before == nil { return [close(key, open, .rejected, .anotherUser)] }
+        case .revoked: open.isRevoked = true
+        case .accepted where open.isRevoked: (open.isRevoked, open.isAlive) = (false, true)
+        case .rejected where open.isRevoked:
+            open.isBelied = call.isLie
+            return [close(key, open, .proved)]
+        case .accepted, .rejected:
+            (open.before, open.keyID, open.askedAt, open.isBelied) = (call.word, call.keyID, call.askedAt, call.isLie)
+        }
+        return [.postponed]
+    }
+
+    private mutating func close(
+        _ key: RevocationKey,
+        _ open: OpenRevocation,
+        _ outcome: RevocationOutcome,
+        _ reason: RevocationRejection? = nil
+    ) -> Settled {
+        revocations[key] = nil
+        let after = outcome == .proved ? "invalid_grant" : open.isAlive ? "accepted" : ""
+        let answers = [open.before?.text ?? "", open.isRevoked ? "revoked" : "", after]
+        receipts.append(
+            Receipt(
+                request: key.request,
+                clientID: key.clientID,
+                outcome: outcome.rawValue,
+                reason: reason?.rawValue ?? "",
+                answers: answers
+            )
+        )
+        if !revocations.keys.contains(where: { $0.request == key.request }) { requestRows[key.request] = nil }
+        if outcome == .proved || outcome == .alreadyInvalid {
+            facts[open.credential]!.revocations.insert(open.requestedAt)
+            facts[open.credential]!.revokedTokens.insert(open.token)
+            touched.insert(open.credential.userID)
+        }
+        return .revocation(outcome)
+    }
+}
+
+extension ReferenceModel.RevocationKey {
+    init(_ work: DueRevocation) {
+        self.init(request: work.request, clientID: work.id.clientID)
+    }
+}
+
+extension AnsweredQuestion.Word {
+    fileprivate var text: String { self == .rejected ? "invalid_grant" : "accepted" }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// Codes and revocations, as they are committed.
+extension SimulatedWorld.State {
+    /// - Returns: what it may come to.
+    mutating func settled(_ work: ClaimedCode, _ result: Settled, at now: Timestamp) -> [Settled] {
+        let call = ledger.codes.settled(work, result)
+        let identity = call?.identity
+        let credential = identity.flatMap { identity in
+            work.content.map { CredentialID(clientID: $0.clientID, userID: identity.userID) }
+        }
+        let before = credential.flatMap { model.tokenText(of: $0) }
+        let expected = model.settle(work, call, result, isPunctual: ledger.setAt == nil, at: now)
+        if let credential, let call, before != model.tokenText(of: credential) {
+            ledger.replaced(credential, at: truth)
+            ledger.issued(credential, call)
+        }
+        if case .grant(_, nil) = result, call != nil { count(.codeExchanged) }
+        return expected
+    }
+
+    /// - Returns: what it may come to.
+    mutating func settled(_ work: DueRevocation, _ result: Settled, at now: Timestamp) -> [Settled] {
+        let key = ReferenceModel.RevocationKey(work)
+        let open = model.revocations[key]
+        let call = ledger.proofs.settled(work)
+        let expected = model.settle(work, call, result, at: now)
+        if let open, expected.contains(result) {
+            if let known = open.keyID, let call, call.word != .none, known != call.keyID { count(.proofBegunAnew) }
+            if open.isRevoked, call?.word == .accepted { count(.revocationInVain) }
+            report(judge(open, call, of: work, result))
+        }
+        return expected
+    }
+
+    /// Whether a token that is to be dead is dead.
+    private mutating func judge(
+        _ open: ReferenceModel.OpenRevocation,
+        _ call: AnsweredQuestion?,
+        of work: DueRevocation,
+        _ result: Settled
+    ) -> Violation? {
+        guard result == .revocation(.proved) || result == .revocation(.alreadyInvalid) else { return nil }
+        let user = work.id.userID
+        if result == .revocation(.alreadyInvalid), !ledger.proofs.wasAccepted(work.id.clientID, keyID: open.keyID) {
+            return Violation(.noFalseRevocation, "that the token of \(user) was dead is believed of a key that Apple never accepted")
+        }
+        // Nobody can tell that Apple lies.
+        if call?.isLie ?? open.isBelied {
+            ledger.proofs.belied.insert(open.text)
+            return nil
+        }
+        guard apple.isAlive(open.text, at: work.id) else { return nil }
+        return Violation(.noFalseRevocation, "\(user) is told revoked by the app, and Apple still accepts the token")
+    }
+
+    mutating func countRefusal(_ reason: GrantRejection) {
+        switch reason {
+        case .codeExpired: count(.codeLate)
+        case .codeUsed: count(.codeUsed)
+        case .answerLost: count(.answerLost)
+        case .badIDToken: count(.badIdentityToken)
+        case .userMismatch: count(.userMismatch)
+        case .clientMismatch, .redirectURIMismatch, .rejectedByApple: count(.codeRefused)
+        case .unknownClientExpired, .malformed, .poison: break
+        }
+    }
+
+    mutating func countReceipt(_ outcome: RevocationOutcome) {
+        switch outcome {
+        case .proved: count(.revocationProved)
+        case .alreadyInvalid: count(.alreadyInvalid)
+        case .superseded: count(.overtaken)
+        case .noToken: count(.nothingToRevoke)
+        case .rejected: break
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+
+/// People who sign in by code, backends that hand the codes in, and Apple, who takes each once.
+extension Simulation {
+    /// A row of the queue as a backend writes it.
+    struct CodeRow {
+        var code: Int
+        var clientID: String
+        /// Nil where the backend leaves that to Apple.
+        var userID: String?
+        var redirectURI: String?
+        var grantedAt: Timestamp
+    }
+
+    mutating func signInByCode(_ person: Person, _ credential: CredentialID) {
+        let redirectURI = chance(300) ? "https://example.com/back" : nil
+        let (number, at) = world.with { state in
+            state.note("\(person.user) signs in by code at \(credential.clientID)")
+            return (state.apple.signInByCode(credential, at: state.truth, redirectURI: redirectURI), state.truth)
+        }
+        var row = CodeRow(code: number, clientID: credential.clientID, redirectURI: redirectURI, grantedAt: at)
+        if chance(500) { row.userID = credential.userID }
+        // Backends make mistakes.
+        switch Int.random(in: 0..<100, using: &generator) {
+        case 0..<4: row.userID = people.randomElement(using: &generator)!.user
+        case 4..<7: row.clientID = person.app.clientIDs.randomElement(using: &generator)!
+        case 7..<9: row.redirectURI = "https://example.com/elsewhere"
+        case 9..<11: row.clientID = "stranger"
+        default: break
+        }
+        var delay = Duration.zero
+        if chance(300) { delay = .seconds(Int.random(in: 1...290, using: &generator)) }
+        if plan.delaysGrants, chance(200) { delay = .seconds(Int.random(in: 290...20_000, using: &generator)) }
+        agenda.append((at.advanced(by: delay), .code(row)))
+        // A backend that got no answer inserts again.
+        if chance(150) { agenda.append((at.advanced(by: delay + .seconds(Int.random(in: 0...60, using: &generator))), .code(row))) }
+    }
+
+    // MARK: The process
+
+    mutating func claimCodes() async throws {
+        let isAlone = !flights.contains { if case .code = $0.work { true } else { false } }
+        let width = process.codes.width
+        for work in try await process.codes.claim(upTo: isAlone ? width : width - 1) {
+            if chance(800) { await launch(work) } else { claimed.append(.code(work)) }
+        }
+    }
+
+    mutating func launch(_ work: ClaimedCode) async {
+        let handler = process.codes
+        let app = plan.apps.first { $0.clientIDs.contains(work.content?.clientID ?? "") } ?? plan.apps[0]
+        let isSent = await launch(.code(work), of: app) { await handler.resolve(work) }
+        guard !isSent, work.claim.attempts <= 5, work.app != nil else { return }
+        world.with { state in
+            let (deadline, isPunctual) = (state.model.deadline(of: work), state.ledger.setAt == nil)
+            state.report(state.ledger.codes.unsent(work, deadline: deadline, isPunctual: isPunctual, at: state.now))
+        }
+    }
+
+    // MARK: Apple
+
+    /// - Returns: why Apple does not take a code; nil where it does.
+    mutating func take(_ code: String, redirectURI: String?, from clientID: String) -> GrantRejection? {
+        let (refusal, user) = world.with { state in
+            let refusal = state.apple.take(code, redirectURI: redirectURI, from: clientID, at: state.truth)
+            return (refusal, refusal == nil ? state.apple.issued(for: code)?.credential.userID : nil)
+        }
+        hasActed(user)
+        return refusal
+    }
+
+    mutating func exchange(_ code: String, redirectURI: String?, from clientID: String, for flight: Flight) -> ExchangeResponse {
+        guard case .code(let work) = flight.work else { preconditionFailure("Nobody else has a code.") }
+        var call = world.with { state in
+            AnsweredExchange(
+                outcome: .unavailable("reset", isAnswerLost: true),
+                sentAt: state.dated(flight),
+                dated: state.now,
+                trulySentAt: flight.trulySentAt,
+                answeredAt: state.truth
+            )
+        }
+        let weather = world.with { state in
+            state.apple.weather[flight.app.name]?.answer(toCodeOf: clientID, using: &generator)
+        }
+        if world.with({ $0.isTimedOut(flight) }) || chance(60) {
+            // The road broke, on the way there or on the way back.
+            if weather == nil, chance(500), take(code, redirectURI: redirectURI, from: clientID) == nil {
+                world.with { $0.count(.codeTaken) }
+            }
+        } else if let weather {
+            call.outcome = weather
+        } else if let refusal = take(code, redirectURI: redirectURI, from: clientID) {
+            call.outcome = .refused(refusal, detail: "simulated")
+        } else {
+            issue(&call, for: code, flight)
+        }
+        return world.with { state in
+            // The nearest moment to ours within the second that Apple's date names.
+            let date = state.truth.second
+            call.dated = min(max(call.dated, date), date.advanced(by: .milliseconds(999)))
+            let identity = state.identity(of: clientID, in: flight.app)
+            if case .issued = call.outcome { state.ledger.proofs.accepted(clientID, keyID: identity.keyID) }
+            state.ledger.codes.answered(work, call)
+            state.note("Apple answers code \(work.id): \(call.outcome)")
+            return ExchangeResponse(call.outcome, by: identity, date: date)
+        }
+    }
+
+    private mutating func issue(_ call: inout AnsweredExchange, for code: String, _ flight: Flight) {
+        let signIn = world.with { $0.apple.issued(for: code)! }
+        let truth = truth
+        var identity = ScriptedApple.Identity(
+            userID: signIn.credential.userID,
+            issuedAt: (chance(300) ? flight.trulySentAt : truth).second,
+            signedInAt: signIn.at
+        )
+        if chance(300) { identity.address = people.first { $0.user == signIn.credential.userID }?.address }
+        if chance(50) { identity.keyIsPublishedAt = truth.advanced(by: .seconds(Int.random(in: 1...30, using: &generator))) }
+        identity.isGood = !chance(60)
+        identity.isReadable = identity.isGood || chance(700)
+        let number = world.with { state in
+            state.apple.identityTokens.append(identity)
+            return state.apple.identityTokens.count - 1
+        }
+        call.identity = identity
+        call.token = signIn.token
+        call.outcome = .issued(
+            IssuedTokens(
+                refreshToken: signIn.token.map { Secret($0) },
+                identityToken: Secret(identity.isReadable ? String(number) : "?"),
+                namedUserID: identity.isReadable ? identity.userID : nil
+            )
+        )
+    }
+
+    /// Nobody does two things within one second.
+    mutating func hasActed(_ user: String?) {
+        guard let user, let index = people.firstIndex(where: { $0.user == user }) else { return }
+        people[index].lastActedAt = truth
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+
+/// What the process asks Apple, and what Apple answers.
+extension Simulation {
+    /// A request on its way, and the piece of work that waits for it.
+    struct Flight {
+        enum Work {
+            case check(DueCredential)
+            case code(ClaimedCode)
+            case revocation(DueRevocation)
+        }
+
+        var app: SimulatedApp
+        var work: Work
+        var request: SimulatedWorld.Request
+        /// By the clock of the host, and by Apple's.
+        var sentAt: Timestamp
+        var trulySentAt: Timestamp
+
+        /// Who is asked about, if that is known.
+        var credential: CredentialID? {
+            switch work {
+            case .check(let work): work.id
+            case .revocation(let work): work.id
+            case .code(let work):
+                work.content.flatMap { content in content.userID.map { CredentialID(clientID: content.clientID, userID: $0) } }
+            }
+        }
+    }
+
+    static let timeout = Duration.seconds(15)
+
+    /// Lets the process take up a piece of work, up to the point where it waits for Apple.
+    ///
+    /// - Returns: whether it asks anything.
+    @discardableResult
+    mutating func launch(
+        _ work: Flight.Work,
+        of app: SimulatedApp,
+        _ resolve: @escaping @Sendable () async -> [Settlement]
+    ) async -> Bool {
+        let world = world
+        // A task and not a group: it ends when the seed lets Apple answer, and until then the simulation goes on.
+        Task { world.arrive(.resolved(await resolve())) }
+        return await follow(work, of: app)
+    }
+
+    /// - Returns: whether the process asks something more.
+    private mutating func follow(_ work: Flight.Work, of app: SimulatedApp) async -> Bool {
+        switch await world.nextArrival() {
+        case .resolved(let settlements):
+            waiting.append(settlements)
+            return false
+        case .request(let request):
+            let flight = world.with { state in
+                state.report(state.look(at: request, for: work))
+                return Flight(app: app, work: work, request: request, sentAt: state.now, trulySentAt: state.truth)
+            }
+            flights.append(flight)
+            return true
+        }
+    }
+
+    mutating func answerOne() async throws {
+        guard let flight = flights.randomElement(using: &generator) else { return }
+        if chance(80), let credential = flight.credential { return try comeBack(credential) }
+        let isSlow = world.with { $0.apple.weather[flight.app.name] == .slow }
+        if isSlow { try advance(by: .seconds(Int.random(in: 1...20, using: &generator))) }
+        await answer(Int.random(in: flights.indices, using: &generator))
+    }
+
+    mutating func answer(_ index: Int) async {
+        let flight = flights.remove(at: index)
+        switch flight.request {
+        case .refresh(let token, let credential, let answer):
+            let response = world.with { $0.refresh(token, of: credential, for: flight, using: &generator) }
+            hear(response.date)
+            answer.resume(returning: response)
+        case .exchange(let code, let redirectURI, let clientID, let answer):
+            let response = exchange(code, redirectURI: redirectURI, from: clientID, for: flight)
+            hear(response.date)
+            answer.resume(returning: response)
+        case .revoke(let token, let clientID, let answer):
+            let response = revoke(token, from: clientID, for: flight)
+            hear(response.date)
+            answer.resume(returning: response)
+        }
+        _ = await follow(flight.work, of: flight.app)
+    }
+
+    private func hear(_ date: Timestamp?) {
+        guard let date else { return }
+        process.appleClock.observe(date)
+        world.with { $0.hasHeardApple = true }
+    }
+
+    /// Nobody waits any more for what is under way. Apple may have been asked all the same.
+    mutating func abandon() async {
+        for flight in flights {
+            if chance(500) { happen(flight) }
+            flight.request.abandon()
+            while case .request(let request) = await world.nextArrival() { request.abandon() }
+        }
+        flights = []
+        claimed = []
+        waiting = []
+    }
+
+    /// Apple takes a request in, and nobody hears its answer.
+    private mutating func happen(_ flight: Flight) {
+        switch flight.request {
+        case .refresh: break
+        case .exchange(let code, let redirectURI, let clientID, _):
+            if take(code, redirectURI: redirectURI, from: clientID) == nil { world.with { $0.count(.codeTaken) } }
+        case .revoke(let token, let clientID, _): takeEffect(token, from: clientID)
+        }
+    }
+}
+
+extension SimulatedWorld.Request {
+    /// Its process is gone.
+    fileprivate func abandon() {
+        switch self {
+        case .refresh(_, let credential, let answer):
+            answer.resume(returning: RefreshResponse(.unavailable("gone"), by: ClientIdentity(clientID: credential.clientID, keyID: "")))
+        case .exchange(_, _, let clientID, let answer):
+            let outcome = ExchangeOutcome.unavailable("gone", isAnswerLost: true)
+            answer.resume(returning: ExchangeResponse(outcome, by: ClientIdentity(clientID: clientID, keyID: "")))
+        case .revoke(_, let clientID, let answer):
+            answer.resume(returning: RevokeResponse(.unavailable("gone"), by: ClientIdentity(clientID: clientID, keyID: "")))
+        }
+    }
+}
+
+extension SimulatedWorld.State {
+    /// - Returns: what is wrong with asking this now.
+    fileprivate mutating func look(at request: SimulatedWorld.Request, for work: Simulation.Flight.Work) -> Violation? {
+        switch (work, request) {
+        case (.check(let work), .refresh): return ledger.sent(work, at: truth)
+        case (.code(let work), .exchange):
+            note("code \(work.id) is sent")
+            let (deadline, isPunctual) = (model.deadline(of: work), ledger.setAt == nil)
+            return ledger.codes.sent(work, deadline: deadline, isPunctual: isPunctual, at: now, truly: truth)
+        case (.code, .revoke(let token, _, _)): return discards(token)
+        case (.revocation(let work), .refresh(let token, _, _)): return model.asks(work, toRevoke: false, token)
+        case (.revocation(let work), .revoke(let token, _, _)): return model.asks(work, toRevoke: true, token)
+        default: return Violation(.stateFollowsFromFacts, "a question that nobody has")
+        }
+    }
+
+    /// What was issued for nobody is ended, unless that would end what somebody else holds.
+    private mutating func discards(_ token: String) -> Violation? {
+        count(.issuedForNobody)
+        note("\(token) is thrown away")
+        guard let owner = apple.signInsOfToken[token].map({ apple.signIns[$0].credential }) else {
+            return Violation(.noFalseRevocation, "\(token) is thrown away, which nobody has issued")
+        }
+        let held = model.credentials(of: owner.userID).first { model.row(of: $0)?.holdsToken ?? false }
+        return held.map { _ in Violation(.noFalseRevocation, "a sign-in of \(owner.userID) that went wrong ends another one") }
+    }
+
+    /// What the process signs with.
+    func identity(of clientID: String, in app: SimulatedApp) -> ClientIdentity {
+        let identity = apple.identities[app.name] ?? (keyID: 0, load: 0)
+        return ClientIdentity(clientID: clientID, keyID: "KEY\(identity.keyID)", load: identity.load)
+    }
+
+    func isTimedOut(_ flight: Simulation.Flight) -> Bool { flight.trulySentAt.duration(to: truth) >= Simulation.timeout }
+
+    /// When a request was sent, as the process is to date it: by Apple's clock where the host's is off, by a minute at least. Apple's own
+    /// leaves a second open.
+    func dated(_ flight: Simulation.Flight) -> Timestamp {
+        offset == .zero ? flight.sentAt : truth.second.advanced(by: truth.duration(to: flight.trulySentAt))
+    }
+
+    /// What Apple answers about a token.
+    fileprivate mutating func refresh(
+        _ token: String,
+        of credential: CredentialID,
+        for flight: Simulation.Flight,
+        using generator: inout SeededGenerator
+    ) -> RefreshResponse {
+        let isDead = !apple.isAlive(token, at: credential)
+        var outcome = apple.answer(token, of: credential, in: flight.app.name, using: &generator)
+        if isTimedOut(flight) {
+            outcome = .unavailable("timeout")
+            count(.timeout)
+        }
+        let identity = identity(of: credential.clientID, in: flight.app)
+        if outcome == .valid { ledger.proofs.accepted(identity.clientID, keyID: identity.keyID) }
+        switch flight.work {
+        case .check(let work):
+            let call = AnsweredCall(
+                credential: credential,
+                outcome: outcome,
+                sentAt: dated(flight),
+                trulySentAt: flight.trulySentAt,
+                answeredAt: truth,
+                isDead: isDead
+            )
+            ledger.answered(work, call)
+            count(outcome)
+        case .revocation(let work):
+            let word: AnsweredQuestion.Word =
+                switch outcome {
+                case .valid: .accepted
+                case .rejected: .rejected
+                case .anotherUser: .foreign
+                case .ambiguous, .misconfigured, .throttled, .unavailable: .none
+                }
+            let isLie = word == .rejected && !isDead
+            ledger.proofs.answered(work, AnsweredQuestion(word: word, keyID: identity.keyID, askedAt: flight.sentAt, isLie: isLie))
+            if word == .foreign { count(.foreignToken) }
+        case .code: preconditionFailure("A code asks about no token.")
+        }
+        note("Apple answers \(credential.clientID) \(credential.userID): \(outcome)")
+        return RefreshResponse(outcome, by: identity, date: truth.second)
+    }
+
+    fileprivate mutating func count(_ outcome: RefreshOutcome) {
+        switch outcome {
+        case .misconfigured: count(.misconfigured)
+        case .throttled: count(.throttled)
+        case .unavailable: count(.unavailable)
+        case .valid, .rejected, .ambiguous, .anotherUser: break
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+
+/// Backends that ask for revocation, and Apple, who says yes to everything.
+extension Simulation {
+    mutating func requestRevocation(_ person: Person, _ credential: CredentialID) {
+        let credential = chance(30) ? CredentialID(clientID: "stranger", userID: person.user) : credential
+        let row = ReferenceModel.RequestRow(credential: credential, requestedAt: truth)
+        world.with { $0.note("the app is to revoke what \(person.user) has granted") }
+        let delay: Duration = chance(200) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
+        agenda.append((truth.advanced(by: delay), .request(row)))
+        // A backend that got no answer asks again.
+        if chance(200) {
+            world.with { $0.count(.askedTwiceToRevoke) }
+            agenda.append((truth.advanced(by: delay + .seconds(Int.random(in: 0...60, using: &generator))), .request(row)))
+        }
+    }
+
+    // MARK: The process
+
+    mutating func claimRevocations() async throws {
+        let handler = process.revocations
+        for work in try await handler.claim(upTo: 8) {
+            switch work {
+            case .request: waiting.append(await handler.resolve(work))
+            case .token(let revocation):
+                let app = plan.apps.first { $0.name == revocation.app }!
+                await launch(.revocation(revocation), of: app) { await handler.resolve(work) }
+                if chance(150) { try comeBack(revocation.id) }
+            }
+        }
+    }
+
+    // MARK: Apple
+
+    mutating func revoke(_ token: String, from clientID: String, for flight: Flight) -> RevokeResponse {
+        let weather = world.with { state in
+            state.apple.weather[flight.app.name]?.answer(toRevocationFrom: clientID, using: &generator)
+        }
+        var outcome = weather ?? .accepted
+        if world.with({ $0.isTimedOut(flight) }) || chance(60) {
+            outcome = .unavailable("reset")
+            if weather == nil, chance(500) { takeEffect(token, from: clientID) }
+        } else if weather == nil, !chance(120) {
+            takeEffect(token, from: clientID)
+        }
+        return world.with { state in
+            let identity = state.identity(of: clientID, in: flight.app)
+            if case .revocation(let work) = flight.work {
+                let word: AnsweredQuestion.Word = outcome == .accepted ? .revoked : .none
+                state.ledger.proofs.answered(work, AnsweredQuestion(word: word, keyID: identity.keyID, askedAt: flight.sentAt))
+            }
+            state.note("Apple answers a revocation at \(clientID): \(outcome)")
+            return RevokeResponse(outcome, by: identity, date: state.truth.second)
+        }
+    }
+
+    /// All that the user has granted to the app is gone, and sometimes Apple tells.
+    mutating func takeEffect(_ token: String, from clientID: String) {
+        guard let credential = world.with({ $0.apple.revoke(token, from: clientID, at: $0.truth) }) else { return }
+        world.with { $0.note("\(credential.userID) is revoked at Apple") }
+        hasActed(credential.userID)
+        guard chance(300), let app = plan.apps.first(where: { $0.clientIDs.contains(clientID) }) else { return }
+        let post = world.with { $0.apple.sign(.consentRevoked, credential, of: app, at: $0.truth) }
+        agenda.append((truth.advanced(by: .seconds(Int.random(in: 0...120, using: &generator))), .post(post)))
+    }
+}
