@@ -44,9 +44,6 @@ extension PlantedBug {
         case (.revocationDatedByItsProof, .revocation(var work, let verdict)):
             work.requestedAt = now
             return .revocation(work, verdict)
-        case (.keyChangeUnnoticed, .revocation(var work, .answered(let answer, let identity))) where work.proof.keyID != nil:
-            work.proof.keyID = identity.keyID
-            return .revocation(work, .answered(answer, by: identity))
         case (.revocationGivenUp, .revocation(let work, .failed)):
             return .revocation(work, .poison)
         default:

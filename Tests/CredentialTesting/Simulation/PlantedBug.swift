@@ -53,8 +53,6 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case overtakenIgnored
     /// A revocation counts from its proof, not from the request.
     case revocationDatedByItsProof
-    /// What was asked with different keys is taken for one proof.
-    case keyChangeUnnoticed
     /// A revocation that Apple does not answer is given up.
     case revocationGivenUp
 }

@@ -155,14 +155,16 @@ extension Simulation {
         return next.min()
     }
 
-    /// That a token was dead from the first may be believed at any time: it is looked for now and then, and not each minute.
+    /// That a token was dead from the first may be believed at any time, and whoever asks for it twice waits for that: both are looked
+    /// for now and then, and not each minute.
     private func nextRevocation() throws -> Timestamp? {
         try database.inDatabase { db in
             let statement = try db.cachedStatement(
                 sql: """
-                    SELECT MIN(due_at) FROM (SELECT due_at FROM revocation_queue WHERE opened_at IS NULL
-                                              UNION ALL
-                                             SELECT due_at + CASE before_answer WHEN 'invalid_grant' THEN 14400000 ELSE 0 END FROM revocation)
+                    SELECT MIN(at) FROM (SELECT due_at + CASE WHEN EXISTS (SELECT 1 FROM revocation WHERE user_id = q.user_id) THEN 14400000 ELSE 0 END AS at
+                                              FROM revocation_queue q WHERE opened_at IS NULL
+                                             UNION ALL
+                                            SELECT due_at + CASE before_answer WHEN 'invalid_grant' THEN 14400000 ELSE 0 END FROM revocation)
                     """
             )
             return try Int64.fetchOne(statement).map { Timestamp(milliseconds: $0) }
