@@ -88,6 +88,8 @@ package struct RefreshPolicy: Sendable, Equatable {
         backOff[min(max(failures, 1), backOff.count) - 1]
     }
 
+    package static let longestPause = backOff[backOff.count - 1]
+
     /// How long a claim holds a credential. Each claim that was never settled doubles it, so that an answer which kills the
     /// process is met ever more rarely.
     package func lease(attempts: Int) -> Duration {

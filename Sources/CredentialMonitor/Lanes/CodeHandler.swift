@@ -87,6 +87,9 @@ package struct CodeHandler: WorkHandler {
         self.telemetry = telemetry
     }
 
+    /// The permits of this lane for an app. Whoever signs in tries, within half a minute, whether Apple still blames the configuration.
+    package static func budget(_ limits: RequestLimits) -> RequestBudget { RequestBudget(limits, longestPause: .seconds(30)) }
+
     package var width: Int { apps.map(\.budget.limits.maxConcurrentRequests).max() ?? 1 }
 
     /// Outlives the request, and the wait for a key.
@@ -249,10 +252,9 @@ package struct CodeHandler: WorkHandler {
     /// all that a user has granted to the app, and a sign-in that went wrong must not end one that did not.
     private func discard(_ tokens: IssuedTokens, of content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
         guard let token = tokens.refreshToken else { return }
-        let userIDs = Set([tokens.namedUserID, content.userID].compactMap(\.self))
-        // Of whom nobody knows who it is, nobody knows whether they are signed in otherwise.
-        guard !userIDs.isEmpty else { return telemetry.codeTokenKept(content.clientID) }
-        for userID in userIDs {
+        // Whom Apple does not name, nobody knows.
+        guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID) }
+        for userID in Set([namedUserID, content.userID].compactMap(\.self)) {
             let credential = CredentialID(clientID: content.clientID, userID: userID)
             guard (try? await store.holdsToken(of: credential)) == false else { return telemetry.codeTokenKept(content.clientID) }
         }

@@ -18,6 +18,8 @@ package struct RequestLimits: Sendable, Equatable {
 /// How many requests an app may send now. Permits come first, then claims.
 package final class RequestBudget: Sendable {
     private let state: NIOLockedValueBox<State>
+    /// After blame.
+    private let longestPause: Duration
 
     private struct State {
         var limits: RequestLimits
@@ -67,7 +69,9 @@ package final class RequestBudget: Sendable {
     /// It goes on, however long an outage lasts: somebody has to notice its end.
     private static let leastShare = 1.0 / 32
 
-    package init(_ limits: RequestLimits) {
+    /// - Parameter longestPause: after an answer that blames our configuration, however often it comes.
+    package init(_ limits: RequestLimits, longestPause: Duration = RefreshPolicy.longestPause) {
+        self.longestPause = longestPause
         var state = State(limits: limits, permits: 0)
         state.permits = state.capacity
         self.state = NIOLockedValueBox(state)
@@ -106,7 +110,7 @@ package final class RequestBudget: Sendable {
             if isProbing, taken > 0 { state.probedAt = now }
             state.isProbing = isProbe && taken > 0
             if state.isProbing {
-                state.blamed = Pause(start: now, length: RefreshPolicy.pause(afterFailures: state.misconfigurations))
+                state.blamed = Pause(start: now, length: pause(afterFailures: state.misconfigurations))
             }
             return taken
         }
@@ -165,11 +169,13 @@ package final class RequestBudget: Sendable {
         state.withLockedValue { state in
             if let blamed = state.blamed, blamed.holds(at: now), askedAt < blamed.start { return nil }
             state.misconfigurations += 1
-            let length = RefreshPolicy.pause(afterFailures: state.misconfigurations)
+            let length = pause(afterFailures: state.misconfigurations)
             state.blamed = Pause(start: now, length: length)
             return length
         }
     }
+
+    private func pause(afterFailures failures: Int) -> Duration { min(RefreshPolicy.pause(afterFailures: failures), longestPause) }
 
     /// Ends the blame: after a 200, or because the configuration is another one.
     ///

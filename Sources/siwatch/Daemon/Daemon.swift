@@ -158,7 +158,7 @@ struct Daemon {
                 secrets: secrets,
                 endpoint: endpoint,
                 budget: budget,
-                codeBudget: RequestBudget(configuration.refresh.limits),
+                codeBudget: CodeHandler.budget(configuration.refresh.limits),
                 refreshes: refreshes,
                 wakeups: wakeups[app.name]!
             )

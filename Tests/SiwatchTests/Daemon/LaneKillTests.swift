@@ -51,6 +51,8 @@ struct LaneKillTests {
             #expect(outcomes.values.reduce(0, +) == codes.count)
             #expect(try await site.backend.int("SELECT COUNT(DISTINCT user_id) FROM revocation_log") == asked.count)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM revocation") == 0)
+            let receipts = try await site.backend.rows("SELECT outcome, reason FROM revocation_log").map { "\($0[0] as String) \($0[1] as String? ?? "")" }
+            #expect(Set(receipts).isSubset(of: ["proved ", "already_invalid "]))
 
             // Whoever is shown as signed in is, and nobody is out who did not ask for it.
             let truth = Dictionary(uniqueKeysWithValues: try await site.apple.users().map { ($0.userID, $0.credentials.first?.state) })
