@@ -91,7 +91,11 @@ package struct Audit {
             + log("notifications", ledger.notifications, tally[.notificationLog])
             + log("quarantined:", ledger.rejections, tally[.quarantine])
             + [
-                Figure("tokens proved to be revoked", expectedProofs, tally[.revocationLog, "proved"] + tally[.revocationLog, "already_invalid"]),
+                Figure(
+                    "tokens proved to be revoked",
+                    expectedProofs,
+                    tally[.revocationLog, "proved"] + tally[.revocationLog, "already_invalid"]
+                ),
                 Figure("rows left in the queues", 0, tally.total(.queue)),
             ]
     }

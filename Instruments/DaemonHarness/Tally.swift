@@ -11,7 +11,8 @@ package struct Tally: Sendable {
         /// People, by what the relay does with their mail.
         case forwarding
         /// Rows of each log, by outcome or reason.
-        case grantLog = "grant_log", revocationLog = "revocation_log", notificationLog = "notification_log", quarantine = "notification_quarantine"
+        case grantLog = "grant_log", revocationLog = "revocation_log", notificationLog = "notification_log", quarantine =
+            "notification_quarantine"
         /// Rows that wait, by table.
         case queue
     }

@@ -60,7 +60,9 @@ struct Story {
             try await stage.watch(for: Script.beat)
         }
         let both = Array(people.prefix(Script.onBoth))
-        stage.say("\(both.count) of them sign in at \(Script.web) too; \(Script.reportedTwice) of these codes come twice, and Apple takes each once.")
+        stage.say(
+            "\(both.count) of them sign in at \(Script.web) too; \(Script.reportedTwice) of these codes come twice, and Apple takes each once."
+        )
         let signIns = try await site.apple.signInByCode(both.map(\.userID), clientID: Script.web)
         try await site.tell(codesOf: signIns + signIns.prefix(Script.reportedTwice))
         people.shuffle()
@@ -120,7 +122,9 @@ struct Story {
 
     private mutating func leave() async throws {
         let leaving = draw(Script.leavers)
-        stage.say("\(leaving.count) people delete their accounts in the app: a row each in revocation_queue, and a receipt when it is proved.")
+        stage.say(
+            "\(leaving.count) people delete their accounts in the app: a row each in revocation_queue, and a receipt when it is proved."
+        )
         for (clientID, people) in Dictionary(grouping: leaving, by: \.clientID) {
             try await site.tell(leaving: people.map(\.userID), at: clientID)
         }

@@ -26,7 +26,9 @@ package struct AppleTokenEndpoint: TokenEndpoint {
             ["grant_type": Secret("refresh_token"), "refresh_token": token],
             secrets: [token, Secret(credential.userID)],
             unsigned: .misconfigured(Self.unsigned)
-        ) { $0.refreshOutcome(for: credential.userID) } failure: {
+        ) {
+            $0.refreshOutcome(for: credential.userID)
+        } failure: {
             .unavailable($0.rawValue)
         }
     }
@@ -48,7 +50,9 @@ package struct AppleTokenEndpoint: TokenEndpoint {
             ["token": token, "token_type_hint": Secret("refresh_token")],
             secrets: [token],
             unsigned: .misconfigured(Self.unsigned)
-        ) { $0.revokeOutcome } failure: {
+        ) {
+            $0.revokeOutcome
+        } failure: {
             .unavailable($0.rawValue)
         }
     }

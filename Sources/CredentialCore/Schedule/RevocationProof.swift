@@ -99,7 +99,7 @@ package struct RevocationProof: Sendable, Equatable {
 
     mutating func fail(at time: Timestamp, retryAfter: Duration?, of id: CredentialID, under policy: RefreshPolicy) -> Timestamp {
         failures += 1
-        return policy.retry(afterFailures: failures, at: time, retryAfter: retryAfter, of: id)
+        return policy.retry(afterFailures: failures, at: time, retryAfter: retryAfter.map { min($0, Self.longestRetryAfter) }, of: id)
     }
 
     /// That the token was dead from the first is not to be believed yet. After an interval Apple is asked anew: another key may be at
@@ -108,6 +108,11 @@ package struct RevocationProof: Sendable, Equatable {
         if let before, before.askedAt.advanced(by: policy.interval) <= now || before.askedAt > now { self.before = nil }
         return now.advanced(by: Self.patience)
     }
+
+    /// An account is to be deleted: Apple may ask for patience, but not for a day.
+    private static let longestRetryAfter = Duration.hours(1)
+    /// Longer than any question is put off, or held by a claim.
+    package static let longestDelay = Duration.hours(3)
 
     /// How often it is looked whether the client has been accepted meanwhile.
     private static let patience = Duration.seconds(60)

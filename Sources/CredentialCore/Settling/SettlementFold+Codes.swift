@@ -16,6 +16,9 @@ extension SettlementFold {
         case .failed(let time, let isAnswerLost):
             let due = time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1))
             return tryAgain(work, at: min(due, end(of: work)), failures: work.failures + 1, isAnswerLost: isAnswerLost)
+        case .unpermitted(let time):
+            let due = time.advanced(by: AuthorizationCode.longestWait)
+            return tryAgain(work, at: min(due, end(of: work)), failures: work.failures, isAnswerLost: false)
         case .unknownClient:
             return tryAgain(work, at: end(of: work), failures: work.failures, isAnswerLost: false)
         }

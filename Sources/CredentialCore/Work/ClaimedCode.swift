@@ -72,6 +72,8 @@ package enum CodeVerdict: Sendable, Equatable {
     ///
     /// - Parameter isAnswerLost: whether Apple may have taken it.
     case failed(at: Timestamp, isAnswerLost: Bool)
+    /// It has not been sent, for want of a permit.
+    case unpermitted(at: Timestamp)
     /// No app names its client. It waits for one as long as it lives.
     case unknownClient
 }

@@ -144,7 +144,7 @@ package struct CodeHandler: WorkHandler {
         // Somebody may have sent it before, and died before the answer was kept.
         let mayBeUsed = work.isAnswerLost || work.claim.attempts > 1
         if isLate { return .rejected(mayBeUsed ? .answerLost : .codeExpired) }
-        guard isPermitted(work, by: app) else { return .failed(at: clock.now, isAnswerLost: false) }
+        guard isPermitted(work, by: app) else { return .unpermitted(at: clock.now) }
 
         let sentAt = clock.now
         let response = await exchange(content, by: app.endpoint)

@@ -118,8 +118,8 @@ extension SQLiteStore {
         }
     }
 
-    /// A due time beyond it is of a clock that has since been set back: none is ever put off for longer than a few hours.
-    private static func furthestRevocation(at now: Timestamp) -> Int64 { now.advanced(by: .days(2)).milliseconds }
+    /// A due time beyond it is of a clock that has since been set back.
+    private static func furthestRevocation(at now: Timestamp) -> Int64 { now.advanced(by: RevocationProof.longestDelay).milliseconds }
 }
 
 extension ClientDirectory {

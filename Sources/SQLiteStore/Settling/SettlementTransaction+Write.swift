@@ -15,6 +15,9 @@ extension SettlementTransaction {
         )
         var hasErased = try writeQueueRows(changes.queueRows, &batch)
         try write(changes.announcements)
+        // Of the rows that the batch did not touch: what it did is written over it, since one may wait again that came after.
+        let openedApps = changes.openedApps.compactMap { directory.apps[$0]?.id }
+        for app in openedApps { try BreakerTable.clearPending(of: app, interval: rules.policy.interval, in: db) }
         let users = UserTable(db: db, directory: directory)
         if try users.save(changes.users) { hasErased = true }
         try users.add(changes.tallies)
@@ -23,10 +26,7 @@ extension SettlementTransaction {
         for (app, breaker) in changes.breakers {
             if let app = directory.apps[app] { try BreakerTable.save(breaker, of: app.id, in: db) }
         }
-        // Last: of the rows that the batch did not touch too.
-        for app in changes.openedApps {
-            if let app = directory.apps[app] { try BreakerTable.clearPending(of: app.id, interval: rules.policy.interval, in: db) }
-        }
+        for app in openedApps { try BreakerTable.countPending(of: app, in: db) }
         return (batch, hasErased)
     }
 

@@ -36,7 +36,7 @@ enum BreakerTable {
         return result
     }
 
-    /// `CredentialRecord.forgetRejection` of all that wait in an app.
+    /// `CredentialRecord.forgetRejection` of all that wait in an app. How many do is to be counted afterwards.
     static func clearPending(of app: Int64, interval: Duration, in db: Database) throws {
         try db.execute(
             cached: """
@@ -46,6 +46,12 @@ enum BreakerTable {
                 """,
             [app, interval.milliseconds]
         )
-        try db.execute(cached: "UPDATE app SET pending = 0 WHERE id = ?", [app])
+    }
+
+    static func countPending(of app: Int64, in db: Database) throws {
+        try db.execute(
+            cached: "UPDATE app SET pending = (SELECT COUNT(*) FROM credential WHERE app = ?1 AND pending_since IS NOT NULL) WHERE id = ?1",
+            [app]
+        )
     }
 }

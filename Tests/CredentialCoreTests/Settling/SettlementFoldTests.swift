@@ -48,6 +48,11 @@ import Testing
         }
 
         private mutating func write(_ changes: SettlementChanges, at now: Timestamp) {
+            for app in changes.openedApps {
+                for id in users.keys where id.app == app {
+                    for place in users[id]!.indices { users[id]![place].record.forgetRejection(under: rules.policy) }
+                }
+            }
             for user in changes.users {
                 registers[user.id] = user.registers
                 users[user.id] = user.holdings.map { ($0.clientID, $0.record) }
@@ -61,11 +66,6 @@ import Testing
                 case .logGrant(let entry): grants[entry.id] = nil
                 case .postponeGrant(let id, let until, _): if until > now { grants[id] = nil }
                 case .postponeCode, .revocation: break
-                }
-            }
-            for app in changes.openedApps {
-                for id in users.keys where id.app == app {
-                    for place in users[id]!.indices { users[id]![place].record.forgetRejection(under: rules.policy) }
                 }
             }
         }

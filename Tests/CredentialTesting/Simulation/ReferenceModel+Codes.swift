@@ -47,7 +47,11 @@ extension ReferenceModel {
             if now < deadline(of: work) || !isPunctual && result == .postponed { return [putBack(work.id)] }
             return [close(work.id, .rejected, .unknownClientExpired)]
         }
-        guard let call else { return [close(work.id, .rejected, mayBeUsed ? .answerLost : .codeExpired)] }
+        guard let call else {
+            // By a wrong clock it is left for Apple to judge, once there is a permit for that.
+            if !isPunctual, result == .postponed { return [putBack(work.id)] }
+            return [close(work.id, .rejected, mayBeUsed ? .answerLost : .codeExpired)]
+        }
         switch call.outcome {
         case .issued: return [issue(call, for: row, work.id)]
         case .refused(.codeUsed, _) where mayBeUsed || code.wasSent: return [close(work.id, .rejected, .answerLost)]

@@ -214,7 +214,14 @@ extension Simulation {
         while now < end, !isBroken {
             try await fetchSigningKeys()
             // The loops turn whatever is due, and bring back what a wrong clock has left far ahead.
-            if plan.setsClock { for app in plan.apps.indices { try await claimCredentials(of: app) } }
+            if plan.setsClock {
+                for app in plan.apps.indices { try await claimCredentials(of: app) }
+                // Requests first, and then what they have come to.
+                for _ in 0..<2 {
+                    try await claimRevocations()
+                    try await land()
+                }
+            }
             try await workOff()
             if chance(200) { try await maintain() }
             if chance(200) { try await recheckRejected() }

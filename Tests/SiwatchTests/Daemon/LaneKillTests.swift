@@ -51,7 +51,9 @@ struct LaneKillTests {
             #expect(outcomes.values.reduce(0, +) == codes.count)
             #expect(try await site.backend.int("SELECT COUNT(DISTINCT user_id) FROM revocation_log") == asked.count)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM revocation") == 0)
-            let receipts = try await site.backend.rows("SELECT outcome, reason FROM revocation_log").map { "\($0[0] as String) \($0[1] as String? ?? "")" }
+            let receipts = try await site.backend.rows("SELECT outcome, reason FROM revocation_log").map {
+                "\($0[0] as String) \($0[1] as String? ?? "")"
+            }
             #expect(Set(receipts).isSubset(of: ["proved ", "already_invalid "]))
 
             // Whoever is shown as signed in is, and nobody is out who did not ask for it.
@@ -66,7 +68,10 @@ struct LaneKillTests {
 
             // No code and no token stands in clear.
             let files = try site.folder.files(with: codes)
-            #expect(files.keys.contains("siwatch.sqlite") && files.values.allSatisfy(\.isEmpty), "\(files.filter { !$0.value.isEmpty }.keys)")
+            #expect(
+                files.keys.contains("siwatch.sqlite") && files.values.allSatisfy(\.isEmpty),
+                "\(files.filter { !$0.value.isEmpty }.keys)"
+            )
             #expect(codes.allSatisfy { code in !logs.contains { $0.contains(code) } })
             #expect(try await site.backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
         }
@@ -76,7 +81,9 @@ struct LaneKillTests {
     private func signIn(_ count: Int, _ site: Site) async throws -> [String] {
         let signIns = try await site.apple.signInByCode(count)
         // The backend leaves it to Apple to say who they are.
-        try await site.backend.insert(codes: signIns.compactMap { $0.code }.map { CodeRow(clientID: SimulatedApple.clientIDs[0], code: $0) })
+        try await site.backend.insert(
+            codes: signIns.compactMap { $0.code }.map { CodeRow(clientID: SimulatedApple.clientIDs[0], code: $0) }
+        )
         return signIns.compactMap(\.code)
     }
 }
