@@ -26,10 +26,10 @@ extension Simulation {
         if chance(500) { row.userID = credential.userID }
         // Backends make mistakes.
         switch Int.random(in: 0..<100, using: &generator) {
-        case 0..<4: row.userID = people.randomElement(using: &generator)!.user
-        case 4..<7: row.clientID = person.app.clientIDs.randomElement(using: &generator)!
-        case 7..<9: row.redirectURI = "https://example.com/elsewhere"
-        case 9..<11: row.clientID = "stranger"
+        case 0..<10: row.userID = people.randomElement(using: &generator)!.user
+        case 10..<13: row.clientID = person.app.clientIDs.randomElement(using: &generator)!
+        case 13..<15: row.redirectURI = "https://example.com/elsewhere"
+        case 15..<17: row.clientID = "stranger"
         default: break
         }
         var delay = Duration.zero

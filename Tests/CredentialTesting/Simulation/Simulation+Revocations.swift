@@ -44,7 +44,7 @@ extension Simulation {
         if world.with({ $0.isTimedOut(flight) }) || chance(60) {
             outcome = .unavailable("reset")
             if weather == nil, chance(500) { takeEffect(token, from: clientID) }
-        } else if weather == nil, !chance(120) {
+        } else if weather == nil, !chance(300) {
             takeEffect(token, from: clientID)
         }
         return world.with { state in

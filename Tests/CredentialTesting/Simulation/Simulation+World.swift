@@ -71,7 +71,7 @@ extension Simulation {
     private mutating func withImportedToken(_ signIn: ScriptedApple.SignIn, _ person: Person) -> ScriptedApple.SignIn {
         var told = signIn
         // Some mix up two users.
-        let owner = chance(250) ? people.randomElement(using: &generator)!.user : person.user
+        let owner = chance(600) ? people.randomElement(using: &generator)!.user : person.user
         let known = world.with { $0.apple.tokens(of: owner) }
         told.token = chance(200) ? "cut off " + signIn.credential.userID : known.randomElement(using: &generator)
         if told.token != signIn.token {
@@ -87,6 +87,8 @@ extension Simulation {
     /// believed.
     mutating func comeBack(_ credential: CredentialID) throws {
         guard let index = people.firstIndex(where: { $0.user == credential.userID }),
+            // A row may name somebody by mistake.
+            people[index].app.clientIDs.contains(credential.clientID),
             people[index].lastActedAt.duration(to: truth) >= .seconds(2)
         else { return }
         people[index].lastActedAt = truth
