@@ -271,7 +271,8 @@ struct CodeLaneTests {
             #expect(try await settled == 1)
             #expect(try await monitor.grantLog() == ["rejected bad_id_token"])
             #expect(try await monitor.value("SELECT detail FROM grant_log") == "unknown_key")
-            #expect(monitor.endpoint.revocations.count == 1)
+            // It may be the road to the keys that is to blame.
+            #expect(monitor.endpoint.revocations.isEmpty)
         }
     }
 

@@ -230,8 +230,8 @@ struct TroubledStore: WorkStore {
         try await store.claimRevocations(permits: permits, at: now, policy: policy)
     }
 
-    func holdsToken(of credential: CredentialID) async throws -> Bool {
-        try await store.holdsToken(of: credential)
+    func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
+        try await store.isSignedIn(credential, besides: row)
     }
 
     func claimDueCredentials(

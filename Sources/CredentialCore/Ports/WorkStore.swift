@@ -42,8 +42,10 @@ package protocol WorkStore: Sendable {
     /// - Parameter permits: by app.
     func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation]
 
-    /// Whether a token of that user is held at any client of the same app, or a sign-in waits that may bring one.
-    func holdsToken(of credential: CredentialID) async throws -> Bool
+    /// Whether that user is signed in at any client of the same app, or another row of `grant_queue` may say so.
+    ///
+    /// - Parameter row: the one that does not count.
+    func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool
 
     /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.
     /// A pending rejection is no reason to ask before the daily check.

@@ -39,7 +39,8 @@ extension SettlementFold {
 
     private mutating func tryAgain(_ work: ClaimedCode, at due: Timestamp, failures: Int, isAnswerLost: Bool) -> Settled {
         basis.heldGrants[work.id] = nil
-        let isLost = isAnswerLost || work.isAnswerLost
+        // Who claimed it before and did not settle may have sent it.
+        let isLost = isAnswerLost || work.isAnswerLost || work.claim.attempts > 1
         changes.queueRows.append(.postponeCode(work.id, until: due, failures: failures, isAnswerLost: isLost))
         return .postponed
     }

@@ -72,7 +72,13 @@ package struct CodeHandler: WorkHandler {
         self.apps = apps
         var appOfClient: [String: (app: App, pace: Pace)] = [:]
         for app in apps {
-            let pace = Pace(of: app.name, budgets: [app.budget, app.checks], breakers: breakers, telemetry: telemetry)
+            let pace = Pace(
+                of: app.name,
+                budgets: [app.budget, app.checks],
+                longestPause: AuthorizationCode.longestWait,
+                breakers: breakers,
+                telemetry: telemetry
+            )
             for clientID in app.clientIDs { appOfClient[clientID] = (app, pace) }
         }
         self.appOfClient = appOfClient
@@ -156,7 +162,8 @@ package struct CodeHandler: WorkHandler {
             let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
             return await verdict(
                 on: tokens,
-                for: content,
+                of: work.id,
+                content,
                 by: app.endpoint,
                 requestedAt: requestedAt,
                 issuedAt: response.answeredAt(answeredAt),
@@ -165,7 +172,11 @@ package struct CodeHandler: WorkHandler {
         case .refused(.codeUsed, let detail) where mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
         case .refused(.codeExpired, let detail) where mayBeUsed: return .rejected(.answerLost, detail: detail)
         case .refused(let reason, let detail): return .rejected(reason, detail: detail)
-        case .misconfigured, .throttled: return .failed(at: answeredAt, isAnswerLost: false)
+        case .misconfigured:
+            return .failed(at: answeredAt, isAnswerLost: false)
+        case .throttled:
+            telemetry.throttled(app.name)
+            return .failed(at: answeredAt, isAnswerLost: false)
         case .unavailable(let detail, let isAnswerLost, _):
             telemetry.codeUnanswered(app.name, client: content.clientID, detail)
             return .failed(at: answeredAt, isAnswerLost: isAnswerLost)
@@ -196,7 +207,8 @@ package struct CodeHandler: WorkHandler {
     ///   - answeredAt: by ours.
     private func verdict(
         on tokens: IssuedTokens,
-        for content: ClaimedCode.Content,
+        of row: Int64,
+        _ content: ClaimedCode.Content,
         by endpoint: any TokenEndpoint,
         requestedAt: Timestamp,
         issuedAt: Timestamp,
@@ -206,13 +218,16 @@ package struct CodeHandler: WorkHandler {
         do {
             identity = try await verify(tokens.identityToken, for: content, at: issuedAt)
         } catch {
-            // A stop has cut the wait for the key short, and nothing is known against it.
-            if case .keyNotYetKnown = error, Task.isCancelled { return nil }
-            await discard(tokens, of: content, by: endpoint)
+            if case .keyNotYetKnown = error {
+                // A stop has cut the wait short. Else it cannot be told whose it is, for which the road to the keys may be to blame: nobody is
+                // signed in, and nothing is ended.
+                return Task.isCancelled ? nil : .rejected(.badIDToken, detail: error.text)
+            }
+            await discard(tokens, of: row, content, by: endpoint)
             return .rejected(.badIDToken, detail: error.text)
         }
         if let userID = content.userID, !userID.utf8.elementsEqual(identity.userID.utf8) {
-            await discard(tokens, of: content, by: endpoint)
+            await discard(tokens, of: row, content, by: endpoint)
             return .rejected(.userMismatch)
         }
         // `iat` is cut to the second. Within it, the answer came after the sign-in and before all that follows from it.
@@ -250,13 +265,13 @@ package struct CodeHandler: WorkHandler {
 
     /// Nobody will use what Apple has issued, so it is asked to end it. Best effort, and only where nobody else is harmed: Apple may end
     /// all that a user has granted to the app, and a sign-in that went wrong must not end one that did not.
-    private func discard(_ tokens: IssuedTokens, of content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
+    private func discard(_ tokens: IssuedTokens, of row: Int64, _ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
         guard let token = tokens.refreshToken else { return }
         // Whom Apple does not name, nobody knows.
         guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID) }
         for userID in Set([namedUserID, content.userID].compactMap(\.self)) {
             let credential = CredentialID(clientID: content.clientID, userID: userID)
-            guard (try? await store.holdsToken(of: credential)) == false else { return telemetry.codeTokenKept(content.clientID) }
+            guard (try? await store.isSignedIn(credential, besides: row)) == false else { return telemetry.codeTokenKept(content.clientID) }
         }
         _ = await endpoint.revoke(token, of: content.clientID)
     }

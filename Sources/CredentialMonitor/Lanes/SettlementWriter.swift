@@ -41,6 +41,7 @@ package final class SettlementWriter: Service {
 
     /// Settlements per commit, at most: a longer transaction gains nothing and keeps others waiting.
     private var largestBatch: Int { haste.isOn ? 256 : 4096 }
+    private static let gap = Duration.milliseconds(10)
     /// Waits between tries to commit; the last one repeats.
     private static let retries: [Duration] = [.milliseconds(50), .milliseconds(200), .seconds(1), .seconds(2), .seconds(5)]
     /// Tries before the store counts as broken and the process ends, so that it starts afresh. A full disk is waited for.
@@ -97,7 +98,10 @@ package final class SettlementWriter: Service {
         do {
             // The signals end with graceful shutdown; what waits then is written below.
             for await _ in signals.cancelOnGracefulShutdown() {
-                while let batch = next() { try await commit(batch) }
+                while let batch = next() {
+                    try await commit(batch)
+                    if haste.isOn, !batch[0].isUrgent { await giveWay() }
+                }
             }
             while let batch = next() { try await commit(batch) }
             close(Closed())
@@ -105,6 +109,13 @@ package final class SettlementWriter: Service {
             close(error)
             throw error
         }
+    }
+
+    /// SQLite has no queue for its lock: who waits for it looks again after up to 100 ms. While people sign in, backends have to get their
+    /// turn between two commits.
+    private func giveWay() async {
+        guard state.withLockedValue({ !$0.waiting.contains(where: \.isUrgent) }) else { return }
+        try? await Task.sleep(for: Self.gap)
     }
 
     private func next() -> [Submission]? {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import NIOConcurrencyHelpers
 
 /// Whether people are signing in by code, and wait for it: others work in short steps then, so that nobody waits long for the
@@ -9,7 +10,7 @@ package final class Haste: Sendable {
     private let since = NIOLockedValueBox<ContinuousClock.Instant?>(nil)
 
     /// Where one has signed in, the next is not far.
-    private static let memory = Duration.seconds(10)
+    private static let memory = Duration.minutes(10)
 
     package init() {}
 

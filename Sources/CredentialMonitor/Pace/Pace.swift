@@ -57,18 +57,26 @@ struct Pace: Sendable {
     private let app: String
     /// The lane's own first.
     private let budgets: [RequestBudget]
+    private let longestPause: Duration
     private let breakers: Breakers
     private let telemetry: Telemetry
 
-    /// - Parameter budgets: the lane's own first. All of them hear of blame, because it is about the app's configuration.
-    init(of app: String, budgets: [RequestBudget], breakers: Breakers, telemetry: Telemetry) {
+    /// - Parameters:
+    ///   - budgets: the lane's own first. All of them hear of blame, because it is about the app's configuration.
+    ///   - longestPause: where Apple asks for patience.
+    init(
+        of app: String,
+        budgets: [RequestBudget],
+        longestPause: Duration = .hours(1),
+        breakers: Breakers,
+        telemetry: Telemetry
+    ) {
+        self.longestPause = longestPause
         self.app = app
         self.budgets = budgets
         self.breakers = breakers
         self.telemetry = telemetry
     }
-
-    private static let longestPause = Duration.hours(1)
 
     func follow(_ sign: RoadSign, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
         switch sign {
@@ -81,10 +89,10 @@ struct Pace: Sendable {
             if let pause = pauses.first ?? nil { telemetry.appPaused(app, client: clientID, error: error, pause: pause) }
         case .throttled(let retryAfter):
             budgets[0].slowDown(askedAt: sentAt, at: answeredAt)
-            budgets[0].pause(for: min(retryAfter ?? .seconds(30), Self.longestPause), at: answeredAt)
+            budgets[0].pause(for: min(retryAfter ?? .seconds(30), longestPause), at: answeredAt)
         case .unavailable(let retryAfter):
             budgets[0].slowDown(askedAt: sentAt, at: answeredAt)
-            if let retryAfter { budgets[0].pause(for: min(retryAfter, Self.longestPause), at: answeredAt) }
+            if let retryAfter { budgets[0].pause(for: min(retryAfter, longestPause), at: answeredAt) }
         case .none:
             break
         }

@@ -137,7 +137,7 @@ package struct Telemetry: Sendable {
         case .anotherUser:
             logger.log(.answerAmbiguous, metadata.adding(error: "id_token of another user"))
         case .throttled:
-            logger.log(.throttled, ["app": "\(app)"])
+            throttled(app)
         case .unavailable(let detail, _):
             logger.log(.answerUnavailable, metadata.adding(error: detail))
         }
@@ -149,6 +149,10 @@ package struct Telemetry: Sendable {
 
     func codeUnanswered(_ app: String, client: String, _ detail: String) {
         logger.log(.answerUnavailable, ["app": "\(app)", "client_id": "\(client)", "error": "\(detail)"])
+    }
+
+    func throttled(_ app: String) {
+        logger.log(.throttled, ["app": "\(app)"])
     }
 
     func codeJudged(_ work: ClaimedCode, _ verdict: CodeVerdict) {
@@ -168,7 +172,7 @@ package struct Telemetry: Sendable {
     func revokeAnswered(_ app: String, _ credential: CredentialID, _ outcome: RevokeOutcome) {
         switch outcome {
         case .accepted, .misconfigured: break
-        case .throttled: logger.log(.throttled, ["app": "\(app)"])
+        case .throttled: throttled(app)
         case .unavailable(let detail, _):
             logger.log(
                 .answerUnavailable,

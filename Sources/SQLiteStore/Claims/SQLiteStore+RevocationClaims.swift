@@ -13,12 +13,12 @@ extension SQLiteStore {
             guard try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM revocation)")) ?? false else { return [:] }
             var due: [String: Int] = [:]
             for app in directory.apps.values where try !Self.isPaused(app.id, in: db) {
+                let isWatched = "client IN (\(directory.watched(app.id)))"
                 due[app.name] = try Int.fetchOne(
                     db.cachedStatement(
                         sql: """
-                            SELECT COUNT(*) FROM (SELECT 1 FROM revocation
-                                                   WHERE app = ?1 AND (due_at <= ?2 OR due_at > ?3) AND client IN (\(directory.watched(app.id)))
-                                                   LIMIT ?4)
+                            SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = ?1 AND due_at <= ?2 AND \(isWatched) LIMIT ?4))
+                                 + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = ?1 AND due_at > ?3 AND \(isWatched) LIMIT ?4))
                             """
                     ),
                     arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), limit]
@@ -35,15 +35,19 @@ extension SQLiteStore {
         return try await write { [owner] db in
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name], try !Self.isPaused(app.id, in: db) else { return [] }
+                try db.execute(
+                    cached: "UPDATE revocation SET due_at = ? WHERE app = ? AND due_at > ?",
+                    [now.milliseconds, app.id, Self.furthestRevocation(at: now)]
+                )
                 let due = try Row.fetchAll(
                     db.cachedStatement(
                         sql: """
                             SELECT request, client, attempts FROM revocation
-                             WHERE app = ? AND (due_at <= ? OR due_at > ?) AND client IN (\(directory.watched(app.id)))
+                             WHERE app = ? AND due_at <= ? AND client IN (\(directory.watched(app.id)))
                              ORDER BY due_at LIMIT ?
                             """
                     ),
-                    arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), permits]
+                    arguments: [app.id, now.milliseconds, permits]
                 )
                 // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
                 let isSuspect = due.first.map { $0[2] >= Claim.suspectAttempts } ?? false
@@ -100,20 +104,19 @@ extension SQLiteStore {
         ) ?? false
     }
 
-    package func holdsToken(of credential: CredentialID) async throws -> Bool {
+    package func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
         let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
         guard let app else { return false }
         return try await read { db in
             try Bool.fetchOne(
                 db.cachedStatement(
                     sql: """
-                        SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = ?1 AND app = ?2 AND sealed_token IS NOT NULL)
-                            OR EXISTS (SELECT 1 FROM grant_queue
-                                        WHERE user_id = ?1
-                                          AND (refresh_token IS NOT NULL OR authorization_code IS NOT NULL AND claimed_by IS NULL))
+                        SELECT EXISTS (SELECT 1 FROM credential
+                                        WHERE user_id = ?1 AND app = ?2 AND (state = 'authorized' OR sealed_token IS NOT NULL))
+                            OR EXISTS (SELECT 1 FROM grant_queue WHERE user_id = ?1 AND id <> ?3)
                         """
                 ),
-                arguments: [credential.userID, app]
+                arguments: [credential.userID, app, row]
             ) ?? false
         }
     }

@@ -67,6 +67,8 @@ extension ReferenceModel {
 
     private mutating func putBack(_ row: Int64) -> Settled {
         grantRows[row]!.held = nil
+        // A claim that nobody settled may have sent it.
+        if grantRows[row]!.code!.openClaims > 1 { grantRows[row]!.code!.mayBeLost = true }
         grantRows[row]!.code!.openClaims = 0
         return .postponed
     }

@@ -74,8 +74,8 @@ struct SimulatedStore: WorkStore {
         }
     }
 
-    func holdsToken(of credential: CredentialID) async throws -> Bool {
-        bug == .strayTokenRevokedBlindly ? false : try await store.holdsToken(of: credential)
+    func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
+        bug == .strayTokenRevokedBlindly ? false : try await store.isSignedIn(credential, besides: row)
     }
 
     func claimDueCredentials(

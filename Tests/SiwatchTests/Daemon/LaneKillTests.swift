@@ -49,6 +49,7 @@ struct LaneKillTests {
             let outcomes = Dictionary(uniqueKeysWithValues: settled.map { ($0[1] as String? ?? $0[0], $0[2] as Int) })
             #expect(Set(outcomes.keys).isSubset(of: ["applied", "answer_lost"]))
             #expect(outcomes.values.reduce(0, +) == codes.count)
+            #expect(try await site.apple.counters().counters.codes.redeemed == codes.count)
             #expect(try await site.backend.int("SELECT COUNT(DISTINCT user_id) FROM revocation_log") == asked.count)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM revocation") == 0)
             let receipts = try await site.backend.rows("SELECT outcome, reason FROM revocation_log").map {

@@ -211,28 +211,32 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
-    func aTokenIsHeldWhereOneIsKeptOrWaits(_ kind: StoreKind) async throws {
+    func whoIsSignedInElsewhereIsKnown(_ kind: StoreKind) async throws {
         let store = try kind.make()
         let ann = CredentialID(clientID: "app", userID: "ann")
-        #expect(try await !store.ports.holdsToken(of: ann))
+        #expect(try await !store.ports.isSignedIn(ann, besides: 0))
         try await store.grant("ann", client: "web", token: "r")
-        #expect(try await store.ports.holdsToken(of: ann), "at any client")
+        #expect(try await store.ports.isSignedIn(ann, besides: 0), "at any client")
         try await store.settleGrants(at: .start)
-        #expect(try await store.ports.holdsToken(of: ann))
-        #expect(try await !store.ports.holdsToken(of: CredentialID(clientID: "elsewhere", userID: "ann")), "of that app")
-        #expect(try await !store.ports.holdsToken(of: CredentialID(clientID: "nobody's", userID: "ann")))
+        #expect(try await store.ports.isSignedIn(ann, besides: 0))
+        #expect(try await !store.ports.isSignedIn(CredentialID(clientID: "elsewhere", userID: "ann"), besides: 0), "of that app")
+        #expect(try await !store.ports.isSignedIn(CredentialID(clientID: "nobody's", userID: "ann"), besides: 0))
         try await store.notify(.consentRevoked, "ann", at: .start + .seconds(1))
-        #expect(try await !store.ports.holdsToken(of: ann), "erased")
+        #expect(try await !store.ports.isSignedIn(ann, besides: 0), "erased")
     }
 
     /// The code whose answer is being judged is not one that waits.
     @Test(arguments: StoreKind.allCases)
-    func aCodeThatWaitsMayBringAToken(_ kind: StoreKind) async throws {
+    func anotherCodeThatWaitsMayBeASignIn(_ kind: StoreKind) async throws {
         let store = try kind.make()
         let ann = CredentialID(clientID: "app", userID: "ann")
         try await store.grant("ann", code: "c")
-        #expect(try await store.ports.holdsToken(of: ann))
+        #expect(try await store.ports.isSignedIn(ann, besides: 0))
+        let work = try await claim(store)[0]
+        #expect(try await !store.ports.isSignedIn(ann, besides: work.id))
+        // Another is under way, and may be the good one.
+        try await store.grant("ann", code: "d")
         _ = try await claim(store)
-        #expect(try await !store.ports.holdsToken(of: ann))
+        #expect(try await store.ports.isSignedIn(ann, besides: work.id))
     }
 }
