@@ -38,7 +38,7 @@ package struct CodeHandler: WorkHandler {
     private let appOfClient: [String: (app: App, pace: Pace)]
     private let store: any WorkStore
     private let verifier: any IdentityTokenVerifier
-    private let sealer: any TokenSealer
+    private let judge: IssueJudge
     private let policy: RefreshPolicy
     private let breakers: Breakers
     private let clock: WallClock
@@ -54,9 +54,6 @@ package struct CodeHandler: WorkHandler {
 
     /// How often it is looked for codes that are to be tried again.
     private static let retryPoll = Duration.milliseconds(250)
-    /// How long an answer is kept whose id_token is signed with a key that is not known yet: keys are fetched once a minute then.
-    private static let longestWaitForKey = Duration.seconds(75)
-
     package init(
         apps: [App],
         store: any WorkStore,
@@ -84,7 +81,7 @@ package struct CodeHandler: WorkHandler {
         self.appOfClient = appOfClient
         self.store = store
         self.verifier = verifier
-        self.sealer = sealer
+        judge = IssueJudge(store: store, verifier: verifier, sealer: sealer, clock: clock, telemetry: telemetry)
         self.policy = policy
         self.breakers = breakers
         self.clock = clock
@@ -99,7 +96,7 @@ package struct CodeHandler: WorkHandler {
     package var width: Int { apps.map(\.budget.limits.maxConcurrentRequests).max() ?? 1 }
 
     /// Outlives the request, and the wait for a key.
-    private var lease: Duration { policy.lease(attempts: 0) + Self.longestWaitForKey }
+    private var lease: Duration { policy.lease(attempts: 0) + IssueJudge.longestWaitForKey }
 
     /// Takes permits first, like the checks. While no key of Apple's is known nothing is sent: what came back could not be verified.
     package func claim(upTo slots: Int) async throws -> [ClaimedCode] {
@@ -160,7 +157,7 @@ package struct CodeHandler: WorkHandler {
         case .issued(let tokens):
             breakers.recordAccepted(by: response.identity, at: answeredAt)
             let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-            return await verdict(
+            return await judge.verdict(
                 on: tokens,
                 of: work.id,
                 content,
@@ -199,99 +196,6 @@ package struct CodeHandler: WorkHandler {
         let start = ContinuousClock.now
         defer { telemetry.codeExchanged(in: ContinuousClock.now - start) }
         return await endpoint.exchange(content.code, redirectURI: content.redirectURI, of: content.clientID)
-    }
-
-    /// - Parameters:
-    ///   - requestedAt: by Apple's clock.
-    ///   - issuedAt: the same of the answer.
-    ///   - answeredAt: by ours.
-    private func verdict(
-        on tokens: IssuedTokens,
-        of row: Int64,
-        _ content: ClaimedCode.Content,
-        by endpoint: any TokenEndpoint,
-        requestedAt: Timestamp,
-        issuedAt: Timestamp,
-        answeredAt: Timestamp
-    ) async -> CodeVerdict? {
-        let identity: VerifiedIdentity
-        do {
-            identity = try await verify(tokens.identityToken, for: content, at: issuedAt)
-        } catch {
-            if case .keyNotYetKnown = error {
-                // A stop has cut the wait short. Else it cannot be told whose it is, for which the road to the keys may be to blame: nobody is
-                // signed in, and nothing is ended.
-                return Task.isCancelled ? nil : .rejected(.badIDToken, detail: error.text)
-            }
-            await discard(tokens, of: row, content, by: endpoint)
-            return .rejected(.badIDToken, detail: error.text)
-        }
-        if let userID = content.userID, !userID.utf8.elementsEqual(identity.userID.utf8) {
-            await discard(tokens, of: row, content, by: endpoint)
-            return .rejected(.userMismatch)
-        }
-        // `iat` is cut to the second. Within it, the answer came after the sign-in and before all that follows from it.
-        let grantedAt = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
-        let credential = CredentialID(clientID: content.clientID, userID: identity.userID)
-        do {
-            let token = try tokens.refreshToken.map { try sealer.sealed($0, for: credential, grantedAt: grantedAt) }
-            if token != nil { telemetry.sealed(1) }
-            let grant = Grant(grantedAt: grantedAt, token: token, address: identity.address)
-            return .exchanged(grant, credential, requestedAt: requestedAt, answeredAt: answeredAt)
-        } catch {
-            telemetry.sealingFailed(error)
-            return nil
-        }
-    }
-
-    /// Apple may have begun to sign with a new key: the code is used up, so its answer waits for the key to be published.
-    private func verify(
-        _ token: Secret?,
-        for content: ClaimedCode.Content,
-        at issuedAt: Timestamp
-    ) async throws(VerificationError) -> VerifiedIdentity {
-        guard let token else { throw .rejected(.missingClaim, detail: "no id_token") }
-        var waited = Duration.zero
-        while true {
-            do throws(VerificationError) {
-                return try await verifier.verify(token, issuedTo: content.clientID, nonce: content.nonce, at: issuedAt)
-            } catch {
-                guard case .keyNotYetKnown = error, waited < Self.longestWaitForKey, !Task.isCancelled else { throw error }
-                waited += .seconds(1)
-                try? await clock.sleep(for: .seconds(1))
-            }
-        }
-    }
-
-    /// Nobody will use what Apple has issued, so it is asked to end it. Best effort, and only where nobody else is harmed: Apple may end
-    /// all that a user has granted to the app, and a sign-in that went wrong must not end one that did not.
-    private func discard(_ tokens: IssuedTokens, of row: Int64, _ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
-        guard let token = tokens.refreshToken else { return }
-        // Whom Apple does not name, nobody knows.
-        guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID) }
-        for userID in Set([namedUserID, content.userID].compactMap(\.self)) {
-            let credential = CredentialID(clientID: content.clientID, userID: userID)
-            guard (try? await store.isSignedIn(credential, besides: row)) == false else { return telemetry.codeTokenKept(content.clientID) }
-        }
-        _ = await endpoint.revoke(token, of: content.clientID)
-    }
-}
-
-extension VerificationError {
-    fileprivate var text: String {
-        switch self {
-        case .rejected(let reason, let detail): "\(reason.rawValue): \(detail)"
-        case .keyNotYetKnown: RejectionReason.unknownKey.rawValue
-        }
-    }
-}
-
-extension TokenSealer {
-    func sealed(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) throws -> RefreshToken {
-        RefreshToken(
-            key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: fingerprint(of: token)),
-            sealed: try seal(token, for: credential, grantedAt: grantedAt)
-        )
     }
 }
 
