@@ -15,8 +15,8 @@ final class SimulatedWorld: Sendable {
         var offset = Duration.zero
         /// The latest that it has ever said.
         var latestNow = Timestamp.earliest
-        /// Whether the process at work has had an answer, and so knows what Apple's clock says.
-        var hasHeardApple = false
+        /// When the process at work last had an answer, by Apple's clock: for a week it knows by that what the time is.
+        var heardAppleAt: Timestamp?
         var apple: ScriptedApple
         var model: ReferenceModel
         var ledger: CallLedger

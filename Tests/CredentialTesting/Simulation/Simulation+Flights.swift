@@ -95,7 +95,7 @@ extension Simulation {
     private func hear(_ date: Timestamp?) {
         guard let date else { return }
         process.appleClock.observe(date)
-        world.with { $0.hasHeardApple = true }
+        world.with { $0.heardAppleAt = $0.truth }
     }
 
     /// Nobody waits any more for what is under way. Apple may have been asked all the same.

@@ -63,7 +63,8 @@ extension Simulation {
         world.with { state in
             let isOff = state.offset < .zero - ClockTrust.largestSkew * 2 || state.offset > ClockTrust.largestSkew * 2
             if trusted == nil { state.count(.forgettingHeld) }
-            if trusted != nil, isOff, state.hasHeardApple {
+            let knowsApple = state.heardAppleAt.map { $0.duration(to: state.truth) < .days(7) - .hours(1) } ?? false
+            if trusted != nil, isOff, knowsApple {
                 state.report(Violation(.nothingIsLost, "a clock that is off by \(state.offset) is trusted to forget by"))
             }
         }
@@ -108,7 +109,7 @@ extension Simulation {
             state.note("crash")
             state.portCallsToCrash = nil
             state.storeTrouble = []
-            state.hasHeardApple = false
+            state.heardAppleAt = nil
             state.ledger.crashed()
         }
         await abandon()
