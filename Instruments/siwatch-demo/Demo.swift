@@ -82,14 +82,14 @@ struct Demo: AsyncParsableCommand {
         let audit = try await stage.site.audit()
         let gap = try await stage.site.apple.counters().shortestRefreshGap ?? 0
         let appleCode = await stage.site.apple.stop()
-        let readable = try stage.site.folder.files(with: stage.site.ledger.codes + stage.site.ledger.refreshTokens).values.reduce(Set()) {
+        let readable = try stage.site.folder.files(with: stage.site.ledger.codes).values.reduce(Set()) {
             $0.union($1)
         }
         let figures =
             audit.figures + [
                 audit.latestChecks,
                 Audit.Figure("ms between two checks of a token, at least", least: Script.interval.milliseconds, Int(gap)),
-                Audit.Figure("codes and tokens readable in the files", 0, readable.count),
+                Audit.Figure("codes readable in the files", 0, readable.count),
                 Audit.Figure("exit code of siwatch", 0, Int(daemonCode)),
                 Audit.Figure("exit code of apple-simulator", 0, Int(appleCode)),
             ]
