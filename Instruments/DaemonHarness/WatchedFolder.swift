@@ -140,7 +140,25 @@ package struct WatchedFolder: Sendable {
         )
     }
 
+    /// Which files hold a token or a code of the simulated Apple, by their shape: nobody else is told its tokens.
+    package func filesWithTokens() throws -> [String] {
+        let files = try FileManager.default.contentsOfDirectory(at: url, includingPropertiesForKeys: nil)
+        return try files.filter { try Data(contentsOf: $0).holdsSimulatedToken }.map(\.lastPathComponent)
+    }
+
     package func remove() {
         try? FileManager.default.removeItem(at: url)
+    }
+}
+
+extension ContiguousBytes {
+    /// Whether it holds a token or a code in the shape that those of the simulated Apple have: a letter, 32 hexadecimal digits, and `.0.`.
+    package var holdsSimulatedToken: Bool {
+        withUnsafeBytes { bytes in
+            bytes.indices.dropFirst(33).dropLast(2).contains { end in
+                bytes[end] == UInt8(ascii: ".") && bytes[end + 1] == UInt8(ascii: "0") && bytes[end + 2] == UInt8(ascii: ".")
+                    && "acr".utf8.contains(bytes[end - 33]) && bytes[(end - 32)..<end].allSatisfy { "0123456789abcdef".utf8.contains($0) }
+            }
+        }
     }
 }

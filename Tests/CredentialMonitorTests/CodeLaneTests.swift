@@ -16,10 +16,6 @@ import Testing
 struct CodeLaneTests {
     private static let client = Monitor.clients[0]
 
-    private static func issued(_ user: String, token: String? = "r", as identity: String? = nil) -> ExchangeOutcome {
-        .issued(IssuedTokens(refreshToken: token.map(Secret.init), identityToken: Secret(identity ?? user), namedUserID: user))
-    }
-
     private static let lost = ExchangeOutcome.unavailable("timeout", isAnswerLost: true)
     private static let down = ExchangeOutcome.unavailable("status 503", isAnswerLost: false)
     private static let used = ExchangeOutcome.refused(.codeUsed, detail: "invalid_grant: The code has already been used.")
@@ -28,7 +24,7 @@ struct CodeLaneTests {
 
     @Test func aCodeSignsItsUserIn() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued("ann", token: "r-secret"))
+            monitor.endpoint.answerCodes(.issued("ann", token: "r-secret"))
             try await monitor.code("c-secret", nonce: "n")
             try await monitor.settle(monitor.codeHandler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
@@ -49,7 +45,7 @@ struct CodeLaneTests {
     /// `iat` is cut to the second; the sign-in is dated within it.
     @Test func theSignInIsDatedByApple() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued("ann"))
+            monitor.endpoint.answerCodes(.issued("ann"))
             monitor.clock.advance(by: .milliseconds(1234))
             try await monitor.code(at: monitor.clock.now.advanced(by: .seconds(-60)))
             try await monitor.settle(monitor.codeHandler)
@@ -60,7 +56,7 @@ struct CodeLaneTests {
 
     @Test func aSignInWithoutATokenIsOne() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued("ann", token: nil))
+            monitor.endpoint.answerCodes(.issued("ann", token: nil))
             try await monitor.code("c", "ann")
             try await monitor.settle(monitor.codeHandler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
@@ -70,7 +66,7 @@ struct CodeLaneTests {
 
     @Test func aRowInsertedTwiceSignsInOnce() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued("ann"), Self.used)
+            monitor.endpoint.answerCodes(.issued("ann"), Self.used)
             try await monitor.code()
             try await monitor.settle(monitor.codeHandler)
             try await monitor.code()
@@ -149,7 +145,7 @@ struct CodeLaneTests {
 
     @Test func theRoadIsTriedAgain() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.down, Self.down, Self.down, Self.down, Self.down, Self.issued("ann"))
+            monitor.endpoint.answerCodes(Self.down, Self.down, Self.down, Self.down, Self.down, .issued("ann"))
             try await monitor.code()
             let handler = monitor.codeHandler
             for wait in [500, 1000, 2000, 5000, 5000] {
@@ -211,7 +207,7 @@ struct CodeLaneTests {
     @Test(arguments: [("forged", "ann", "rejected bad_id_token"), ("bob", "ann", "rejected user_mismatch")])
     func whatABadIDTokenBroughtIsRevoked(_ identity: String, _ user: String, _ expected: String) async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued(identity == "bob" ? "bob" : user, as: identity))
+            monitor.endpoint.answerCodes(.issued(identity == "bob" ? "bob" : user, as: identity))
             try await monitor.code("c", user)
             try await monitor.settle(monitor.codeHandler)
             #expect(try await monitor.grantLog() == [expected])
@@ -225,7 +221,7 @@ struct CodeLaneTests {
     func nobodyIsSignedOutForIt(_ holder: String) async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn(holder, client: Monitor.clients[1])
-            monitor.endpoint.answerCodes(Self.issued("bob"))
+            monitor.endpoint.answerCodes(.issued("bob"))
             try await monitor.code("c", "ann")
             try await monitor.settle(monitor.codeHandler)
             #expect(try await monitor.grantLog() == ["applied", "rejected user_mismatch"])
@@ -247,7 +243,7 @@ struct CodeLaneTests {
     /// Apple signs with a key that is fetched a second later: the code is used up, so its answer waits.
     @Test func anAnswerWaitsForItsKey() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued("ann", as: "new-key"))
+            monitor.endpoint.answerCodes(.issued("ann", as: "new-key"))
             try await monitor.code()
             async let settled = monitor.settle(monitor.codeHandler)
             try await monitor.clock.sleeper()
@@ -261,7 +257,7 @@ struct CodeLaneTests {
 
     @Test func aKeyThatNobodyPublishesIsNotWaitedForForEver() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued("ann", as: "new-key"))
+            monitor.endpoint.answerCodes(.issued("ann", as: "new-key"))
             try await monitor.code()
             async let settled = monitor.settle(monitor.codeHandler)
             for _ in 1...75 {
@@ -279,7 +275,7 @@ struct CodeLaneTests {
     /// A stop cuts the wait short: nothing is known against the id_token, and after the start the answer is lost.
     @Test func aStopDuringTheWaitJudgesNothing() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued("ann", as: "new-key"), Self.used)
+            monitor.endpoint.answerCodes(.issued("ann", as: "new-key"), Self.used)
             try await monitor.code()
             let handler = monitor.codeHandler
             let work = try await handler.claim(upTo: 64)[0]
@@ -298,7 +294,7 @@ struct CodeLaneTests {
     @Test func withoutKeysNothingIsSent() async throws {
         try await Monitor.with { monitor in
             monitor.identities.forgetKeys()
-            monitor.endpoint.answerCodes(Self.issued("ann"))
+            monitor.endpoint.answerCodes(.issued("ann"))
             try await monitor.code("late", at: monitor.clock.now.advanced(by: .minutes(-5)))
             try await monitor.code()
             try await monitor.settle(monitor.codeHandler)
@@ -315,7 +311,7 @@ struct CodeLaneTests {
             let log = LineRecorder()
             let telemetry = Telemetry(logger: Logger(label: "test") { _ in log }, factory: monitor.metrics, pseudonym: { _ in "pseudonym" })
             let handler = monitor.codeHandler(clockGuard: nil, telemetry: telemetry)
-            monitor.endpoint.answerCodes(Self.issued("ann", token: "r-secret", as: "forged"), Self.used, Self.lost)
+            monitor.endpoint.answerCodes(.issued("ann", token: "r-secret", as: "forged"), Self.used, Self.lost)
             try await monitor.signIn("ann")
             for code in ["c-secret 1", "c-secret 2", "c-secret 3"] { try await monitor.code(code, "ann", nonce: "n-secret") }
             try await monitor.code("c-secret 4", "ann", client: "secret of a backend")
@@ -330,7 +326,7 @@ struct CodeLaneTests {
     @Test func checksTakeNoPermitFromACode() async throws {
         try await Monitor.with(requestsPerSecond: 50) { monitor in
             #expect(monitor.budget.take(upTo: 1000, at: monitor.clock.now) == 10)
-            monitor.endpoint.answerCodes(Self.issued("ann"))
+            monitor.endpoint.answerCodes(.issued("ann"))
             try await monitor.code()
             #expect(try await monitor.loop(monitor.codeHandler).round() == 1)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
@@ -377,7 +373,7 @@ struct CodeLaneTests {
 
     @Test func aGoodAnswerEndsTheBlame() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(.misconfigured("invalid_client"), Self.issued("ann"))
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client"), .issued("ann"))
             try await monitor.code()
             try await monitor.settle(monitor.codeHandler)
             monitor.clock.advance(by: .seconds(13))
@@ -395,7 +391,7 @@ struct CodeLaneTests {
             let handler = monitor.codeHandler
             let right = monitor.clock.now
             monitor.clock.set(to: right.advanced(by: .hours(1)))
-            monitor.endpoint.answerCodes(Self.issued("ann"))
+            monitor.endpoint.answerCodes(.issued("ann"))
             try await monitor.code(at: right)
             try await monitor.settle(handler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
@@ -425,7 +421,7 @@ struct CodeLaneTests {
 
     @Test func aCodeFromTheFutureIsSentAtOnce() async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answerCodes(Self.issued("ann"))
+            monitor.endpoint.answerCodes(.issued("ann"))
             try await monitor.code(at: monitor.clock.now.advanced(by: .hours(1)))
             try await monitor.settle(monitor.codeHandler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")

@@ -327,3 +327,10 @@ final class ScriptedIdentityVerifier: IdentityTokenVerifier {
         return VerifiedIdentity(userID: token.reveal, issuedAt: second, address: EmailAddress("\(token.reveal)@example.com"))
     }
 }
+
+extension ExchangeOutcome {
+    /// - Parameter identity: whom the id_token is for, if not the user that it names.
+    static func issued(_ user: String, token: String? = "r", as identity: String? = nil) -> ExchangeOutcome {
+        .issued(IssuedTokens(refreshToken: token.map(Secret.init), identityToken: Secret(identity ?? user), namedUserID: user))
+    }
+}

@@ -126,20 +126,52 @@ struct RevocationLaneTests {
         }
     }
 
-    @Test(arguments: [true, false])
-    func whoSignsInAgainBeforeItIsSentStaysSignedIn(_ isKnown: Bool) async throws {
+    @Test(arguments: ["known", "code", "refused code"])
+    func whoSignsInAgainBeforeItIsSentStaysSignedIn(_ how: String) async throws {
         try await Monitor.with { monitor in
-            monitor.endpoint.answer(.valid)
+            monitor.endpoint.answer(.valid, .rejected)
             try await delete("ann", monitor)
             let loop = monitor.loop(monitor.revocationHandler)
             // Opened, and found good.
             for _ in 1...2 { #expect(try await loop.round() == 1) }
             monitor.clock.advance(by: .seconds(1))
-            if isKnown { try await monitor.signIn("ann", token: "new") } else { try await monitor.code("c", "ann") }
+            if how == "known" {
+                try await monitor.signIn("ann", token: "new")
+            } else {
+                try await monitor.code("c", "ann")
+                try await monitor.settle(monitor.revocationHandler)
+                #expect(try await monitor.revocationLog().isEmpty, "whether it is a sign-in is not known yet")
+                #expect(monitor.endpoint.revocations.isEmpty)
+                monitor.endpoint.answerCodes(how == "code" ? .issued("ann") : .refused(.codeUsed, detail: "used"))
+                try await monitor.settle(monitor.codeHandler)
+                monitor.clock.advance(by: .minutes(1))
+            }
             try await monitor.settle(monitor.revocationHandler)
-            #expect(try await monitor.revocationLog() == ["superseded"])
-            #expect(monitor.endpoint.revocations.isEmpty)
+            let isNoSignIn = how == "refused code"
+            #expect(try await monitor.revocationLog() == [isNoSignIn ? "proved" : "superseded"])
+            #expect(monitor.endpoint.revocations.isEmpty == !isNoSignIn)
+            #expect(try await monitor.state(of: "ann") == (isNoSignIn ? "revoked revoked_by_app" : "authorized granted"))
+        }
+    }
+
+    /// Apple was down: the code of a sign-in is exchanged after its account was deleted, and is a sign-in before that.
+    @Test func aCodeThatIsExchangedAfterTheRequestIsRevokedToo() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            monitor.endpoint.answerCodes(.unavailable("status 503", isAnswerLost: false), .issued("ann"))
+            try await monitor.code("c", "ann")
+            try await monitor.settle(monitor.codeHandler)
+            monitor.clock.advance(by: .seconds(30))
+            try await monitor.requestRevocation("ann")
+            try await monitor.settle(monitor.revocationHandler)
+            monitor.clock.advance(by: .seconds(30))
+            try await monitor.settle(monitor.codeHandler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
+            monitor.clock.advance(by: .seconds(60))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(monitor.endpoint.revocations.count == 1)
+            #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
         }
     }
 

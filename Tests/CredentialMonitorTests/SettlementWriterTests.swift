@@ -230,6 +230,10 @@ struct TroubledStore: WorkStore {
         try await store.claimRevocations(permits: permits, at: now, policy: policy)
     }
 
+    func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
+        try await store.firstRequestToRevoke(credential, since: time)
+    }
+
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
         try await store.isSignedIn(credential, besides: row)
     }

@@ -72,6 +72,8 @@ CREATE TABLE revocation_queue (
 
 CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL;
 
+CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
+
 CREATE TRIGGER revocation_queue_id BEFORE INSERT ON revocation_queue WHEN NEW.id > 0
   BEGIN SELECT RAISE(ABORT, 'id is not to be given'); END;
 

@@ -47,6 +47,9 @@ package protocol WorkStore: Sendable {
     /// - Parameter row: the one that does not count.
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool
 
+    /// When the app first asked, then or later, to revoke what that user has granted to it, in a request that is not begun yet.
+    func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp?
+
     /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.
     /// A pending rejection is no reason to ask before the daily check.
     func claimDueCredentials(

@@ -19,10 +19,11 @@ extension SettlementFold {
         let id = AppUserID(app: app, userID: credential.userID)
         let waiting = waitingGrants(of: id)
         let holdings = basis.users[id]?.holdings ?? []
-        let signedIn = waiting.map(\.grantedAt) + holdings.compactMap(\.record.credential.grantedAt)
-        if signedIn.contains(where: { $0 > work.requestedAt }) { return close(work, .superseded) }
-        // A sign-in that is older than the request and not known yet may bring one more token to revoke.
-        if !waiting.isEmpty, mayWait(work) { return postpone(work, for: min(rules.pollInterval, .seconds(60))) }
+        let newer = waiting.filter { $0.grantedAt > work.requestedAt }
+        let hasSignedIn = holdings.contains { isGreater($0.record.credential.grantedAt, than: work.requestedAt) }
+        if hasSignedIn || newer.contains(where: { !$0.bringsCode }) { return close(work, .superseded) }
+        // Apple may refuse a newer code. A sign-in that is older than the request may bring one more token to revoke.
+        if !newer.isEmpty || !waiting.isEmpty && mayWait(work) { return postpone(work, for: min(rules.pollInterval, .seconds(60))) }
         let tokens = holdings.compactMap { holding -> TokenToRevoke? in
             guard let token = holding.record.credential.token, let sealed = token.sealed else { return nil }
             return TokenToRevoke(clientID: holding.clientID, key: token.key, sealed: sealed)
@@ -71,7 +72,7 @@ extension SettlementFold {
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isBreakerOpen(of: work.app):
             return revoke(work, proof, .alreadyInvalid)
-        case .admitted, .unproven:
+        case .admitted, .unproven, .mayBeOvertaken:
             let due = proof.wait(under: rules.policy, at: now)
             return proceed(with: work, proof, due: due)
         case .failed(let time, let retryAfter):

@@ -93,11 +93,14 @@ package struct WaitingGrant: Sendable {
     package var id: Int64
     package var clientID: String
     package var grantedAt: Timestamp
+    /// Whether it is a sign-in only if Apple says so.
+    package var bringsCode: Bool
 
-    package init(id: Int64, clientID: String, grantedAt: Timestamp) {
+    package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false) {
         self.id = id
         self.clientID = clientID
         self.grantedAt = grantedAt
+        self.bringsCode = bringsCode
     }
 }
 

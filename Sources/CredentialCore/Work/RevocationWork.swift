@@ -32,8 +32,7 @@ package struct DueRevocation: Sendable {
     package var token: RefreshToken.Key
     package var sealed: SealedToken
     package var proof: RevocationProof
-    /// Whether the user has signed in again since, as far as anybody knows, one that waits in its queue included.
-    package var isOvertaken: Bool
+    package var newerSignIn: NewerSignIn
 
     package init(
         request: Int64,
@@ -44,7 +43,7 @@ package struct DueRevocation: Sendable {
         token: RefreshToken.Key,
         sealed: SealedToken,
         proof: RevocationProof = RevocationProof(),
-        isOvertaken: Bool = false
+        newerSignIn: NewerSignIn = .none
     ) {
         self.request = request
         self.requestedAt = requestedAt
@@ -54,7 +53,7 @@ package struct DueRevocation: Sendable {
         self.token = token
         self.sealed = sealed
         self.proof = proof
-        self.isOvertaken = isOvertaken
+        self.newerSignIn = newerSignIn
     }
 
     /// When the app wanted it, by Apple's clock: not after Apple was first asked. A backend whose clock is ahead must not take a later
@@ -63,6 +62,15 @@ package struct DueRevocation: Sendable {
         guard let date = proof.before?.date else { return requestedAt }
         return min(requestedAt, max(date.advanced(by: .milliseconds(999)), token.grantedAt))
     }
+}
+
+/// Whether a user has signed in again since the app asked to revoke.
+package enum NewerSignIn: Sendable, Equatable {
+    case none
+    /// A code waits of which Apple has not said yet whether it is one.
+    case possible
+    /// It is known, or waits in its queue with its token.
+    case known
 }
 
 /// What was found out about a row of `revocation_queue`.
@@ -84,6 +92,8 @@ package enum RevocationVerdict: Sendable, Equatable {
     case anotherUser
     /// Its user has signed in again.
     case overtaken
+    /// Its user may have signed in again: Apple has yet to say so.
+    case mayBeOvertaken
     /// It has killed the process too often.
     case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)

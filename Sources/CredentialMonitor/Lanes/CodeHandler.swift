@@ -93,7 +93,8 @@ package struct CodeHandler: WorkHandler {
     /// The permits of this lane for an app. Whoever signs in tries, within half a minute, whether Apple still blames the configuration.
     package static func budget(_ limits: RequestLimits) -> RequestBudget { RequestBudget(limits, longestPause: .seconds(30)) }
 
-    package var width: Int { apps.map(\.budget.limits.maxConcurrentRequests).max() ?? 1 }
+    /// Hands for all that every app may ask at once: one whose Apple is slow keeps nobody else's users waiting.
+    package var width: Int { max(apps.map(\.budget.limits.maxConcurrentRequests).reduce(0, +), 1) }
 
     /// Outlives the request, and the wait for a key.
     private var lease: Duration { policy.lease(attempts: 0) + IssueJudge.longestWaitForKey }
@@ -159,7 +160,7 @@ package struct CodeHandler: WorkHandler {
             let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
             return await judge.verdict(
                 on: tokens,
-                of: work.id,
+                of: work,
                 content,
                 by: app.endpoint,
                 requestedAt: requestedAt,

@@ -21,7 +21,7 @@ struct IssueJudge: Sendable {
     /// - Returns: nil where our own fault, or a stop, keeps a verdict from being: the row stays claimed.
     func verdict(
         on tokens: IssuedTokens,
-        of row: Int64,
+        of work: ClaimedCode,
         _ content: ClaimedCode.Content,
         by endpoint: any TokenEndpoint,
         requestedAt: Timestamp,
@@ -37,16 +37,15 @@ struct IssueJudge: Sendable {
                 // signed in, and nothing is ended.
                 return Task.isCancelled ? nil : .rejected(.badIDToken, detail: error.text)
             }
-            await discard(tokens, of: row, content, by: endpoint)
+            await discard(tokens, of: work.id, content, by: endpoint)
             return .rejected(.badIDToken, detail: error.text)
         }
         if let userID = content.userID, !userID.utf8.elementsEqual(identity.userID.utf8) {
-            await discard(tokens, of: row, content, by: endpoint)
+            await discard(tokens, of: work.id, content, by: endpoint)
             return .rejected(.userMismatch)
         }
-        // `iat` is cut to the second. Within it, the answer came after the sign-in and before all that follows from it.
-        let grantedAt = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
         let credential = CredentialID(clientID: content.clientID, userID: identity.userID)
+        let grantedAt = await grantedAt(credential, by: work, identity, issuedAt: issuedAt)
         do {
             let token = try tokens.refreshToken.map { try sealer.sealed($0, for: credential, grantedAt: grantedAt) }
             if token != nil { telemetry.sealed(1) }
@@ -56,6 +55,19 @@ struct IssueJudge: Sendable {
             telemetry.sealingFailed(error)
             return nil
         }
+    }
+
+    private func grantedAt(
+        _ credential: CredentialID,
+        by work: ClaimedCode,
+        _ identity: VerifiedIdentity,
+        issuedAt: Timestamp
+    ) async -> Timestamp {
+        // `iat` is cut to the second. Within it, the answer came after the sign-in and before all that follows from it.
+        let time = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
+        // Who deletes an account means the sign-in before that, however late Apple was asked for its token.
+        let requestedAt = try? await store.firstRequestToRevoke(credential, since: work.grantedAt)
+        return min(time, requestedAt ?? time)
     }
 
     /// Apple may have begun to sign with a new key: the code is used up, so its answer waits for the key to be published.

@@ -64,7 +64,7 @@ package struct RevocationHandler: WorkHandler {
         self.telemetry = telemetry
     }
 
-    package var width: Int { apps.values.map(\.app.budget.limits.maxConcurrentRequests).max() ?? 1 }
+    package var width: Int { max(apps.values.map(\.app.budget.limits.maxConcurrentRequests).reduce(0, +), 1) }
 
     package func claim(upTo slots: Int) async throws -> [Work] {
         let now = clock.now
@@ -114,7 +114,7 @@ package struct RevocationHandler: WorkHandler {
         if work.claim.isPoison { return nil }
         switch work.proof.next {
         case .isBelieved: return nil
-        case .isAccepted, .revoke: return work.isOvertaken ? nil : work.proof.next
+        case .isAccepted, .revoke: return work.newerSignIn == .none ? work.proof.next : nil
         // What was sent is sent: that it worked is worth knowing, whoever has signed in since.
         case .isStillAccepted: return .isStillAccepted
         }
@@ -123,7 +123,11 @@ package struct RevocationHandler: WorkHandler {
     private func verdict(on work: DueRevocation) async -> RevocationVerdict {
         if work.claim.isPoison { return .poison }
         guard let question = question(of: work), let (app, pace) = apps[work.app] else {
-            if work.isOvertaken { return .overtaken }
+            switch work.newerSignIn {
+            case .known: return .overtaken
+            case .possible: return .mayBeOvertaken
+            case .none: break
+            }
             let isProven = breakers.isProven(clientID: work.id.clientID, keyID: work.proof.keyID ?? "", at: clock.now)
             return isProven ? .admitted : .unproven
         }

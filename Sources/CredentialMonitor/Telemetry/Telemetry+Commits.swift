@@ -44,8 +44,9 @@ extension Telemetry {
 
         /// A code is a grant, too.
         static func all(_ settlement: Settlement, _ result: Settled) -> [Tallied] {
-            if case .code(let work, _) = settlement, case .grant(let outcome, let reason) = result {
-                let code = work.app.map { Tallied.code(app: $0, reason?.rawValue ?? outcome.rawValue) }
+            if case .code(let work, let verdict) = settlement, case .grant(let outcome, let reason) = result {
+                let label = verdict.isRefusedAsExpired ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
+                let code = work.app.map { Tallied.code(app: $0, label) }
                 return [.grant(outcome)] + (code.map { [$0] } ?? [])
             }
             return Tallied(settlement, result).map { [$0] } ?? []
@@ -160,6 +161,17 @@ extension GrantRejection {
     /// What may come of a code, besides what may come of any grant, as metrics name it.
     static let codeOutcomes =
         [GrantLogOutcome.applied, .stale, .duplicate].map(\.rawValue) + GrantRejection.allCases.map(\.rawValue)
+        + [CodeVerdict.refusedAsExpired]
+}
+
+extension CodeVerdict {
+    /// Apple says so of rubbish too, which anybody can send: to be told from codes that waited here for too long.
+    fileprivate static let refusedAsExpired = "refused_as_expired"
+
+    /// What Apple says has its words with it.
+    fileprivate var isRefusedAsExpired: Bool {
+        if case .rejected(.codeExpired, let detail) = self { detail != nil } else { false }
+    }
 }
 
 /// A user's name in the log, made only for a line that is written: in a flood most are held back.

@@ -77,31 +77,52 @@ extension SQLiteStore {
                         )
                     }
                     guard var work = claimed else { return nil }
-                    work.isOvertaken = try Self.hasSignedIn(work.id.userID, of: app, after: work.wantedAt, at: now, in: db)
+                    work.newerSignIn = try Self.newerSignIn(of: work.id.userID, in: app, after: work.wantedAt, at: now, db)
                     return work
                 }
             }
         }
     }
 
-    /// Whether a sign-in at any client of the app is known, or waits and can be taken, that is newer.
-    private static func hasSignedIn(
-        _ userID: String,
-        of app: ClientDirectory.App,
+    /// At any client of the app.
+    private static func newerSignIn(
+        of userID: String,
+        in app: ClientDirectory.App,
         after time: Timestamp,
         at now: Timestamp,
-        in db: Database
-    ) throws -> Bool {
-        try Bool.fetchOne(
+        _ db: Database
+    ) throws -> NewerSignIn {
+        let isKnown = try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = ? AND app = ? AND granted_at > ?)"),
+            arguments: [userID, app.id, time.milliseconds]
+        )
+        if isKnown == true { return .known }
+        let waitsWithToken = try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = ?1 AND app = ?2 AND granted_at > ?3)
-                        OR EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                                    WHERE g.user_id = ?1 AND g.granted_at > ?3 AND client.app = ?2 AND \(WaitingGrant.canBeTaken("g", at: "?4")))
+                    SELECT MAX(g.authorization_code IS NULL) FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                     WHERE g.user_id = ?1 AND g.granted_at > ?3 AND client.app = ?2 AND \(WaitingGrant.canBeTaken("g", at: "?4"))
                     """
             ),
             arguments: [userID, app.id, time.milliseconds, now.milliseconds]
-        ) ?? false
+        )
+        return waitsWithToken.map { $0 ? .known : .possible } ?? .none
+    }
+
+    package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
+        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
+        guard let app else { return nil }
+        return try await read { db in
+            try Int64.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
+                         WHERE q.user_id = ? AND q.opened_at IS NULL AND q.requested_at >= ? AND client.app = ?
+                        """
+                ),
+                arguments: [credential.userID, time.milliseconds, app]
+            ).map(Timestamp.init(milliseconds:))
+        }
     }
 
     package func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {

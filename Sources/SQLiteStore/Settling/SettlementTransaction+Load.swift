@@ -78,13 +78,21 @@ extension SettlementTransaction {
             try Bool.fetchOne(db.cachedStatement(sql: "SELECT MAX(id) IS NOT NULL FROM grant_queue")) ?? false
         else { return }
         let waiting = try PreparedStatement(
-            "SELECT id, client_id, granted_at FROM grant_queue g WHERE user_id = ?1 AND \(WaitingGrant.canBeTaken("g", at: "?2"))",
+            """
+            SELECT id, client_id, granted_at, authorization_code IS NOT NULL FROM grant_queue g
+             WHERE user_id = ?1 AND \(WaitingGrant.canBeTaken("g", at: "?2"))
+            """,
             in: db
         )
         for id in users {
             try waiting.forEachRow(id.userID, now) { row in
                 guard let clientID = row.text(at: 1), directory.appNames[clientID] == id.app else { return }
-                let grant = WaitingGrant(id: row.integer(at: 0), clientID: clientID, grantedAt: Timestamp(milliseconds: row.integer(at: 2)))
+                let grant = WaitingGrant(
+                    id: row.integer(at: 0),
+                    clientID: clientID,
+                    grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
+                    bringsCode: row.integer(at: 3) != 0
+                )
                 basis.waitingGrants[id, default: []].append(grant)
             }
         }

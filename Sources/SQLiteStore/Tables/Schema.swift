@@ -93,6 +93,8 @@ enum Schema {
         ) STRICT;
         -- One that is opened waits for its tokens, in revocation.
         CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL;
+        -- A code that is exchanged late belongs to the request that came before
+        CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
         \(refusingIDs(of: "revocation_queue"))
 
         """

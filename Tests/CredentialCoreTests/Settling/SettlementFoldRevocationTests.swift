@@ -122,7 +122,7 @@ import Testing
         #expect(Self.world(("app", 1)).fold(Self.accepted(Self.request("elsewhere"))).results == [.revocation(.noToken)], "of that app")
     }
 
-    /// Known or waiting, with a token or a code or neither, at whichever client of the app.
+    /// Known or waiting, with a token or without, at whichever client of the app.
     @Test(arguments: ["app", "web"])
     func aNewerSignInSupersedes(_ client: String) {
         let later = Self.asked.advanced(by: .milliseconds(1))
@@ -133,6 +133,20 @@ import Testing
         world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: later)]
         let changes = world.fold(Self.accepted())
         #expect(changes.results == [.revocation(.superseded)] && Self.opened(changes).isEmpty)
+    }
+
+    /// Apple may refuse it: until then nothing is revoked, and nothing is over, however long that takes.
+    @Test(arguments: ["app", "web"])
+    func aNewerCodeIsWaitedFor(_ client: String) {
+        var world = Self.world(("app", 1))
+        world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: Self.asked.advanced(by: .milliseconds(1)), bringsCode: true)]
+        for now in [Self.now, Self.asked.advanced(by: .hours(1))] {
+            let changes = world.fold(Self.accepted(), at: now)
+            #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
+            #expect(Self.wait(changes, at: now) == .seconds(1))
+        }
+        world.waiting = []
+        #expect(Self.opened(world.fold(Self.accepted())) == ["app 1"])
     }
 
     /// The request named the sign-in at whose very time it was made.

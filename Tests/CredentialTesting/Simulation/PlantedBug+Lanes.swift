@@ -20,7 +20,7 @@ extension PlantedBug {
         guard self == .overtakenIgnored else { return revocations }
         return revocations.map { revocation in
             var revocation = revocation
-            revocation.isOvertaken = false
+            revocation.newerSignIn = .none
             return revocation
         }
     }

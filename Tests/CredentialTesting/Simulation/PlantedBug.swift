@@ -51,6 +51,8 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case revocationBelievedUnseen
     /// A token is revoked although its user has signed in again.
     case overtakenIgnored
+    /// A sign-in whose code waited for Apple is taken for newer than the request to revoke it.
+    case requestDuringOutageOverlooked
     /// A revocation counts from its proof, not from the request.
     case revocationDatedByItsProof
     /// A revocation that Apple does not answer is given up.

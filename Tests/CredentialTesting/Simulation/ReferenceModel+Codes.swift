@@ -79,7 +79,9 @@ extension ReferenceModel {
         if row.code!.namesUser, row.credential.userID != identity.userID { return close(id, .rejected, .userMismatch) }
         let credential = CredentialID(clientID: row.credential.clientID, userID: identity.userID)
         // The moment of the answer, within the second that the id_token names.
-        let grantedAt = min(max(call.dated, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
+        let issuedAt = min(max(call.dated, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
+        // What the app has asked to be revoked meanwhile is this sign-in.
+        let grantedAt = requestsSeen[SignIn(credential: credential, at: row.grantedAt)].map { min($0, issuedAt) } ?? issuedAt
         let outcome = signIn(credential, at: grantedAt, token: call.token, address: identity.address)
         if let text = call.token {
             let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))

@@ -14,6 +14,12 @@ extension ReferenceModel {
         var isOpen = false
     }
 
+    /// As the backend dates it.
+    struct SignIn: Hashable {
+        var credential: CredentialID
+        var at: Timestamp
+    }
+
     struct RevocationKey: Hashable {
         var request: Int64
         var clientID: String
@@ -26,8 +32,9 @@ extension ReferenceModel {
         var text: String
         var requestedAt: Timestamp
         var held: Held?
-        /// Whether the user had signed in again when it was claimed, as far as anybody could know.
+        /// Whether the user had signed in again when it was claimed, as far as anybody could know, or might have, by a code.
         var isOvertaken = false
+        var mayBeOvertaken = false
         /// What Apple said of it first, and with which key.
         var before: AnsweredQuestion.Word?
         var askedAt = Timestamp.earliest
@@ -60,15 +67,30 @@ extension ReferenceModel {
     mutating func claimed(_ work: [DueRevocation], at now: Timestamp) {
         for work in work {
             let isOvertaken = hasSignedIn(work.id, after: work.requestedAt, at: now)
+            let mayBeOvertaken = mayHaveSignedIn(work.id, after: work.requestedAt)
             revocations[RevocationKey(work)]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
             revocations[RevocationKey(work)]?.isOvertaken = isOvertaken
+            revocations[RevocationKey(work)]?.mayBeOvertaken = mayBeOvertaken
         }
     }
 
-    /// Whether the user has signed in at any client of the app since, one that waits included.
+    /// Whether the user has signed in at any client of the app since, one that waits with its token included.
     private func hasSignedIn(_ credential: CredentialID, after time: Timestamp, at now: Timestamp) -> Bool {
         clients(beside: credential).contains { facts[$0]?.grants.max().map { $0 > time } ?? false }
-            || hasWaitingGrant(time, orEqual: false, at: now) { isSameUser($0, credential) }
+            || grantRows.values.contains {
+                $0.code == nil && isSameUser($0.credential, credential) && $0.grantedAt > time && $0.canBeTaken(at: now)
+            }
+    }
+
+    /// Whether a code may yet turn out to be such a sign-in.
+    private func mayHaveSignedIn(_ credential: CredentialID, after time: Timestamp) -> Bool {
+        grantRows.values.contains { $0.code != nil && isSameUser($0.credential, credential) && $0.grantedAt > time }
+    }
+
+    /// The first request that was made since and is not begun, for the grant that will follow.
+    mutating func lookForRequest(of credential: CredentialID, since time: Timestamp) {
+        let rows = requestRows.values.filter { !$0.isOpen && $0.requestedAt >= time && isSameUser($0.credential, credential) }
+        requestsSeen[SignIn(credential: credential, at: time)] = rows.map(\.requestedAt).min()
     }
 
     private func isSameUser(_ one: CredentialID, _ other: CredentialID) -> Bool {
@@ -90,6 +112,7 @@ extension ReferenceModel {
         if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
         guard appOfClient[credential.clientID] != nil else { return close(work.id, credential, .rejected, .unknownClient) }
         if hasSignedIn(credential, after: row.requestedAt, at: now) { return close(work.id, credential, .superseded) }
+        if mayHaveSignedIn(credential, after: row.requestedAt) { return .postponed }
         // An older sign-in that waits may bring one more token.
         let patience = [row.requestedAt, startedAt].filter { $0 <= now }.max()?.advanced(by: .seconds(360))
         let waits = hasWaitingGrant(.earliest, orEqual: true, at: now) { isSameUser($0, credential) }
@@ -132,7 +155,7 @@ extension ReferenceModel {
         guard let open = revocations[RevocationKey(work)] else { return nil }
         let user = work.id.userID
         if open.text != text { return Violation(.noFalseRevocation, "another token of \(user) is to be revoked than was asked for") }
-        if open.isOvertaken, !open.isRevoked {
+        if open.isOvertaken || open.mayBeOvertaken, !open.isRevoked {
             return Violation(.noFalseRevocation, "\(user) has signed in again, and an older token is still to be revoked")
         }
         if toRevoke, open.before != .accepted {
@@ -155,10 +178,13 @@ extension ReferenceModel {
         if work.claim.attempts > 5 { return [close(key, open, .rejected, .poison)] }
         guard let call else {
             if open.isOvertaken, !open.isRevoked { return [close(key, open, .superseded)] }
+            if open.mayBeOvertaken, !open.isRevoked, result == .postponed {
+                reconsider(&open, at: now)
+                return [.postponed]
+            }
             guard open.before == .rejected else { return [] }
             if result == .revocation(.alreadyInvalid) { return [close(key, open, .alreadyInvalid)] }
-            // A day later Apple is asked anew.
-            if open.askedAt > now || open.askedAt.advanced(by: .seconds(86_400)) <= now { open.before = nil }
+            reconsider(&open, at: now)
             return [.postponed]
         }
         // What was asked with another key proves nothing beside this one.
@@ -178,6 +204,11 @@ extension ReferenceModel {
             (open.before, open.keyID, open.askedAt, open.isBelied) = (call.word, call.keyID, call.askedAt, call.isLie)
         }
         return [.postponed]
+    }
+
+    /// A day later Apple is asked anew.
+    private func reconsider(_ open: inout OpenRevocation, at now: Timestamp) {
+        if open.askedAt > now || open.askedAt.advanced(by: .seconds(86_400)) <= now { open.before = nil }
     }
 
     private mutating func close(

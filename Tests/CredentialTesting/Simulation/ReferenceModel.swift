@@ -99,6 +99,8 @@ struct ReferenceModel {
     /// Requests to revoke that wait, by the number of their row, and how many there ever were.
     var requestRows: [Int64: RequestRow] = [:]
     var requestsIn = 0
+    /// The first of them that had been made since a sign-in when Apple had issued its token.
+    var requestsSeen: [SignIn: Timestamp] = [:]
     /// Tokens that are being revoked.
     var revocations: [RevocationKey: OpenRevocation] = [:]
     /// In the order in which they were written.

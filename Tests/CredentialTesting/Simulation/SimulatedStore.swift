@@ -74,6 +74,12 @@ struct SimulatedStore: WorkStore {
         }
     }
 
+    func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
+        let found = bug == .requestDuringOutageOverlooked ? nil : try await store.firstRequestToRevoke(credential, since: time)
+        world.with { $0.model.lookForRequest(of: credential, since: time) }
+        return found
+    }
+
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
         bug == .strayTokenRevokedBlindly ? false : try await store.isSignedIn(credential, besides: row)
     }

@@ -237,7 +237,31 @@ import Testing
         case "elsewhere": try await store.signIn(client: "elsewhere", at: Self.now)
         default: try await store.grant("user", client: "web", code: "c", at: Self.asked)
         }
-        #expect(try await claimTokens(store)[0].isOvertaken == !["elsewhere", "older"].contains(how))
+        let expected: [String: NewerSignIn] = ["known": .known, "waiting": .known, "code": .possible]
+        #expect(try await claimTokens(store)[0].newerSignIn == expected[how] ?? .none)
+    }
+
+    /// The first since a sign-in, of that app, which is not begun yet.
+    @Test(arguments: StoreKind.allCases)
+    func knowsWhatWasAskedSince(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let ann = CredentialID(clientID: "web", userID: "ann")
+        func asked(since time: Timestamp = Self.asked) async throws -> Timestamp? {
+            try await store.ports.firstRequestToRevoke(ann, since: time)
+        }
+        #expect(try await asked() == nil)
+        try await store.signIn("ann", token: "r")
+        for (user, client) in [("bob", "app"), ("ann", "elsewhere"), ("ann", "nobody's")] {
+            try await store.requestRevocation(user, client: client, at: Self.asked)
+        }
+        #expect(try await asked() == nil)
+        for seconds in [2, 1] { try await store.requestRevocation("ann", at: Self.asked + .seconds(seconds)) }
+        #expect(try await asked() == Self.asked + .seconds(1))
+        #expect(try await asked(since: Self.asked + .seconds(2)) == Self.asked + .seconds(2))
+        #expect(try await asked(since: Self.asked + .seconds(3)) == nil)
+        for request in try await claimRequests(store) { _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.now) }
+        #expect(try await asked() == Self.asked + .seconds(1))
+        #expect(try await asked(since: Self.asked + .seconds(2)) == nil, "that one is begun")
     }
 
     /// By Apple's clock, where that of the backend was ahead.
@@ -248,7 +272,7 @@ import Testing
         _ = try await store.settle(.revocationRequest(try await claimRequests(store)[0], .accepted), at: Self.now)
         _ = try await store.settle(.revocation(try await claimTokens(store)[0], answer(.accepted)), at: Self.now)
         try await store.signIn(client: "web", at: Self.now + .minutes(10))
-        #expect(try await claimTokens(store, at: Self.now + .minutes(10))[0].isOvertaken)
+        #expect(try await claimTokens(store, at: Self.now + .minutes(10))[0].newerSignIn == .known)
     }
 
     /// The clock was days ahead when it was put off.
