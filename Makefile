@@ -28,8 +28,9 @@ build: setup ## Build everything for development
 	swift build
 
 .PHONY: release
-release: setup ## Build siwatch for installation: .build/release/siwatch
+release: setup ## Build siwatch for installation: .build/siwatch, and its symbols beside it
 	swift build -c release $(RELEASE_FLAGS) --product siwatch
+	@scripts/split-symbols.sh .build/release/siwatch .build/siwatch
 
 .PHONY: man
 man: build ## Write the manual pages: .build/man
@@ -37,7 +38,8 @@ man: build ## Write the manual pages: .build/man
 	.build/debug/siwatch manual .build/man
 
 .PHONY: demo
-demo: build ## Watch siwatch at work against a simulated Apple on this machine
+demo: setup ## Watch siwatch at work against a simulated Apple on this machine
+	swift build --product siwatch-demo
 	@.build/debug/siwatch-demo $(ARGS)
 
 .PHONY: test

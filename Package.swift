@@ -124,7 +124,10 @@ let package = Package(
         ),
         .executableTarget(
             name: "siwatch-demo",
-            dependencies: ["AppleSimulatorKit", "DaemonHarness", argumentParser],
+            dependencies: [
+                // The programs that it runs are built with it.
+                "AppleSimulatorKit", "DaemonHarness", "apple-simulator", "siwatch", argumentParser,
+            ],
             path: "Instruments/siwatch-demo",
             swiftSettings: strict
         ),

@@ -35,11 +35,14 @@ struct Bench: AsyncParsableCommand {
     @Option(help: "How many credentials a large table has, ascending. Repeat for several. (default: 10000, 100000, 1000000, 10000000)")
     var sizes: [Int] = []
 
+    @Option(help: "For how many minutes to keep siwatch under full load.")
+    var minutes = 3
+
     @Option(help: "The daemon's log.level. It logs a line for each change of state.")
     var logLevel = "info"
 
     @Option(help: "After how many seconds to give up.")
-    var limit = 1200
+    var limit = 3600
 
     func validate() throws {
         // Two commits are the least between which there is any time.
@@ -47,7 +50,7 @@ struct Bench: AsyncParsableCommand {
         guard sizes == sizes.sorted(), sizes.allSatisfy({ (1...100_000_000).contains($0) }) else {
             throw ValidationError("Sizes ascend, from 1 to 100000000.")
         }
-        guard refreshes >= 1, inserts >= 1, codes >= 1 else { throw ValidationError("There is nothing to measure.") }
+        guard refreshes >= 1, inserts >= 1, codes >= 1, minutes >= 1 else { throw ValidationError("There is nothing to measure.") }
     }
 
     func run() async throws {
@@ -68,10 +71,17 @@ struct Bench: AsyncParsableCommand {
         case .scale:
             try await ScaleBenchmark(
                 sizes: sizes.isEmpty ? [10_000, 100_000, 1_000_000, 10_000_000] : sizes,
-                notifications: notifications,
+                users: notifications,
                 logLevel: logLevel
             ).run()
         case .codes: try await CodeBenchmark(count: codes, notifications: notifications, logLevel: logLevel).run()
+        case .endurance:
+            try await EnduranceBenchmark(
+                length: .seconds(minutes * 60),
+                notifications: notifications,
+                refreshes: refreshes,
+                logLevel: logLevel
+            ).run()
         case .latency: try await LatencyBenchmark(count: inserts, logLevel: logLevel).run()
         }
     }
@@ -79,7 +89,7 @@ struct Bench: AsyncParsableCommand {
 
 /// What can be measured alone.
 enum Part: String, CaseIterable, ExpressibleByArgument {
-    case notifications, refreshes, codes, latency, scale
+    case notifications, refreshes, codes, latency, scale, endurance
 }
 
 /// Tells whoever waits what is going on.

@@ -4,7 +4,6 @@
 import AppleSimulatorKit
 import DaemonHarness
 import Foundation
-import GRDB
 
 /// How many notifications a second go from their row to the commit that settles them, the queue being full.
 struct NotificationBenchmark: Sendable {
@@ -24,7 +23,8 @@ struct NotificationBenchmark: Sendable {
             let bare = BareSettlement(queued: queued, users: users)
 
             let before = try await limits(bare)
-            let (rate, usage) = try await settle(place)
+            say("  siwatch settles them")
+            let (rate, usage) = try await place.settleNotifications(count)
             let after = try await limits(bare)
             let limits = zip(before, after).map(Limit.mean)
             return Section(
@@ -49,29 +49,5 @@ struct NotificationBenchmark: Sendable {
             try bare.limit(.least),
             try bare.limit(.everything),
         ]
-    }
-
-    private func settle(_ place: Workplace) async throws -> (perSecond: Double, ProcessUsage) {
-        say("  siwatch settles them")
-        return try await place.withBackend { backend in
-            let usage = try await place.withDaemon { daemon in
-                while try await backend.int("SELECT EXISTS (SELECT 1 FROM notification_queue)") == 1 {
-                    try await Task.sleep(for: .milliseconds(20))
-                }
-                return try ProcessUsage(of: daemon)
-            }
-            return (try await settlementsPerSecond(backend), usage)
-        }
-    }
-
-    /// Each row bears the time at which its commit began. From the first such time to the last one lie the commits of all but the last.
-    private func settlementsPerSecond(_ backend: Backend) async throws -> Double {
-        let applied = try await backend.int("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'")
-        guard applied == count else { throw HarnessError("siwatch applied \(applied) of \(count) notifications") }
-        let first = try await backend.int("SELECT MIN(settled_at) FROM notification_log")
-        let last = try await backend.int("SELECT MAX(settled_at) FROM notification_log")
-        guard first < last else { throw HarnessError("\(count) notifications went in one commit; give more") }
-        let settled = try await backend.int("SELECT COUNT(*) FROM notification_log WHERE settled_at < ?", [last])
-        return Double(settled) * 1000 / Double(last - first)
     }
 }

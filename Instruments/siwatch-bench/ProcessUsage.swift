@@ -35,9 +35,9 @@ struct ProcessUsage: Sendable {
         return number
     }
 
-    var memory: String { "\(Self.megabytes(resident)) (\(Self.megabytes(anonymous)) anonymous)" }
+    var memory: String { "\(megabytes(resident)) (\(megabytes(anonymous)) anonymous)" }
+}
 
-    private static func megabytes(_ bytes: Int) -> String {
-        "\((Double(bytes) / 1_048_576).rounded(to: 1)) MiB"
-    }
+func megabytes(_ bytes: Int) -> String {
+    "\((Double(bytes) / 1_048_576).rounded(to: 1)) MiB"
 }

@@ -47,7 +47,8 @@ package protocol WorkStore: Sendable {
     /// - Parameter row: the one that does not count.
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool
 
-    /// When the app first asked, then or later, to revoke what that user has granted to it, in a request that is not begun yet.
+    /// When the app first asked, then or later, to revoke what that user has granted to it, while no such request is begun. Nil, too, where
+    /// anything newer than that is known of the user.
     func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp?
 
     /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.

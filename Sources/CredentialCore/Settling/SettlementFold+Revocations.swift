@@ -22,21 +22,21 @@ extension SettlementFold {
         let newer = waiting.filter { $0.grantedAt > work.requestedAt }
         let hasSignedIn = holdings.contains { isGreater($0.record.credential.grantedAt, than: work.requestedAt) }
         if hasSignedIn || newer.contains(where: { !$0.bringsCode }) { return close(work, .superseded) }
-        // Apple may refuse a newer code. A sign-in that is older than the request may bring one more token to revoke.
-        if !newer.isEmpty || !waiting.isEmpty && mayWait(work) { return postpone(work, for: min(rules.pollInterval, .seconds(60))) }
+        // Apple may refuse a newer code. A sign-in that is older than the request may bring one more token to revoke. No code waits for long.
+        if waiting.contains(where: \.bringsCode) || !waiting.isEmpty && mayWait(work) {
+            return postpone(work, for: min(rules.pollInterval, .seconds(60)))
+        }
         let tokens = holdings.compactMap { holding -> TokenToRevoke? in
             guard let token = holding.record.credential.token, let sealed = token.sealed else { return nil }
             return TokenToRevoke(clientID: holding.clientID, key: token.key, sealed: sealed)
         }
         guard !tokens.isEmpty else { return close(work, .noToken) }
-        let keys = Set(tokens.map(\.key))
-        // Asked for twice: one proof is enough.
-        guard basis.tokensBeingRevoked[id, default: []].isDisjoint(with: keys) else {
-            return postpone(work, for: SettlementRules.repeatedRevocationRetry)
-        }
-        basis.tokensBeingRevoked[id, default: []].formUnion(keys)
+        // Asked for twice: one proof of each is enough.
+        let newTokens = tokens.filter { !basis.tokensBeingRevoked[id, default: []].contains($0.key) }
+        guard !newTokens.isEmpty else { return postpone(work, for: SettlementRules.repeatedRevocationRetry) }
+        basis.tokensBeingRevoked[id, default: []].formUnion(newTokens.map(\.key))
         basis.heldRevocationRequests[work.id] = nil
-        changes.queueRows.append(.revocation(.open(work, credential, tokens)))
+        changes.queueRows.append(.revocation(.open(work, credential, newTokens)))
         return .postponed
     }
 
@@ -80,6 +80,7 @@ extension SettlementFold {
             return proceed(with: work, proof, due: due)
         case .anotherUser: return close(work, proof, .rejected, .anotherUser)
         case .overtaken: return close(work, proof, .superseded)
+        case .unknownClient: return close(work, proof, .rejected, .unknownClient)
         case .poison: return close(work, proof, .rejected, .poison)
         }
     }

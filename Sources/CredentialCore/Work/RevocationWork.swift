@@ -94,6 +94,8 @@ package enum RevocationVerdict: Sendable, Equatable {
     case overtaken
     /// Its user may have signed in again: Apple has yet to say so.
     case mayBeOvertaken
+    /// No app of the configuration names its client any more.
+    case unknownClient
     /// It has killed the process too often.
     case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)

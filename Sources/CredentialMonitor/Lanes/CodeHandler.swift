@@ -93,7 +93,7 @@ package struct CodeHandler: WorkHandler {
     /// The permits of this lane for an app. Whoever signs in tries, within half a minute, whether Apple still blames the configuration.
     package static func budget(_ limits: RequestLimits) -> RequestBudget { RequestBudget(limits, longestPause: .seconds(30)) }
 
-    /// Hands for all that every app may ask at once: one whose Apple is slow keeps nobody else's users waiting.
+    /// Hands for all that every app may ask at once: one that Apple answers slowly keeps nobody else's users waiting.
     package var width: Int { max(apps.map(\.budget.limits.maxConcurrentRequests).reduce(0, +), 1) }
 
     /// Outlives the request, and the wait for a key.
@@ -104,7 +104,7 @@ package struct CodeHandler: WorkHandler {
         let now = clock.now
         let canVerify = verifier.hasKeys
         var permits: [String: Int] = [:]
-        for app in apps { permits[app.name] = canVerify ? app.budget.take(upTo: slots, at: now) : 0 }
+        for app in apps { permits[app.name] = canVerify ? app.budget.take(upTo: min(slots, app.budget.room), at: now) : 0 }
         var unused = permits
         defer { for app in apps { app.budget.giveBack(unused[app.name] ?? 0) } }
         let claimed = try await store.claimCodes(upTo: slots, permits: permits, at: now, lease: lease, suspects: slots == width)
@@ -151,7 +151,7 @@ package struct CodeHandler: WorkHandler {
         guard isPermitted(work, by: app) else { return .unpermitted(at: clock.now) }
 
         let sentAt = clock.now
-        let response = await exchange(content, by: app.endpoint)
+        let response = await app.budget.whileUnderWay { await exchange(content, by: app.endpoint) }
         let answeredAt = clock.now
         pace.follow(RoadSign(response), of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
         switch response.outcome {

@@ -74,7 +74,7 @@ package struct RevocationHandler: WorkHandler {
         var left = slots
         var permits: [String: Int] = [:]
         for (name, (app, _)) in apps {
-            let taken = app.budget.take(upTo: min(due[name] ?? 0, left), at: now, goesFirst: true)
+            let taken = app.budget.take(upTo: min(due[name] ?? 0, left, app.budget.room), at: now, goesFirst: true)
             left -= taken
             if taken > 0 { permits[name] = taken }
         }
@@ -111,7 +111,7 @@ package struct RevocationHandler: WorkHandler {
 
     /// What Apple is to be asked; nil where it is not to be asked at all.
     private func question(of work: DueRevocation) -> RevocationProof.Question? {
-        if work.claim.isPoison { return nil }
+        if work.claim.isPoison || !clientIDs.contains(work.id.clientID) { return nil }
         switch work.proof.next {
         case .isBelieved: return nil
         case .isAccepted, .revoke: return work.newerSignIn == .none ? work.proof.next : nil
@@ -126,6 +126,7 @@ package struct RevocationHandler: WorkHandler {
             switch work.newerSignIn {
             case .known: return .overtaken
             case .possible: return .mayBeOvertaken
+            case .none where !clientIDs.contains(work.id.clientID): return .unknownClient
             case .none: break
             }
             let isProven = breakers.isProven(clientID: work.id.clientID, keyID: work.proof.keyID ?? "", at: clock.now)
@@ -140,12 +141,12 @@ package struct RevocationHandler: WorkHandler {
         }
         let sentAt = clock.now
         if question == .revoke {
-            let response = await app.endpoint.revoke(token, of: work.id.clientID)
+            let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
             pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
             telemetry.revokeAnswered(work.app, work.id, response.outcome)
             return verdict(on: response, sentAt: sentAt)
         }
-        let response = await app.endpoint.refresh(token, of: work.id)
+        let response = await app.budget.whileUnderWay { await app.endpoint.refresh(token, of: work.id) }
         pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
         telemetry.refreshAnswered(work.app, work.id, response.outcome)
         if response.outcome == .valid { breakers.recordAccepted(by: response.identity, at: clock.now) }

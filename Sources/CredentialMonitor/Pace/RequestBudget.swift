@@ -30,6 +30,8 @@ package final class RequestBudget: Sendable {
         var share = 1.0
         /// When it was last halved.
         var slowedAt: Timestamp?
+        /// Pieces of work that are under way, of lanes that share their hands among apps.
+        var underWay = 0
         /// Permits that whoever goes first could not get, and is to have before others.
         var wanted = 0
         /// When a request was last sent while the breaker was open.
@@ -123,6 +125,15 @@ package final class RequestBudget: Sendable {
             if count > 0, state.isProbing { state.blamed = nil }
             if count > 0 { state.probedAt = nil }
         }
+    }
+
+    /// How many more pieces of work the app may have under way: in a lane for all apps, a slow one is not to have every hand.
+    package var room: Int { state.withLockedValue { max($0.limits.maxConcurrentRequests - $0.underWay, 0) } }
+
+    package func whileUnderWay<Result>(_ body: () async -> Result) async -> Result {
+        state.withLockedValue { $0.underWay += 1 }
+        defer { state.withLockedValue { $0.underWay -= 1 } }
+        return await body()
     }
 
     /// Whether somebody who goes first has not had all.

@@ -111,7 +111,12 @@ extension Telemetry {
             if let app = work.app { metadata["app"] = "\(app)" }
             logger.log(.revocationRejected, metadata)
         case (.revocation(let work, let verdict), .revocation(.rejected)):
-            let reason = verdict == .poison ? RevocationRejection.poison : .anotherUser
+            let reason: RevocationRejection =
+                switch verdict {
+                case .poison: .poison
+                case .unknownClient: .unknownClient
+                default: .anotherUser
+                }
             logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
         case (.revocation(let work, .answered(let answer, _)), .postponed)
         where answer.word == .accepted && work.proof.next == .isStillAccepted:

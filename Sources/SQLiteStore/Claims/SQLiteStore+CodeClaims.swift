@@ -46,7 +46,7 @@ extension SQLiteStore {
             let statement = try db.cachedStatement(
                 sql: """
                     UPDATE grant_queue
-                       SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2, waits_since = COALESCE(waits_since, ?3)
+                       SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2, waits_since = MIN(COALESCE(waits_since, ?3), ?3)
                      WHERE id = ?4
                     RETURNING attempts, granted_at, waits_since, MIN(MAX(failures, 0), 1000), answer_lost, CAST(client_id AS BLOB), CAST(user_id AS BLOB),
                               CAST(authorization_code AS BLOB), CAST(redirect_uri AS BLOB), CAST(nonce AS BLOB)

@@ -13,7 +13,7 @@ extension SQLiteStore {
             guard try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM revocation)")) ?? false else { return [:] }
             var due: [String: Int] = [:]
             for app in directory.apps.values where try !Self.isPaused(app.id, in: db) {
-                let isWatched = "client IN (\(directory.watched(app.id)))"
+                let isWatched = Self.isWatched(app.id, directory, at: now)
                 due[app.name] = try Int.fetchOne(
                     db.cachedStatement(
                         sql: """
@@ -43,7 +43,7 @@ extension SQLiteStore {
                     db.cachedStatement(
                         sql: """
                             SELECT request, client, attempts FROM revocation
-                             WHERE app = ? AND due_at <= ? AND client IN (\(directory.watched(app.id)))
+                             WHERE app = ? AND due_at <= ? AND \(Self.isWatched(app.id, directory, at: now))
                              ORDER BY due_at LIMIT ?
                             """
                     ),
@@ -84,6 +84,13 @@ extension SQLiteStore {
         }
     }
 
+    /// A token of a client that is taken out of the configuration waits for a week, and stands in nobody's way.
+    private static func isWatched(_ app: Int64, _ directory: ClientDirectory, at now: Timestamp) -> String {
+        let clients = directory.watchedClients(of: app).map(String.init).joined(separator: ", ")
+        let patience = now.advanced(by: .zero - SettlementRules.longestGrantWait)
+        return "(client IN (\(clients)) OR requested_at <= \(patience.milliseconds))"
+    }
+
     /// At any client of the app.
     private static func newerSignIn(
         of userID: String,
@@ -113,15 +120,27 @@ extension SQLiteStore {
         let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
         guard let app else { return nil }
         return try await read { db in
-            try Int64.fetchOne(
+            let first = try Int64.fetchOne(
                 db.cachedStatement(
                     sql: """
                         SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
-                         WHERE q.user_id = ? AND q.opened_at IS NULL AND q.requested_at >= ? AND client.app = ?
+                         WHERE q.user_id = ?1 AND q.opened_at IS NULL AND q.requested_at >= ?3 AND client.app = ?2
+                           AND NOT EXISTS (SELECT 1 FROM revocation WHERE user_id = ?1 AND app = ?2)
                         """
                 ),
-                arguments: [credential.userID, time.milliseconds, app]
-            ).map(Timestamp.init(milliseconds:))
+                arguments: [credential.userID, app, time.milliseconds]
+            )
+            let newest = try Int64.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT MAX(at) FROM (SELECT MAX(granted_at) AS at FROM credential WHERE user_id = ?1 AND app = ?2
+                                   UNION ALL SELECT MAX(consent_revoked_at) FROM user_event WHERE user_id = ?1 AND app = ?2
+                                   UNION ALL SELECT MAX(deleted_at) FROM user_event WHERE user_id = ?1 AND app = ?2)
+                        """
+                ),
+                arguments: [credential.userID, app]
+            )
+            return first.flatMap { $0 > newest ?? .min ? Timestamp(milliseconds: $0) : nil }
         }
     }
 
@@ -144,9 +163,4 @@ extension SQLiteStore {
 
     /// A due time beyond it is of a clock that has since been set back.
     private static func furthestRevocation(at now: Timestamp) -> Int64 { now.advanced(by: RevocationProof.longestDelay).milliseconds }
-}
-
-extension ClientDirectory {
-    /// The clients of an app that the configuration names, for a list in SQL: those of others are left as they are, and stand in nobody's way.
-    fileprivate func watched(_ app: Int64) -> String { watchedClients(of: app).map(String.init).joined(separator: ", ") }
 }

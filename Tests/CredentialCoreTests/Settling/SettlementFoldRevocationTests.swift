@@ -135,11 +135,12 @@ import Testing
         #expect(changes.results == [.revocation(.superseded)] && Self.opened(changes).isEmpty)
     }
 
-    /// Apple may refuse it: until then nothing is revoked, and nothing is over, however long that takes.
-    @Test(arguments: ["app", "web"])
-    func aNewerCodeIsWaitedFor(_ client: String) {
+    /// Apple may refuse a newer one: until then nothing is revoked, and nothing is over, however long that takes.
+    @Test(arguments: ["app", "web"], [-1, 1])
+    func aCodeIsWaitedFor(_ client: String, _ milliseconds: Int) {
         var world = Self.world(("app", 1))
-        world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: Self.asked.advanced(by: .milliseconds(1)), bringsCode: true)]
+        let signedInAt = Self.asked.advanced(by: .milliseconds(milliseconds))
+        world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: signedInAt, bringsCode: true)]
         for now in [Self.now, Self.asked.advanced(by: .hours(1))] {
             let changes = world.fold(Self.accepted(), at: now)
             #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
@@ -371,7 +372,8 @@ import Testing
 
     @Test(
         arguments: [
-            (.anotherUser, .rejected, .anotherUser), (.overtaken, .superseded, nil), (.poison, .rejected, .poison),
+            (.anotherUser, .rejected, .anotherUser), (.overtaken, .superseded, nil), (.unknownClient, .rejected, .unknownClient),
+            (.poison, .rejected, .poison),
         ] as [(RevocationVerdict, RevocationOutcome, RevocationRejection?)]
     )
     func whatIsGivenUpChangesNobody(_ verdict: RevocationVerdict, _ outcome: RevocationOutcome, _ reason: RevocationRejection?) throws {

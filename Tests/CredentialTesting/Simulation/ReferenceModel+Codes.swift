@@ -26,7 +26,8 @@ extension ReferenceModel {
     mutating func claimed(_ work: [ClaimedCode], at now: Timestamp) {
         for work in work {
             grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
-            if grantRows[work.id]?.code?.firstClaimedAt == nil { grantRows[work.id]?.code?.firstClaimedAt = now }
+            let firstClaimedAt = grantRows[work.id]?.code?.firstClaimedAt ?? now
+            grantRows[work.id]?.code?.firstClaimedAt = min(firstClaimedAt, now)
             grantRows[work.id]?.code?.openClaims += 1
         }
     }

@@ -90,7 +90,11 @@ extension ReferenceModel {
     /// The first request that was made since and is not begun, for the grant that will follow.
     mutating func lookForRequest(of credential: CredentialID, since time: Timestamp) {
         let rows = requestRows.values.filter { !$0.isOpen && $0.requestedAt >= time && isSameUser($0.credential, credential) }
-        requestsSeen[SignIn(credential: credential, at: time)] = rows.map(\.requestedAt).min()
+        let events = [userFacts[credential.userID]?.consentRevoked.max(), userFacts[credential.userID]?.deleted.max()]
+        let newest = (clients(beside: credential).map { facts[$0]?.grants.max() } + events).compactMap(\.self).max()
+        let isBegun = revocations.values.contains { isSameUser($0.credential, credential) }
+        requestsSeen[SignIn(credential: credential, at: time)] =
+            isBegun ? nil : rows.map(\.requestedAt).min().flatMap { $0 > newest ?? .earliest ? $0 : nil }
     }
 
     private func isSameUser(_ one: CredentialID, _ other: CredentialID) -> Bool {
@@ -112,19 +116,18 @@ extension ReferenceModel {
         if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
         guard appOfClient[credential.clientID] != nil else { return close(work.id, credential, .rejected, .unknownClient) }
         if hasSignedIn(credential, after: row.requestedAt, at: now) { return close(work.id, credential, .superseded) }
-        if mayHaveSignedIn(credential, after: row.requestedAt) { return .postponed }
+        if mayHaveSignedIn(credential, after: .earliest) { return .postponed }
         // An older sign-in that waits may bring one more token.
         let patience = [row.requestedAt, startedAt].filter { $0 <= now }.max()?.advanced(by: .seconds(360))
         let waits = hasWaitingGrant(.earliest, orEqual: true, at: now) { isSameUser($0, credential) }
         if waits, patience.map({ now < $0 }) ?? false { return .postponed }
         let tokens = clients(beside: credential).filter { self.row(of: $0)?.holdsToken ?? false }.map { (id: $0, token: facts[$0]!.token!) }
         if tokens.isEmpty { return close(work.id, credential, .noToken) }
-        let isUnderWay = revocations.values.contains { open in
-            isSameUser(open.credential, credential) && tokens.contains { $0.token == open.token }
-        }
-        if isUnderWay { return .postponed }
+        let open = revocations.values.filter { isSameUser($0.credential, credential) }.map(\.token)
+        let new = tokens.filter { !open.contains($0.token) }
+        if new.isEmpty { return .postponed }
         requestRows[work.id]!.isOpen = true
-        for (id, token) in tokens {
+        for (id, token) in new {
             revocations[RevocationKey(request: work.id, clientID: id.clientID)] = OpenRevocation(
                 credential: id,
                 token: token,

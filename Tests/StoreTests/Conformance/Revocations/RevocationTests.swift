@@ -211,6 +211,20 @@ import Testing
         #expect(try await claimTokens(store, permits: ["example": 1]).map(\.id.userID) == ["first"])
     }
 
+    /// So that somebody hears of it at last.
+    @Test(arguments: StoreKind.allCases)
+    func aClientThatStaysAwayIsGivenUpAfterAWeek(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "web")
+        try store.register("example", ["app"])
+        let week = Self.asked + .days(7)
+        #expect(try await store.ports.dueRevocations(upTo: 10, at: week + .milliseconds(-1)).isEmpty)
+        #expect(try await store.ports.dueRevocations(upTo: 10, at: week) == ["example": 1])
+        let work = try await claimTokens(store, at: week)[0]
+        #expect(try await store.settle(.revocation(work, .unknownClient), at: week) == .revocation(.rejected))
+        #expect(try await store.rows("SELECT reason FROM revocation_log") == [["unknown_client"]])
+    }
+
     /// A token whose answers kill the process takes nobody along.
     @Test(arguments: StoreKind.allCases)
     func aSuspectComesAlone(_ kind: StoreKind) async throws {
@@ -241,7 +255,7 @@ import Testing
         #expect(try await claimTokens(store)[0].newerSignIn == expected[how] ?? .none)
     }
 
-    /// The first since a sign-in, of that app, which is not begun yet.
+    /// The first since a sign-in, of that app, while none is begun.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatWasAskedSince(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -260,8 +274,36 @@ import Testing
         #expect(try await asked(since: Self.asked + .seconds(2)) == Self.asked + .seconds(2))
         #expect(try await asked(since: Self.asked + .seconds(3)) == nil)
         for request in try await claimRequests(store) { _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.now) }
-        #expect(try await asked() == Self.asked + .seconds(1))
-        #expect(try await asked(since: Self.asked + .seconds(2)) == nil, "that one is begun")
+        #expect(try await asked() == nil, "one is begun")
+    }
+
+    /// What is newer than the request is not to be sorted before it.
+    @Test(arguments: ["sign-in", "event"])
+    func knowsNothingThatIsOlderThanWhatIsKnown(_ what: String) async throws {
+        let store = try StoreKind.memory.make()
+        try await store.requestRevocation("ann", at: Self.asked)
+        let ann = CredentialID(clientID: "web", userID: "ann")
+        #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == Self.asked)
+        if what == "event" {
+            try await store.notify(.consentRevoked, "ann", at: Self.asked)
+        } else {
+            try await store.signIn("ann", at: Self.asked)
+        }
+        #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == nil)
+    }
+
+    /// The rest of what a second request can have revoked does not wait for the first.
+    @Test(arguments: StoreKind.allCases)
+    func aSecondRequestTakesWhatIsNew(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        try await store.signIn(client: "web", token: "new", at: Self.asked + .seconds(5))
+        try await store.requestRevocation(at: Self.asked + .seconds(10))
+        let request = try await claimRequests(store)[0]
+        _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.now)
+        let tokens = try await claimTokens(store)
+        #expect(tokens.map(\.id.clientID).sorted() == ["app", "web"])
+        #expect(tokens.first { $0.id.clientID == "web" }?.request == request.id)
     }
 
     /// By Apple's clock, where that of the backend was ahead.

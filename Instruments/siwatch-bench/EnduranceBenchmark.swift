@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import DaemonHarness
+import Foundation
+import GRDB
+
+/// Whether siwatch under full load stays as large as it is, and how long the log of the database gets, also while somebody reads and
+/// reads.
+struct EnduranceBenchmark: Sendable {
+    let length: Duration
+    let notifications, refreshes: Int
+    let logLevel: String
+
+    /// How long one reader keeps one snapshot, at most.
+    private static let longestRead = Duration.seconds(60)
+
+    func run() async throws -> Section {
+        say("Endurance")
+        return try await Workplace.use(logLevel: logLevel) { place in
+            let users = try await place.makeCredentials(max(notifications, refreshes)).map(\.userID)
+            // Ends no sign-in. After the first time they are duplicates, which are verified and logged all the same.
+            let bodies = try await place.switchMail(of: Array(users.prefix(notifications)))
+            try place.configure(refresh: "interval = \"24h\"\nmax_requests_per_second = 1000000\nmax_concurrent_requests = 64")
+            let (samples, work) = try await place.withBackend { backend in
+                try await place.withDaemon { daemon in try await load(daemon, backend, bodies, place) }
+            }
+            return section(samples, work)
+        }
+    }
+
+    private struct Sample {
+        var resident, log: Int
+        /// Whether somebody reads what has long been overwritten.
+        var isPinned: Bool
+    }
+
+    /// What was handed to siwatch.
+    private struct Work {
+        var notifications = 0
+        var rounds = 0
+    }
+
+    private func load(
+        _ daemon: ChildProcess,
+        _ backend: Backend,
+        _ bodies: [String],
+        _ place: Workplace
+    ) async throws -> ([Sample], Work) {
+        say("  siwatch works for \(length)")
+        let reader = try DatabaseQueue(path: place.folder.databasePath, configuration: .reading)
+        defer { try? reader.close() }
+        var (samples, work): ([Sample], Work) = ([], Work())
+        var readsSince: ContinuousClock.Instant?
+        var hasRead = false
+        let start = ContinuousClock.now
+        while ContinuousClock.now - start < length {
+            if try await backend.int("SELECT COUNT(*) FROM (SELECT 1 FROM notification_queue LIMIT 5000)") < 5000 {
+                try await backend.insert(notifications: bodies)
+                work.notifications += bodies.count
+            }
+            if try await backend.int("SELECT EXISTS (SELECT 1 FROM credential WHERE due_at < 2)") == 0 {
+                // As after a long stop; no backend would ever write here.
+                try await backend.execute("UPDATE credential SET due_at = 1 WHERE due_at IS NOT NULL AND claimed_by IS NULL")
+                work.rounds += 1
+            }
+            // In the second half, so that it stands beside an undisturbed one.
+            if !hasRead, ContinuousClock.now - start > length / 2 {
+                hasRead = true
+                readsSince = .now
+                try await reader.writeWithoutTransaction { db in try db.execute(sql: "BEGIN; SELECT COUNT(*) FROM user_state") }
+            }
+            if let since = readsSince, ContinuousClock.now - since > min(Self.longestRead, length / 4) {
+                readsSince = nil
+                try await reader.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
+            }
+            let log = try FileManager.default.attributesOfItem(atPath: place.folder.databasePath + "-wal")[.size] as? Int ?? 0
+            samples.append(Sample(resident: try ProcessUsage(of: daemon).resident, log: log, isPinned: readsSince != nil))
+            try await Task.sleep(for: .milliseconds(500))
+        }
+        return (samples, work)
+    }
+
+    private func section(_ samples: [Sample], _ work: Work) -> Section {
+        // The first fifth warms up.
+        let (warm, tenth) = (samples.dropFirst(samples.count / 5), max(samples.count / 10, 1))
+        let (early, late) = (Self.median(warm.prefix(tenth)), Self.median(warm.suffix(tenth)))
+        func log(pinned: Bool) -> String { megabytes(samples.filter { $0.isPinned == pinned }.map(\.log).max() ?? 0) }
+        return Section(
+            "Endurance: \(length) of full load, \(work.notifications) notifications and \(work.rounds) rounds of \(max(notifications, refreshes)) checks",
+            [
+                .init(label: "resident memory after a fifth of that time", figure: megabytes(early)),
+                .init(label: "resident memory at the end", figure: megabytes(late), ratio: (Double(late) / Double(early)).rounded(to: 3)),
+                .init(label: "resident memory at most", figure: megabytes(samples.map(\.resident).max() ?? 0)),
+                .init(label: "the log of the database at most", figure: log(pinned: false)),
+                .init(label: "the same while a reader keeps one snapshot", figure: log(pinned: true)),
+            ],
+            arguments: "--only endurance --minutes \(Int(length.inSeconds / 60))"
+        )
+    }
+
+    private static func median(_ samples: some Collection<Sample>) -> Int {
+        let values = samples.map(\.resident).sorted()
+        return values.isEmpty ? 0 : values[values.count / 2]
+    }
+}
+
+extension Configuration {
+    /// Never writes, and keeps its transaction open between two statements.
+    fileprivate static var reading: Configuration {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.allowsUnsafeTransactions = true
+        return configuration
+    }
+}
