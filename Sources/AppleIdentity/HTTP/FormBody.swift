@@ -23,18 +23,26 @@ package struct FormBody: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     /// The body as sent. All but the unreserved characters of RFC 3986 are percent-encoded, a space as `%20`: Apple's TN3107 names
     /// missing encoding among the causes of `invalid_client`.
     var encoded: [UInt8] {
-        Array(fields.map { "\(Self.encode($0.name))=\(Self.encode($0.value.reveal))" }.joined(separator: "&").utf8)
+        var encoded: [UInt8] = []
+        encoded.reserveCapacity(fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.reveal.utf8.count + 2 })
+        for field in fields {
+            if !encoded.isEmpty { encoded.append(UInt8(ascii: "&")) }
+            Self.append(field.name, to: &encoded)
+            encoded.append(UInt8(ascii: "="))
+            Self.append(field.value.reveal, to: &encoded)
+        }
+        return encoded
     }
 
-    private static func encode(_ text: String) -> String {
-        var encoded: [UInt8] = []
+    private static func append(_ text: String, to encoded: inout [UInt8]) {
         for byte in text.utf8 {
-            if byte.isLetterOrDigit || "-._~".utf8.contains(byte) {
+            if byte.isLetterOrDigit || unreserved.contains(byte) {
                 encoded.append(byte)
             } else {
                 encoded += "%\(byte.hexadecimal.uppercased())".utf8
             }
         }
-        return String(decoding: encoded, as: UTF8.self)
     }
+
+    private static let unreserved = Array("-._~".utf8)
 }

@@ -8,7 +8,7 @@ enum HTTPDate {
     /// A date in any of the three forms that RFC 9110, section 5.6.7, obliges a reader to know:
     /// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
     static func parse(_ text: String) -> Timestamp? {
-        let words = text.split { " ,-:".contains($0) }
+        let words = text.utf8.split(whereSeparator: separators.contains).map(Substring.init)
         guard words.count >= 7 else { return nil }
         let isGMT = words.count == 8 && words[7] == "GMT"
         let (day, month, year, time) =
@@ -24,6 +24,7 @@ enum HTTPDate {
         return Timestamp(seconds: days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2])
     }
 
+    private static let separators = Array(" ,-:".utf8)
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
     /// Counts days of the Gregorian calendar in years that begin on 1 March, so that the leap day comes last.

@@ -14,10 +14,23 @@ package final class ClientSecrets: Sendable {
     private let state: NIOLockedValueBox<State>
 
     private struct State {
-        var key: ClientSecretKey
+        let key: ClientSecretKey
+        /// The key is named by what it is and not by its file alone: what Apple said to a wrong key proves nothing of the right one that
+        /// takes its name.
+        let keyID: String
         /// How often the key was loaded again.
-        var load = 0
+        let load: Int
         var minted: [String: Minted] = [:]
+
+        init(_ key: ClientSecretKey, of teamID: String, load: Int = 0) {
+            self.key = key
+            keyID = "\(key.id) \(key.fingerprint(with: teamID))"
+            self.load = load
+        }
+
+        func identity(of clientID: String) -> ClientIdentity {
+            ClientIdentity(clientID: clientID, keyID: keyID, load: load)
+        }
     }
 
     /// Apple allows six months; a secret that leaks is worth an hour.
@@ -30,7 +43,7 @@ package final class ClientSecrets: Sendable {
     package init(teamID: String, key: ClientSecretKey, clock: WallClock) {
         self.teamID = teamID
         self.clock = clock
-        state = NIOLockedValueBox(State(key: key))
+        state = NIOLockedValueBox(State(key, of: teamID))
     }
 
     /// Signs with this key from now on. What was proved of another one no longer counts.
@@ -40,31 +53,24 @@ package final class ClientSecrets: Sendable {
     package func use(_ key: ClientSecretKey) -> Bool {
         state.withLockedValue { state in
             guard state.key != key else { return false }
-            state = State(key: key, load: state.load + 1)
+            state = State(key, of: teamID, load: state.load + 1)
             return true
         }
     }
 
     /// Who asks when `secret(for:)` is sent.
     package func identity(of clientID: String) -> ClientIdentity {
-        state.withLockedValue { identity(of: clientID, with: $0.key, load: $0.load) }
-    }
-
-    /// The key is named by what it is and not by its file alone: what Apple said to a wrong key proves nothing of the right one that
-    /// takes its name.
-    private func identity(of clientID: String, with key: ClientSecretKey, load: Int) -> ClientIdentity {
-        ClientIdentity(clientID: clientID, keyID: "\(key.id) \(key.fingerprint(with: teamID))", load: load)
+        state.withLockedValue { $0.identity(of: clientID) }
     }
 
     /// A secret with at least half of its life ahead. Two callers at once may both make one; either is good.
     package func secret(for clientID: String) async throws -> (secret: Secret, identity: ClientIdentity) {
         let now = clock.now
-        let (kept, key, load) = state.withLockedValue { ($0.minted[clientID], $0.key, $0.load) }
-        let identity = identity(of: clientID, with: key, load: load)
+        let (kept, key, identity) = state.withLockedValue { ($0.minted[clientID], $0.key, $0.identity(of: clientID)) }
         if let kept, kept.isFresh(at: now) { return (kept.secret, identity) }
         let new = Minted(secret: try await mint(for: clientID, with: key, at: now), at: now)
         state.withLockedValue { state in
-            if state.load == load { state.minted[clientID] = new }
+            if state.load == identity.load { state.minted[clientID] = new }
         }
         return (new.secret, identity)
     }

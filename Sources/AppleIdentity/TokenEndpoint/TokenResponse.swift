@@ -56,7 +56,7 @@ struct TokenResponse {
     /// Its signature is not checked: TLS has told who sent it, which OpenID Connect Core (section 3.1.3.7) accepts in its place.
     /// Nothing but `sub` is read, and only to notice that two users' tokens were mixed up, or whom it might harm to revoke one.
     static func subject(ofIDToken token: String) -> String? {
-        let parts = token.utf8.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
+        let parts = Array(token.utf8).split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, let claims = Base64URL.decode(parts[1]) else { return nil }
         return (try? JSON(claims))?.object?["sub"]?.string
     }
