@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import AsyncHTTPClient
+import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 import NIOSSL
@@ -12,6 +13,7 @@ package struct HTTPTransport: AppleTransport {
     private let userAgent: String
     private let timeout: Duration
     private let observe: AppleObserver
+    private let blanks = NIOLockedValueBox<[String: HTTPClient.Request]>([:])
 
     /// - Parameters:
     ///   - client: one configured by `HTTPClient.Configuration.apple`; whoever made it shuts it down.
@@ -25,7 +27,7 @@ package struct HTTPTransport: AppleTransport {
     }
 
     package func send(_ request: AppleRequest) async throws(TransportFailure) -> AppleResponse {
-        let result = await race(request)
+        let result = await exchange(request)
         observe(
             AppleObservation(
                 endpoint: request.endpoint,
@@ -45,61 +47,38 @@ package struct HTTPTransport: AppleTransport {
         }
     }
 
-    /// Runs the exchange against the deadline. The deadline of async-http-client ends with the head of the response, so a body that
+    /// By a delegate: the deadline of async-http-client's own `async` interface ends with the head of the response, so that a body that
     /// trickles in for ever would never meet it.
-    private func race(_ request: AppleRequest) async -> Result<AppleResponse, TransportFailure> {
-        await withTaskGroup(of: Result<AppleResponse, TransportFailure>?.self) { group in
-            group.addTask { await exchange(request) }
-            group.addTask {
-                do { try await Task.sleep(for: timeout) } catch { return nil }
-                return .failure(.timeout)
-            }
-            defer { group.cancelAll() }
-            for await result in group {
-                if let result { return result }
-            }
-            return .failure(.other)
-        }
-    }
-
     private func exchange(_ request: AppleRequest) async -> Result<AppleResponse, TransportFailure> {
         do {
-            let response = try await client.execute(httpRequest(request), deadline: .distantFuture)
-            return .success(
-                AppleResponse(
-                    status: Int(response.status.code),
-                    body: try await Self.bytes(of: response.body),
-                    retryAfter: response.headers.first(name: "retry-after"),
-                    date: response.headers.first(name: "date").flatMap(HTTPDate.parse)
-                )
+            let exchange = client.execute(
+                request: try httpRequest(request),
+                delegate: ResponseCollector(),
+                deadline: .now() + TimeAmount(timeout)
             )
+            return .success(try await withTaskCancellationHandler(operation: exchange.get, onCancel: exchange.cancel))
+        } catch let excess as ResponseCollector.ExcessiveBody {
+            return .success(excess.response)
         } catch {
             return .failure(TransportFailure(error))
         }
     }
 
-    private func httpRequest(_ request: AppleRequest) -> HTTPClientRequest {
-        var http = HTTPClientRequest(url: request.url)
-        http.headers.add(name: "user-agent", value: userAgent)
-        http.headers.add(name: "accept", value: "application/json")
-        if let form = request.form {
-            http.method = .POST
-            http.headers.add(name: "content-type", value: "application/x-www-form-urlencoded")
-            http.body = .bytes(ByteBuffer(bytes: form.encoded))
-        }
+    private func httpRequest(_ request: AppleRequest) throws -> HTTPClient.Request {
+        var http = try blank(request.form == nil ? .GET : .POST, request.url)
+        if let form = request.form { http.body = .byteBuffer(ByteBuffer(bytes: form.encoded)) }
         return http
     }
 
-    /// The whole body; nil once it proves larger than we read, which closes the connection.
-    private static func bytes(of body: HTTPClientResponse.Body) async throws -> [UInt8]? {
-        var bytes: [UInt8] = []
-        for try await chunk in body {
-            guard bytes.count + chunk.readableBytes <= AppleResponse.largestBody else { return nil }
-            bytes += chunk.readableBytesView
-        }
-        // A cancelled body ends as if it were complete.
-        try Task.checkCancellation()
-        return bytes
+    /// A request without its body. To take a URL apart costs more than the rest, and there are but a few.
+    private func blank(_ method: HTTPMethod, _ url: String) throws -> HTTPClient.Request {
+        if let blank = blanks.withLockedValue({ $0[url] }), blank.method == method { return blank }
+        var blank = try HTTPClient.Request(url: url, method: method)
+        blank.headers.add(name: "user-agent", value: userAgent)
+        blank.headers.add(name: "accept", value: "application/json")
+        if method == .POST { blank.headers.add(name: "content-type", value: "application/x-www-form-urlencoded") }
+        blanks.withLockedValue { [blank] in $0[url] = blank }
+        return blank
     }
 }
 
@@ -112,6 +91,8 @@ extension HTTPClient.Configuration {
         tls.minimumTLSVersion = .tlsv12
         configuration.tlsConfiguration = tls
         configuration.httpVersion = .http1Only
+        // Nobody looks at spans.
+        configuration.tracing.tracer = nil
         // The permits bound it, and they may change: a request that waited here would wait against its time-out.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 100_000
         configuration.connectionPool.retryConnectionEstablishment = false
@@ -121,7 +102,7 @@ extension HTTPClient.Configuration {
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
-                try pipeline.addHandler(AnswerGuard(), position: .after(decoder))
+                try pipeline.addHandlers(RequestAssembler(), AnswerGuard(), position: .after(decoder))
             }
         }
         return configuration

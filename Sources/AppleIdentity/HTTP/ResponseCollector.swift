@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AsyncHTTPClient
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTP1
+
+/// Gathers one answer, part by part, on the event loop of its request.
+final class ResponseCollector: HTTPClientResponseDelegate {
+    /// The body proved larger than we read, which closes the connection.
+    struct ExcessiveBody: Error {
+        var response: AppleResponse
+    }
+
+    private struct State {
+        var response = AppleResponse(status: 0, body: nil)
+        var body: [UInt8] = []
+    }
+
+    private let state = NIOLockedValueBox(State())
+
+    func didReceiveHead(task: HTTPClient.Task<AppleResponse>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+        state.withLockedValue {
+            $0.response = AppleResponse(
+                status: Int(head.status.code),
+                body: nil,
+                retryAfter: head.headers.first(name: "retry-after"),
+                date: head.headers.first(name: "date").flatMap(HTTPDate.parse)
+            )
+        }
+        return task.eventLoop.makeSucceededVoidFuture()
+    }
+
+    func didReceiveBodyPart(task: HTTPClient.Task<AppleResponse>, _ part: ByteBuffer) -> EventLoopFuture<Void> {
+        state.withLockedValue { state in
+            guard state.body.count + part.readableBytes <= AppleResponse.largestBody else {
+                return task.eventLoop.makeFailedFuture(ExcessiveBody(response: state.response))
+            }
+            state.body += part.readableBytesView
+            return task.eventLoop.makeSucceededVoidFuture()
+        }
+    }
+
+    func didFinishRequest(task: HTTPClient.Task<AppleResponse>) -> AppleResponse {
+        state.withLockedValue { state in
+            state.response.body = state.body
+            return state.response
+        }
+    }
+}
