@@ -80,23 +80,23 @@ extension Telemetry {
 
     /// Makes the series whose labels are known stand at 0 from the start, so that a rate over them misses nothing.
     package func createSeries(apps: [String]) {
-        func create(_ metric: Metric, _ labels: [(String, String)]) {
+        func create(_ metric: Metric, _ labels: [String: String]) {
             switch metric.kind {
-            case .counter: _ = Counter(label: metric.name, dimensions: labels, factory: factory)
-            case .gauge: Meter(label: metric.name, dimensions: labels, factory: factory).set(0)
-            case .histogram: _ = Recorder(label: metric.name, dimensions: labels, aggregate: true, factory: factory)
+            case .counter: _ = instruments.counter(metric, labels)
+            case .gauge: instruments.gauge(metric, labels).set(0)
+            case .histogram: _ = instruments.histogram(metric, labels)
             }
         }
         for app in apps {
-            for label in RefreshLabel.allCases { create(Metric.refreshes, [("app", app), ("outcome", label.rawValue)]) }
-            for outcome in GrantRejection.codeOutcomes { create(Metric.codeExchanges, [("app", app), ("outcome", outcome)]) }
-            for outcome in RevocationOutcome.allCases { create(Metric.revocations, [("app", app), ("outcome", outcome.rawValue)]) }
-            for state in CredentialState.allCases { create(Metric.credentials, [("app", app), ("state", state.rawValue)]) }
+            for label in RefreshLabel.allCases { create(Metric.refreshes, ["app": app, "outcome": label.rawValue]) }
+            for outcome in GrantRejection.codeOutcomes { create(Metric.codeExchanges, ["app": app, "outcome": outcome]) }
+            for outcome in RevocationOutcome.allCases { create(Metric.revocations, ["app": app, "outcome": outcome.rawValue]) }
+            for state in CredentialState.allCases { create(Metric.credentials, ["app": app, "state": state.rawValue]) }
             for from in ["none"] + CredentialState.allCases.map(\.rawValue) {
                 for (to, reason) in StateReason.announced {
                     create(
                         Metric.stateTransitions,
-                        [("app", app), ("from", from), ("to", to.rawValue), ("reason", reason.rawValue)]
+                        ["app": app, "from": from, "to": to.rawValue, "reason": reason.rawValue]
                     )
                 }
             }
@@ -104,21 +104,21 @@ extension Telemetry {
                 Metric.appPaused, .breakerOpen, .refreshRound, .credentialsOverdue, .credentialsUnverified, .credentialsNeverAccepted,
                 .credentialsPending, .notificationsMissed,
             ] {
-                create(metric, [("app", app)])
+                create(metric, ["app": app])
             }
         }
-        create(Metric.revocations, [("app", ""), ("outcome", RevocationOutcome.rejected.rawValue)])
-        for event in LoggedEvent.all { create(Metric.logLinesSuppressed, [("event", event.name)]) }
+        create(Metric.revocations, ["app": "", "outcome": RevocationOutcome.rejected.rawValue])
+        for event in LoggedEvent.all { create(Metric.logLinesSuppressed, ["event": event.name]) }
         for endpoint in ["token", "keys", "revoke"] {
             for status in ["200", "400", "429", "timeout"] {
-                create(Metric.appleResponses, [("endpoint", endpoint), ("status", status)])
+                create(Metric.appleResponses, ["endpoint": endpoint, "status": status])
             }
         }
-        for reason in RejectionReason.allCases { create(Metric.notificationsRejected, [("reason", reason.rawValue)]) }
-        for outcome in GrantLogOutcome.allCases { create(Metric.grants, [("outcome", outcome.rawValue)]) }
+        for reason in RejectionReason.allCases { create(Metric.notificationsRejected, ["reason": reason.rawValue]) }
+        for outcome in GrantLogOutcome.allCases { create(Metric.grants, ["outcome": outcome.rawValue]) }
         for type in ["consent-revoked", "account-deleted", "email-enabled", "email-disabled", "other"] {
             for outcome in NotificationLogOutcome.allCases {
-                create(Metric.notifications, [("type", type), ("outcome", outcome.rawValue)])
+                create(Metric.notifications, ["type": type, "outcome": outcome.rawValue])
             }
         }
     }

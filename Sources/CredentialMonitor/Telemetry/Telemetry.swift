@@ -4,7 +4,6 @@
 package import CoreMetrics
 package import CredentialCore
 package import Logging
-import Metrics
 import NIOConcurrencyHelpers
 
 /// Every log line and every metric, one method for each fact. Called after the commit.
@@ -12,8 +11,8 @@ import NIOConcurrencyHelpers
 /// No token, key, e-mail address or `sub` ever enters a line.
 package struct Telemetry: Sendable {
     let logger: Logger
-    let factory: any MetricsFactory
-    // Touched for each piece of work, so made once.
+    let instruments: Instruments
+    // Touched for each piece of work, so not even looked up.
     let inFlight: Meter
     let refreshDuration: Recorder
     let codeExchangeDuration: Recorder
@@ -29,17 +28,12 @@ package struct Telemetry: Sendable {
         pseudonym: @escaping @Sendable (_ userID: String) -> String
     ) {
         self.logger = logger
-        self.factory = factory
         self.pseudonym = pseudonym
-        inFlight = Meter(label: Metric.refreshesInFlight.name, factory: factory)
-        refreshDuration = Recorder(label: Metric.refreshDuration.name, dimensions: [], aggregate: true, factory: factory)
-        codeExchangeDuration = Recorder(
-            label: Metric.codeExchangeDuration.name,
-            dimensions: [],
-            aggregate: true,
-            factory: factory
-        )
-        notificationLag = Recorder(label: Metric.notificationLag.name, dimensions: [], aggregate: true, factory: factory)
+        instruments = Instruments(factory)
+        inFlight = instruments.gauge(.refreshesInFlight)
+        refreshDuration = instruments.histogram(.refreshDuration)
+        codeExchangeDuration = instruments.histogram(.codeExchangeDuration)
+        notificationLag = instruments.histogram(.notificationLag)
     }
 
     // MARK: Work
@@ -117,15 +111,15 @@ package struct Telemetry: Sendable {
     // MARK: Instruments
 
     func count(_ metric: Metric, _ labels: [String: String] = [:], by number: Int = 1) {
-        Counter(label: metric.name, dimensions: labels.map { ($0.key, $0.value) }, factory: factory).increment(by: number)
+        instruments.counter(metric, labels).increment(by: number)
     }
 
     func gauge(_ metric: Metric, _ value: Double, _ labels: [String: String] = [:]) {
-        Meter(label: metric.name, dimensions: labels.map { ($0.key, $0.value) }, factory: factory).set(value)
+        instruments.gauge(metric, labels).set(value)
     }
 
     func record(_ metric: Metric, _ value: Double) {
-        Recorder(label: metric.name, dimensions: [], aggregate: true, factory: factory).record(value)
+        instruments.histogram(metric).record(value)
     }
 }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CoreMetrics
+import NIOConcurrencyHelpers
+
+/// Counters, gauges and histograms, each asked for once: to find one, a backend of metrics sorts its labels and writes them out.
+final class Instruments: Sendable {
+    private struct Series: Hashable {
+        var metric: String
+        var labels: [String: String]
+    }
+
+    private struct State {
+        var counters: [Series: Counter] = [:]
+        var gauges: [Series: Meter] = [:]
+        var histograms: [Series: Recorder] = [:]
+    }
+
+    private let factory: any MetricsFactory
+    private let state = NIOLockedValueBox(State())
+
+    init(_ factory: any MetricsFactory) {
+        self.factory = factory
+    }
+
+    func counter(_ metric: Metric, _ labels: [String: String] = [:]) -> Counter {
+        find(\.counters, metric, labels) { Counter(label: $0, dimensions: $1, factory: factory) }
+    }
+
+    func gauge(_ metric: Metric, _ labels: [String: String] = [:]) -> Meter {
+        find(\.gauges, metric, labels) { Meter(label: $0, dimensions: $1, factory: factory) }
+    }
+
+    func histogram(_ metric: Metric, _ labels: [String: String] = [:]) -> Recorder {
+        find(\.histograms, metric, labels) { Recorder(label: $0, dimensions: $1, aggregate: true, factory: factory) }
+    }
+
+    private func find<Instrument>(
+        _ kind: WritableKeyPath<State, [Series: Instrument]>,
+        _ metric: Metric,
+        _ labels: [String: String],
+        make: (_ label: String, _ dimensions: [(String, String)]) -> Instrument
+    ) -> Instrument {
+        let series = Series(metric: metric.name, labels: labels)
+        return state.withLockedValue { state in
+            if let made = state[keyPath: kind][series] { return made }
+            let new = make(metric.name, labels.map { ($0.key, $0.value) })
+            state[keyPath: kind][series] = new
+            return new
+        }
+    }
+}
