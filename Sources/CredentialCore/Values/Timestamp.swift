@@ -63,15 +63,11 @@ extension Duration {
     /// Whole milliseconds, rounded towards zero; the ends of the range where it does not fit.
     package var milliseconds: Int64 { Int64(clamping: wholeMilliseconds) }
 
-    fileprivate var wholeMilliseconds: Int128 {
-        let (seconds, attoseconds) = components
-        return Int128(seconds) * 1000 + Int128(attoseconds / 1_000_000_000_000_000)
-    }
+    fileprivate var wholeMilliseconds: Int128 { attoseconds / 1_000_000_000_000_000 }
 
     /// Seconds as a floating-point number, the base unit of metrics.
     package var inSeconds: Double {
-        let (seconds, attoseconds) = components
-        return Double(seconds) + Double(attoseconds) / 1e18
+        Double(attoseconds) / 1e18
     }
 }
 
