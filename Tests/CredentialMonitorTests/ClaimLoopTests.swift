@@ -33,6 +33,47 @@ struct ClaimLoopTests {
         }
     }
 
+    /// A lane of refreshes with 64 hands, all of them under way, and 36 pieces of work in reserve.
+    private func withReserve(_ body: (Monitor) async throws -> Void) async throws -> (asked: Int, verified: Int, claimed: Int) {
+        var counts = (0, 0, 0)
+        try await Monitor.with { monitor in
+            for user in 0..<100 { try await monitor.grant("user\(user)") }
+            try await monitor.settle(monitor.grantHandler)
+            monitor.clock.advance(by: .seconds(2 * 86_400))
+            monitor.endpoint.holdAnswers()
+            let group = ServiceGroup(
+                configuration: ServiceGroupConfiguration(
+                    services: [.init(service: monitor.loop(monitor.refreshHandler))],
+                    logger: .init(label: "test")
+                )
+            )
+            async let running: Void = group.run()
+            try await monitor.endpoint.call(64)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 100)
+            #expect(monitor.endpoint.calls.count == 64)
+            try await body(monitor)
+            monitor.endpoint.releaseAnswers()
+            await group.triggerGracefulShutdown()
+            try await running
+            counts = (
+                monitor.endpoint.calls.count,
+                try await monitor.count("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL"),
+                try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL")
+            )
+        }
+        return counts
+    }
+
+    @Test func handsTakeUpWhatIsInReserve() async throws {
+        let counts = try await withReserve { _ in }
+        #expect(counts == (asked: 100, verified: 100, claimed: 0))
+    }
+
+    @Test func leavesTheReserveToItsLeaseWhereApplePauses() async throws {
+        let counts = try await withReserve { $0.budget.pause(for: .hours(1), at: $0.clock.now) }
+        #expect(counts == (asked: 64, verified: 64, claimed: 36))
+    }
+
     @Test func aHintWakesTheLoop() async throws {
         try await Monitor.with { monitor in
             let wakeups = Wakeups(every: .seconds(3600))

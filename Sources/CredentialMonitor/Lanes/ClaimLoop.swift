@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Synchronization
 
@@ -12,12 +13,17 @@ package protocol WorkHandler: Sendable {
     var lane: Lane { get }
     /// How many pieces of work may be under way at once. It may change.
     var width: Int { get }
+    /// How many more may be claimed than are under way. Where there are any, nobody waits for the outcome, and work is claimed and
+    /// committed in greater numbers.
+    var reserve: Int { get }
+    /// Whether what has waited in reserve is not to be resolved: its claim runs out.
+    var isPaused: Bool { get }
     /// Whether somebody waits for the outcome: it is committed before all else.
     var isUrgent: Bool { get }
-    /// How many hands have to be free before more is claimed.
+    /// How much room there has to be before more is claimed.
     var handful: Int { get }
 
-    /// Claims at most `slots` pieces. Never more than there are hands for.
+    /// Claims at most `slots` pieces.
     func claim(upTo slots: Int) async throws -> [Work]
     /// Finds out what becomes of a piece of work. Failure is a settlement too.
     func resolve(_ work: Work) async -> [Settlement]
@@ -27,9 +33,11 @@ package protocol WorkHandler: Sendable {
 
 extension WorkHandler {
     package var isUrgent: Bool { false }
+    package var reserve: Int { 0 }
+    package var isPaused: Bool { false }
 
-    /// A quarter of the hands: claiming in handfuls instead of ones doubles throughput.
-    package var handful: Int { max(1, width / 4) }
+    /// A quarter: claiming in handfuls instead of ones doubles throughput.
+    package var handful: Int { max(1, (width + reserve) / 4) }
 
     package func retryDelay() -> Duration? { nil }
 }
@@ -62,45 +70,43 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     private let wakeups: Wakeups
     private let progress: LoopProgress
     private let telemetry: Telemetry
+    private let executors: [(any TaskExecutor)?]
 
+    /// - Parameter executors: where pieces of work are resolved, by turns. Without any, wherever a thread is free.
     package init(
         _ handler: Handler,
         writer: SettlementWriter,
         wakeups: Wakeups,
         progress: LoopProgress,
-        telemetry: Telemetry
+        telemetry: Telemetry,
+        executors: [any TaskExecutor] = []
     ) {
         self.handler = handler
         self.writer = writer
         self.wakeups = wakeups
         self.progress = progress
         self.telemetry = telemetry
+        self.executors = executors.isEmpty ? [nil] : executors
     }
 
     package func run() async throws {
-        let hands = Hands()
+        let hands = Hands<Handler.Work>()
+        var turn = 0
         await withDiscardingTaskGroup { group in
             for await _ in wakeups.untilShutdown() {
+                hands.hasHinted = false
                 // While nothing can be committed nothing is claimed, and the lane makes no progress.
                 guard !writer.isInTrouble else {
                     progress.refused(handler.lane)
                     continue
                 }
-                func free() -> Int? {
-                    let free = handler.width - hands.taken
-                    return free >= handler.handful ? free : nil
-                }
-                if free() == nil { progress.turn(handler.lane) }
-                while let slots = free(), !Task.isShuttingDownGracefully, !Task.isCancelled {
+                if free(hands) == nil { progress.turn(handler.lane) }
+                while let slots = free(hands), !Task.isShuttingDownGracefully, !Task.isCancelled {
                     guard let claimed = await claim(upTo: slots) else { break }
                     progress.turn(handler.lane)
-                    for work in claimed {
-                        hands.take()
-                        group.addTask {
-                            await settle(work)
-                            hands.release()
-                            wakeups.hint()
-                        }
+                    for work in hands.receive(claimed, width: handler.width) {
+                        turn = (turn + 1) % executors.count
+                        group.addTask(executorPreference: executors[turn]) { await settle(from: work, hands) }
                     }
                     if claimed.isEmpty { break }
                 }
@@ -113,6 +119,33 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
                 }
             }
             // What is under way ends before the group does.
+        }
+        if handler.reserve > 0 { await writer.drain() }
+    }
+
+    /// How many pieces of work may be claimed; nil while it is less than a handful.
+    private func free(_ hands: Hands<Handler.Work>) -> Int? {
+        let free = handler.width + handler.reserve - hands.claimed
+        guard free >= handler.handful else { return nil }
+        // Those whose outcome nobody waits for go on claiming when commits do not follow.
+        return handler.reserve == 0 || writer.waiting < SettlementWriter.mostWaiting ? free : nil
+    }
+
+    /// One hand: settles a piece of work, and then what is in reserve.
+    private func settle(from first: Handler.Work, _ hands: Hands<Handler.Work>) async {
+        await settle(first)
+        while let work = hands.next(width: handler.width) {
+            hint(hands)
+            if !handler.isPaused { await settle(work) }
+        }
+        hint(hands)
+    }
+
+    /// Wakes the loop where it can claim. Once is enough until it has woken.
+    private func hint(_ hands: Hands<Handler.Work>) {
+        if !hands.hasHinted, free(hands) != nil {
+            hands.hasHinted = true
+            wakeups.hint()
         }
     }
 
@@ -141,8 +174,10 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 
     private func settle(_ work: Handler.Work) async {
+        let settlements = await handler.resolve(work)
+        guard handler.reserve == 0 else { return writer.submitPatiently(settlements, of: handler.lane) }
         do {
-            try await writer.submit(handler.resolve(work), isUrgent: handler.isUrgent)
+            try await writer.submit(settlements, isUrgent: handler.isUrgent)
         } catch {
             // Nothing is lost: the claim runs out and the row is due again.
             telemetry.settlementFailed(handler.lane, error)
@@ -150,19 +185,46 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 }
 
-/// How many pieces of work a loop has under way.
-private final class Hands: Sendable {
-    private let count = Atomic<Int>(0)
-    private let isWaiting = Atomic<Bool>(false)
-
-    var taken: Int { count.load(ordering: .relaxed) }
-
-    func take() {
-        count.add(1, ordering: .relaxed)
+/// What a loop has claimed: pieces of work under way, each in a hand of its own, and others in reserve.
+private final class Hands<Work: Sendable>: Sendable {
+    private struct State {
+        var busy = 0
+        /// The next one last.
+        var reserve: [Work] = []
     }
 
-    func release() {
-        count.subtract(1, ordering: .relaxed)
+    private let state = NIOLockedValueBox(State())
+    private let isWaiting = Atomic<Bool>(false)
+    private let isHinted = Atomic<Bool>(false)
+
+    /// Whether the loop has been hinted at since it last woke.
+    var hasHinted: Bool {
+        get { isHinted.load(ordering: .relaxed) }
+        set { isHinted.store(newValue, ordering: .relaxed) }
+    }
+
+    /// How many pieces of work are under way or in reserve.
+    var claimed: Int { state.withLockedValue { $0.busy + $0.reserve.count } }
+
+    /// - Returns: what is to be taken up at once. The rest is kept in reserve.
+    func receive(_ work: [Work], width: Int) -> ArraySlice<Work> {
+        state.withLockedValue { state in
+            let taken = work.prefix(max(width - state.busy, 0))
+            state.busy += taken.count
+            state.reserve = work.dropFirst(taken.count).reversed() + state.reserve
+            return taken
+        }
+    }
+
+    /// What a hand takes up after it has finished something; nil where it is to rest.
+    func next(width: Int) -> Work? {
+        state.withLockedValue { state in
+            guard state.busy <= width, let next = state.reserve.popLast() else {
+                state.busy -= 1
+                return nil
+            }
+            return next
+        }
     }
 
     /// Whether the caller is the one to wait: one delayed hint at a time is enough.

@@ -54,6 +54,9 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package var width: Int { budget.limits.maxConcurrentRequests }
+    /// As much again: the lease outlives two requests that time out one after the other.
+    package var reserve: Int { width }
+    package var isPaused: Bool { budget.isPaused(at: clock.now) }
 
     /// Rejections that are to be believed need no permit. For all else takes permits first and claims exactly that many, so that
     /// no claim waits for a permit: canaries, then whom Apple has blamed, then those that have waited longest.

@@ -26,6 +26,7 @@ package final class SettlementWriter: Service {
     private struct State {
         var waiting: [Submission] = []
         var isClosed = false
+        var committedAt = ContinuousClock.now
         /// When the store was asked to commit what it has not answered yet.
         var askedAt: ContinuousClock.Instant?
     }
@@ -35,13 +36,25 @@ package final class SettlementWriter: Service {
 
     private struct Submission {
         var settlements: [Settlement]
-        var isUrgent: Bool
-        var done: CheckedContinuation<Void, any Error>
+        var urgency = Urgency.waiting
+        var done: @Sendable (Result<Void, any Error>) -> Void
+    }
+
+    private enum Urgency {
+        /// It goes before what waits, in a commit of its own.
+        case urgent
+        case waiting
+        /// Nobody waits for it.
+        case patient
     }
 
     /// Settlements per commit, at most: a longer transaction gains nothing and keeps others waiting.
     private var largestBatch: Int { haste.isOn ? 256 : 4096 }
     private static let gap = Duration.milliseconds(10)
+    /// Nobody claims more while so many submissions wait.
+    static let mostWaiting = 1024
+    /// Between two commits of what nobody waits for.
+    private static let patience = Duration.milliseconds(20)
     /// Waits between tries to commit; the last one repeats.
     private static let retries: [Duration] = [.milliseconds(50), .milliseconds(200), .seconds(1), .seconds(2), .seconds(5)]
     /// Tries before the store counts as broken and the process ends, so that it starts afresh. A full disk is waited for.
@@ -75,12 +88,32 @@ package final class SettlementWriter: Service {
     package func submit(_ settlements: [Settlement], isUrgent: Bool = false) async throws {
         guard !settlements.isEmpty else { return }
         try await withCheckedThrowingContinuation { done in
-            let isClosed = state.withLockedValue { state in
-                if !state.isClosed { state.waiting.append(Submission(settlements: settlements, isUrgent: isUrgent, done: done)) }
-                return state.isClosed
-            }
-            if isClosed { done.resume(throwing: Closed()) } else { signal.yield() }
+            submit(Submission(settlements: settlements, urgency: isUrgent ? .urgent : .waiting) { done.resume(with: $0) })
         }
+    }
+
+    /// Returns at once. Under load it waits for company, so that a commit has more of it. Where nothing of this submission was written, as
+    /// far as is known, the log says so, and its claims run out.
+    func submitPatiently(_ settlements: [Settlement], of lane: Lane) {
+        guard !settlements.isEmpty else { return }
+        submit(
+            Submission(settlements: settlements, urgency: .patient) { [telemetry] result in
+                if case .failure(let error) = result { telemetry.settlementFailed(lane, error) }
+            }
+        )
+    }
+
+    /// Returns once all that was submitted before has been committed, or has failed.
+    func drain() async {
+        try? await withCheckedThrowingContinuation { done in submit(Submission(settlements: []) { done.resume(with: $0) }) }
+    }
+
+    private func submit(_ submission: Submission) {
+        let isClosed = state.withLockedValue { state in
+            if !state.isClosed { state.waiting.append(submission) }
+            return state.isClosed
+        }
+        if isClosed { submission.done(.failure(Closed())) } else { signal.yield() }
     }
 
     /// Whether the last try to commit failed. Nobody should claim more then.
@@ -98,9 +131,9 @@ package final class SettlementWriter: Service {
         do {
             // The signals end with graceful shutdown; what waits then is written below.
             for await _ in signals.cancelOnGracefulShutdown() {
-                while let batch = next() {
+                while let batch = await gather() {
                     try await commit(batch)
-                    if haste.isOn, !batch[0].isUrgent { await giveWay() }
+                    if haste.isOn, batch[0].urgency != .urgent { await giveWay() }
                 }
             }
             while let batch = next() { try await commit(batch) }
@@ -114,15 +147,24 @@ package final class SettlementWriter: Service {
     /// SQLite has no queue for its lock: who waits for it looks again after up to 100 ms. While people sign in, backends have to get their
     /// turn between two commits.
     private func giveWay() async {
-        guard state.withLockedValue({ !$0.waiting.contains(where: \.isUrgent) }) else { return }
+        guard state.withLockedValue({ !$0.waiting.contains { $0.urgency == .urgent } }) else { return }
         try? await Task.sleep(for: Self.gap)
+    }
+
+    /// What is to be committed next. Not long after the last commit, what nobody waits for waits for company.
+    private func gather() async -> [Submission]? {
+        let patientUntil = state.withLockedValue { state in
+            state.waiting.allSatisfy { $0.urgency == .patient } ? state.committedAt + Self.patience : nil
+        }
+        if let patientUntil, waiting > 0, !haste.isOn { try? await Task.sleep(until: patientUntil) }
+        return next()
     }
 
     private func next() -> [Submission]? {
         state.withLockedValue { state in
-            let urgent = state.waiting.filter(\.isUrgent)
+            let urgent = state.waiting.filter { $0.urgency == .urgent }
             if !urgent.isEmpty {
-                state.waiting.removeAll(where: \.isUrgent)
+                state.waiting.removeAll { $0.urgency == .urgent }
                 return urgent
             }
             var size = 0
@@ -143,15 +185,17 @@ package final class SettlementWriter: Service {
             defer { state.waiting = [] }
             return state.waiting
         }
-        for submission in left { submission.done.resume(throwing: error) }
+        for submission in left { submission.done(.failure(error)) }
     }
 
     private func commit(_ batch: [Submission]) async throws {
         do {
-            try await settle(batch.flatMap(\.settlements))
-            for submission in batch { submission.done.resume() }
+            let settlements = batch.flatMap(\.settlements)
+            if !settlements.isEmpty { try await settle(settlements) }
+            state.withLockedValue { $0.committedAt = .now }
+            for submission in batch { submission.done(.success(())) }
         } catch {
-            for submission in batch { submission.done.resume(throwing: error) }
+            for submission in batch { submission.done(.failure(error)) }
             throw error
         }
     }

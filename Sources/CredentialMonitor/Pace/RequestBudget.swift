@@ -202,6 +202,11 @@ package final class RequestBudget: Sendable {
         }
     }
 
+    /// Whether Apple asked for patience, or has blamed our configuration.
+    package func isPaused(at now: Timestamp) -> Bool {
+        state.withLockedValue { isPaused($0, at: now) }
+    }
+
     private func isPaused(_ state: State, at now: Timestamp) -> Bool {
         state.throttled?.holds(at: now) == true || state.blamed?.holds(at: now) == true
     }

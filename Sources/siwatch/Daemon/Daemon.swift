@@ -9,6 +9,7 @@ import CredentialSealing
 import Foundation
 import Logging
 import NIOConcurrencyHelpers
+import NIOCore
 import PrometheusMetrics
 import SQLiteStore
 import ServiceLifecycle
@@ -216,9 +217,14 @@ struct Daemon {
         )
         let (revocationWakeups, requestWakeups) = (Wakeups(every: pollInterval), Wakeups(every: pollInterval))
 
-        func loop<Handler: WorkHandler>(_ handler: Handler, on wakeups: Wakeups) -> ClaimLoop<Handler> {
-            ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry)
+        func loop<Handler: WorkHandler>(
+            _ handler: Handler,
+            on wakeups: Wakeups,
+            executors: [EventLoopExecutor] = []
+        ) -> ClaimLoop<Handler> {
+            ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry, executors: executors)
         }
+        let eventLoops = client.eventLoopGroup.makeIterator().map(EventLoopExecutor.init)
 
         // Stopped in reverse: first readiness ends, then the loops, then the writer, while metrics are served throughout.
         var services: [any Service] = [
@@ -239,7 +245,7 @@ struct Daemon {
                 loop(codes, on: codeWakeups), loop(grants, on: grantWakeups), loop(notifications, on: notificationWakeups),
                 loop(revocations, on: revocationWakeups),
             ] as [any Service]
-        services += apps.map { loop($0.refreshes, on: $0.wakeups) }
+        services += apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }
         services.append(requests(requestWakeups, progress))
         services.append(CommitHints(store, wakeups: [codeWakeups, grantWakeups, notificationWakeups, revocationWakeups, requestWakeups]))
         services.append(reload(on: hangups, notifier, readiness))
