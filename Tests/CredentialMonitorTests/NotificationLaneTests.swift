@@ -33,7 +33,7 @@ struct NotificationLaneTests {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann")
             try await monitor.notify("consent-revoked ann \(monitor.clock.now.milliseconds + 1)")
-            try await monitor.execute("UPDATE notification_queue SET attempts = 5")
+            try await monitor.execute("UPDATE notification_queue SET due_at = 1, attempts = 5")
             try await monitor.settle(monitor.notificationHandler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
             #expect(try await monitor.count("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'poison'") == 1)

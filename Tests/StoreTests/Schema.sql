@@ -10,7 +10,7 @@ CREATE TABLE notification_queue (
   claimed_by  TEXT
 ) STRICT;
 
-CREATE INDEX notification_queue_due ON notification_queue (due_at);
+CREATE INDEX notification_queue_due ON notification_queue (due_at) WHERE due_at <> 0;
 
 CREATE TRIGGER notification_queue_id BEFORE INSERT ON notification_queue WHEN NEW.id > 0
   BEGIN SELECT RAISE(ABORT, 'id is not to be given'); END;

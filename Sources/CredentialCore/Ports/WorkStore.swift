@@ -3,8 +3,8 @@
 
 /// Where work waits and state is kept: claim it, settle it.
 ///
-/// A claim sets a row's due time to the end of its lease and counts an attempt, durably. A settlement is one transaction and returns
-/// after the commit. Settling twice changes nothing: the second finds no claim that matches.
+/// A claim keeps a row from others until its lease ends and counts as an attempt, which outlives the process. A settlement is one
+/// transaction and returns after the commit. Settling twice changes nothing: the second finds no claim that matches.
 package protocol WorkStore: Sendable {
     /// Claims up to `limit` due notifications, oldest first. A row suspected of killing the process comes alone, and only if
     /// `suspects` allows: where nothing else is under way that it could take along.

@@ -7,34 +7,6 @@ import GRDB
 import NIOConcurrencyHelpers
 
 extension SQLiteStore {
-    package func claimNotifications(
-        upTo limit: Int,
-        at now: Timestamp,
-        lease: Duration,
-        suspects: Bool
-    ) async throws -> [ClaimedNotification] {
-        try await claim(from: .notification, where: "TRUE", upTo: limit, at: now, suspects: suspects) { [owner] db, ids in
-            let take = try PreparedStatement(
-                """
-                UPDATE notification_queue SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ? WHERE id = ?
-                RETURNING attempts, CAST(payload AS BLOB), received_at
-                """,
-                in: db
-            )
-            let leaseEnd = now.advanced(by: lease)
-            return try ids.compactMap { id in
-                try take.first(leaseEnd, owner, id) { row in
-                    ClaimedNotification(
-                        id: id,
-                        claim: Claim(owner: owner, attempts: Int(row.integer(at: 0))),
-                        payload: row.bytes(at: 1),
-                        receivedAt: Timestamp(milliseconds: row.integer(at: 2))
-                    )
-                }
-            }
-        }
-    }
-
     package func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
         try await claim(from: .grant, where: "authorization_code IS NULL", upTo: limit, at: now) { [owner] db, ids in
             let statement = try db.cachedStatement(
@@ -97,7 +69,6 @@ extension SQLiteStore {
         where lane: String,
         upTo limit: Int,
         at now: Timestamp,
-        suspects: Bool = true,
         take: @escaping @Sendable (Database, [Int64]) throws -> [Work]
     ) async throws -> [Work] {
         let table = queue.rawValue
@@ -121,7 +92,7 @@ extension SQLiteStore {
                 "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at <= ? ORDER BY due_at, id LIMIT ?",
                 in: db
             ).forEachRow(now, limit) { row in rows.append((row.integer(at: 0), Int(row.integer(at: 1)))) }
-            return try take(db, Self.claimable(rows, suspects: suspects))
+            return try take(db, Self.claimable(rows, suspects: true))
         }
     }
 
@@ -135,7 +106,7 @@ extension SQLiteStore {
 extension Queue {
     /// Longer than a row is ever put off, for a key that nobody publishes (11 minutes) or a client that nobody configures. A due time
     /// beyond it came from a clock that has since been set back.
-    fileprivate var longestDelay: Duration {
+    var longestDelay: Duration {
         switch self {
         case .notification, .revocation: .seconds(900)
         case .grant: SettlementRules.waitingGrantRetry + .seconds(900)

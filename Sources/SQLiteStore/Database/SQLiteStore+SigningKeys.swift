@@ -19,7 +19,7 @@ extension SQLiteStore: SigningKeyStore {
     }
 
     package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
-        try await write { db in
+        try await write { [owner] db in
             var isNewKeyThere = false
             for key in keys {
                 let isNew = try !Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM signing_key WHERE kid = ?)", arguments: [key.keyID])!
@@ -36,7 +36,7 @@ extension SQLiteStore: SigningKeyStore {
             }
             if isNewKeyThere {
                 // Which rows wait for which key is not written down; to ask all that wait once more costs little.
-                try db.execute(sql: "UPDATE notification_queue SET due_at = 0 WHERE due_at > 0 AND claimed_by IS NULL")
+                try NotificationRows(db: db, owner: owner).release()
             }
         }
     }

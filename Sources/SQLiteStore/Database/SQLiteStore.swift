@@ -19,6 +19,8 @@ package final class SQLiteStore: Sendable {
     let commitWatcher: CommitWatcher?
     let retention: Retention
     let directory = NIOLockedValueBox(ClientDirectory())
+    /// Notifications that are being verified.
+    let runs = NIOLockedValueBox(ClaimedRuns())
     /// By table.
     let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
     /// This process's name on the rows it claims.
@@ -149,11 +151,14 @@ package final class SQLiteStore: Sendable {
     /// Right only for the holder of the lock on the database. Credentials wait for the end of their lease: Apple may have been asked.
     package func recover() throws {
         try translatingErrors {
-            try writer.write { db in
+            try writer.write { [owner] db in
+                try NotificationRows(db: db, owner: owner).recover()
                 for queue in Queue.allCases {
-                    try db.execute(
-                        cached: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
-                    )
+                    if queue != .notification {
+                        try db.execute(
+                            cached: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
+                        )
+                    }
                     try db.execute(
                         cached: """
                             INSERT INTO counter (name, value)
@@ -168,6 +173,7 @@ package final class SQLiteStore: Sendable {
                 try db.execute(cached: "UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")
                 try QuarantineRing.recount(in: db)
             }
+            runs.withLockedValue { $0 = ClaimedRuns() }
         }
     }
 

@@ -164,17 +164,23 @@ extension SQLiteStore: CredentialReader {
     }
 
     package func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int] {
-        try await read { db in
+        let ended = runs.withLockedValue { $0.ended(at: now, furthest: now.advanced(by: Queue.notification.longestDelay)) }
+        return try await read { db in
             var due: [String: Int] = [:]
             for (queue, lanes) in [
-                (Queue.notification, ["TRUE"]),
+                (
+                    Queue.notification,
+                    [
+                        "due_at = 0 AND id > \(NotificationRows.mark)", Schema.setAside,
+                        "due_at = 0 AND id BETWEEN \(ended?.lowerBound ?? 1) AND \(ended?.upperBound ?? 0)",
+                    ]
+                ),
                 (.grant, ["authorization_code IS NULL", "authorization_code IS NOT NULL AND granted_at > 0"]),
             ] {
                 for lane in lanes {
                     let found = try Int.fetchOne(
-                        db.cachedStatement(
-                            sql: "SELECT COUNT(*) FROM (SELECT 1 FROM \(queue.rawValue) WHERE \(lane) AND due_at <= ? LIMIT ?)"
-                        ),
+                        db,
+                        sql: "SELECT COUNT(*) FROM (SELECT 1 FROM \(queue.rawValue) WHERE \(lane) AND due_at <= ? LIMIT ?)",
                         arguments: [now.milliseconds, limit]
                     )
                     due[queue.label, default: 0] += found ?? 0

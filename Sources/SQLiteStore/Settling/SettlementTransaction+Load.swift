@@ -27,12 +27,8 @@ extension SettlementTransaction {
     }
 
     private func loadClaims(_ scope: SettlementScope, into basis: inout SettlementBasis) throws {
-        if !scope.notifications.isEmpty {
-            let held = try PreparedStatement("SELECT 1 FROM notification_queue WHERE id = ? AND claimed_by = ? AND attempts = ?", in: db)
-            for (id, claim) in scope.notifications {
-                if try held.first(id, claim.owner, claim.attempts, read: { _ in true }) != nil { basis.heldNotifications[id] = claim }
-            }
-        }
+        let holders = try NotificationRows.holders(of: scope.notifications.map(\.id), in: db)
+        for (id, claim) in scope.notifications where holders[id]?.isHeld(by: claim) ?? false { basis.heldNotifications[id] = claim }
         if !scope.grants.isEmpty {
             let held = try PreparedStatement("SELECT waits_since FROM grant_queue WHERE id = ? AND claimed_by = ? AND attempts = ?", in: db)
             for (id, claim) in scope.grants {

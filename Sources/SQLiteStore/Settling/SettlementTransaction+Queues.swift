@@ -12,6 +12,7 @@ extension SettlementTransaction {
         let statements = try QueueStatements(db)
         let revocations = RevocationTable(db: db, directory: directory, now: now)
         var quarantine = QuarantineRing(db: db)
+        var settled: [Int64] = []
         var removed: [Queue: Int] = [:]
         var hasErased = false
         for row in rows {
@@ -20,12 +21,10 @@ extension SettlementTransaction {
                 if try !statements.log(work, notification, app: app, outcome, at: now) {
                     batch.results[settlement] = .notification(.duplicate)
                 }
-                try statements.removeNotification.run(work.id)
-                removed[.notification, default: 0] += 1
+                settled.append(work.id)
             case .quarantine(let work, let reason, let detail):
                 try quarantine.add(notification: work.id, payloadSize: work.payload.count, reason: reason, detail: detail, at: now)
-                try statements.removeNotification.run(work.id)
-                removed[.notification, default: 0] += 1
+                settled.append(work.id)
             case .postponeNotification(let id, let until):
                 try db.execute(
                     cached: "UPDATE notification_queue SET due_at = ?, attempts = 0, claimed_by = NULL WHERE id = ?",
@@ -53,6 +52,8 @@ extension SettlementTransaction {
                 if case .finish = change { hasErased = true }
             }
         }
+        for ids in settled.ranges { try statements.removeNotifications.run(ids.lowerBound, ids.upperBound) }
+        if !settled.isEmpty { removed[.notification] = settled.count }
         batch.evicted = try quarantine.save()
         for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
         return hasErased
@@ -60,13 +61,13 @@ extension SettlementTransaction {
 }
 
 private struct QueueStatements {
-    let removeNotification, removeGrant, logGrant: PreparedStatement
+    let removeNotifications, removeGrant, logGrant: PreparedStatement
     private let logNotification, logDuplicate: PreparedStatement
     private let db: Database
 
     init(_ db: Database) throws {
         self.db = db
-        removeNotification = try PreparedStatement("DELETE FROM notification_queue WHERE id = ?", in: db)
+        removeNotifications = try PreparedStatement("DELETE FROM notification_queue WHERE id BETWEEN ? AND ?", in: db)
         removeGrant = try PreparedStatement("DELETE FROM grant_queue WHERE id = ?", in: db)
         // From the row itself: what the backend wrote may not be text that Swift can hold.
         logGrant = try PreparedStatement(
@@ -76,10 +77,11 @@ private struct QueueStatements {
             """,
             in: db
         )
+        // Not selected from the queue: SQLite keeps a copy of each page that a statement of many rows may have to take back.
         logNotification = try PreparedStatement(
             """
             INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
-            SELECT ?, ?, ?, ?, ?, ?, payload, received_at, ?, ? FROM notification_queue WHERE id = ?
+            VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)
                 ON CONFLICT (event_time, user_id, app, type) WHERE outcome <> 'duplicate' DO NOTHING
             """,
             in: db
@@ -103,9 +105,24 @@ private struct QueueStatements {
     ) throws -> Bool {
         let (user, time) = (notification.userID, notification.event.occurredAt)
         let (jti, client, type) = (notification.tokenID, notification.clientID, notification.type)
-        try logNotification.run(app, jti, client, user, type, time, now, outcome.rawValue, work.id)
+        try logNotification.run(app, jti, client, user, type, time, work.payload, work.receivedAt, now, outcome.rawValue)
         if db.changesCount > 0 { return true }
         try logDuplicate.run(app, jti, client, user, type, time, work.receivedAt, now)
         return false
+    }
+}
+
+extension Collection<Int64> {
+    /// Consecutive numbers together, in order.
+    var ranges: [ClosedRange<Int64>] {
+        var ranges: [ClosedRange<Int64>] = []
+        for number in sorted() {
+            if let last = ranges.last, number - last.upperBound <= 1 {
+                ranges[ranges.endIndex - 1] = last.lowerBound...number
+            } else {
+                ranges.append(number...number)
+            }
+        }
+        return ranges
     }
 }

@@ -35,7 +35,8 @@ enum Schema {
           attempts    INTEGER NOT NULL DEFAULT 0,
           claimed_by  TEXT
         ) STRICT;
-        CREATE INDEX notification_queue_due ON notification_queue (due_at);
+        -- A row that has just come stands in the table alone.
+        CREATE INDEX notification_queue_due ON notification_queue (due_at) WHERE \(setAside);
         \(refusingIDs(of: "notification_queue"))
 
         -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
@@ -98,6 +99,9 @@ enum Schema {
         \(refusingIDs(of: "revocation_queue"))
 
         """
+
+    /// Which notifications are new no longer.
+    static let setAside = "due_at <> 0"
 
     /// Ids tell how many rows came, and the greatest one that SQLite knows would be the last.
     ///

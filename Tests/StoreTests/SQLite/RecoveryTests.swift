@@ -55,6 +55,24 @@ import Testing
         #expect(try await file.store.settle(.notification(work[0], .event(.consentRevoked)), at: due) == .superseded)
     }
 
+    /// What died with a process has an attempt on it, and nothing else has.
+    @Test func onlyWhatWasUnderWayIsSuspected() async throws {
+        let file = try FileUnderTest()
+        try await file.store.receive(3)
+        let work = try await file.store.claimNotifications(upTo: 2)
+        _ = try await file.store.settle(.notification(work[0], .postponed(until: .start + .minutes(1))))
+        for _ in 1...2 {
+            try file.sqlite.recover()
+            #expect(try await file.store.claimNotifications(upTo: 1).map(\.id) == [2])
+        }
+        #expect(try await file.store.column("SELECT attempts FROM notification_queue ORDER BY id") == [0, 3, 0])
+
+        try file.sqlite.recover()
+        #expect(try await file.store.claimNotifications().map(\.id) == [2])
+        #expect(try await file.store.claimNotifications().map(\.id) == [3])
+        #expect(try await file.store.claimNotifications(at: .start + .minutes(1)).map(\.claim.attempts) == [1])
+    }
+
     @Test func theQueuesAreCountedAnew() async throws {
         let file = try FileUnderTest()
         try await file.store.receive(5)

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import GRDB
+import NIOConcurrencyHelpers
+
+/// Notifications are claimed a run at a time.
+///
+/// A row that has come and not been put off is *new*: its `due_at` is 0. Ids grow, so one durable mark says which new rows are claimed:
+/// those up to it. That costs one small write for thousands of rows, and none to their index. A new row that is left up to the mark, by a
+/// process that died or in a lease that ended, is *set aside* with an attempt written on it; so are rows that were put off. Each of these
+/// is claimed by a write of its own.
+extension SQLiteStore {
+    package func claimNotifications(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedNotification] {
+        let furthest = now.advanced(by: Queue.notification.longestDelay)
+        let ended = runs.withLockedValue { $0.ended(at: now, furthest: furthest) }
+        guard limit > 0, try await isNotificationDue(at: now, furthest: furthest, ended: ended) else { return [] }
+        let claimed = try await write { [owner] db in
+            let rows = NotificationRows(db: db, owner: owner)
+            if let ended { try rows.setAside(ended, dueAt: now) }
+            try rows.bringBack(from: furthest, to: now)
+            let aside = try rows.due(at: now, upTo: limit)
+            // What a former process left is older than all that is new.
+            if aside.first?.isLeftBehind != true, let run = try rows.claimRun(upTo: limit) { return ClaimedRows.run(run) }
+            let ids = Self.claimable(aside.map { ($0.id, $0.attempts) }, suspects: suspects)
+            return .single(try rows.claim(ids, until: now.advanced(by: lease)))
+        }
+        if let ended { runs.withLockedValue { $0.forget(upTo: ended.upperBound) } }
+        switch claimed {
+        case .single(let notifications): return notifications
+        case .run(let ids):
+            runs.withLockedValue { $0.add(ids, until: now.advanced(by: lease)) }
+            return try await read { [owner] db in try NotificationRows(db: db, owner: owner).new(in: ids) }
+        }
+    }
+
+    private func isNotificationDue(at now: Timestamp, furthest: Timestamp, ended: ClosedRange<Int64>?) async throws -> Bool {
+        try await read { db in
+            try PreparedStatement(
+                """
+                SELECT EXISTS (SELECT 1 FROM notification_queue WHERE due_at = 0 AND id > \(NotificationRows.mark))
+                    OR EXISTS (SELECT 1 FROM notification_queue WHERE \(Schema.setAside) AND due_at <= ?1)
+                    OR EXISTS (SELECT 1 FROM notification_queue WHERE \(Schema.setAside) AND due_at > ?2)
+                    OR EXISTS (SELECT 1 FROM notification_queue WHERE due_at = 0 AND id BETWEEN ?3 AND ?4)
+                """,
+                in: db
+            ).first(now, furthest, ended?.lowerBound, ended?.upperBound) { $0.integer(at: 0) != 0 } ?? false
+        }
+    }
+
+    private enum ClaimedRows {
+        case run(ClosedRange<Int64>)
+        case single([ClaimedNotification])
+    }
+}
+
+/// Runs of new rows under way, oldest first. In memory: a process that dies leaves the mark, and the next one goes by that.
+struct ClaimedRuns {
+    private var runs: [(ids: ClosedRange<Int64>, end: Timestamp)] = []
+
+    mutating func add(_ ids: ClosedRange<Int64>, until end: Timestamp) {
+        runs.append((ids, end))
+    }
+
+    /// Those at the front whose lease has ended, or ends later than any does, by a clock that has since been set back.
+    func ended(at now: Timestamp, furthest: Timestamp) -> ClosedRange<Int64>? {
+        let ended = runs.prefix { $0.end <= now || $0.end > furthest }
+        guard let first = ended.first, let last = ended.last else { return nil }
+        return first.ids.lowerBound...last.ids.upperBound
+    }
+
+    mutating func forget(upTo id: Int64) {
+        runs.removeAll { $0.ids.upperBound <= id }
+    }
+}
+
+/// The rows of `notification_queue` in a transaction.
+struct NotificationRows {
+    let db: Database
+    let owner: String
+
+    private static let markCounter = "notification_queue_claimed"
+    /// SQL: the greatest id of a new row that is claimed, or was.
+    static let mark = "COALESCE((SELECT value FROM counter WHERE name = '\(markCounter)'), 0)"
+    /// When a row is due that a former process left: before all others.
+    private static let leftBehind = Timestamp(milliseconds: -1)
+    private static let oneMoreAttempt = "MIN(MAX(attempts, 0), 1000) + 1"
+
+    // MARK: New rows
+
+    /// Moves the mark to the next run; nil where nothing is new.
+    func claimRun(upTo limit: Int) throws -> ClosedRange<Int64>? {
+        let ids = try PreparedStatement(
+            """
+            SELECT id, (SELECT MAX(id) FROM notification_queue) FROM notification_queue
+             WHERE due_at = 0 AND id > \(Self.mark) ORDER BY id LIMIT 1
+            """,
+            in: db
+        ).first { row in row.integer(at: 0)...min(row.integer(at: 0) + Int64(limit) - 1, row.integer(at: 1)) }
+        if let ids { try db.set(Self.markCounter, to: ids.upperBound) }
+        return ids
+    }
+
+    func new(in ids: ClosedRange<Int64>) throws -> [ClaimedNotification] {
+        var notifications: [ClaimedNotification] = []
+        notifications.reserveCapacity(ids.count)
+        let claim = Claim(owner: owner, attempts: 1)
+        try PreparedStatement(
+            "SELECT id, CAST(payload AS BLOB), received_at FROM notification_queue WHERE due_at = 0 AND id BETWEEN ? AND ? ORDER BY id",
+            in: db
+        ).forEachRow(ids.lowerBound, ids.upperBound) { row in
+            notifications.append(
+                ClaimedNotification(
+                    id: row.integer(at: 0),
+                    claim: claim,
+                    payload: row.bytes(at: 1),
+                    receivedAt: Timestamp(milliseconds: row.integer(at: 2))
+                )
+            )
+        }
+        return notifications
+    }
+
+    /// Counts the claim of new rows that nobody has settled as an attempt.
+    func setAside(_ ids: ClosedRange<Int64>, dueAt time: Timestamp) throws {
+        try PreparedStatement(
+            "UPDATE notification_queue SET due_at = ?, attempts = \(Self.oneMoreAttempt) WHERE due_at = 0 AND id BETWEEN ? AND ?",
+            in: db
+        ).run(time, ids.lowerBound, ids.upperBound)
+    }
+
+    // MARK: Claims that hold
+
+    /// Who has claimed a row last.
+    enum Holder {
+        /// Whoever has moved the mark past the row.
+        case first
+        case later(Claim)
+
+        func isHeld(by claim: Claim) -> Bool {
+            switch self {
+            case .first: claim.attempts == 1
+            case .later(let last): claim == last
+            }
+        }
+    }
+
+    /// The holders of those that are claimed, by id.
+    static func holders(of ids: [Int64], in db: Database) throws -> [Int64: Holder] {
+        var holders: [Int64: Holder] = [:]
+        guard !ids.isEmpty else { return holders }
+        let claimed = try PreparedStatement(
+            """
+            SELECT id, claimed_by, attempts FROM notification_queue
+             WHERE id BETWEEN ? AND ? AND (claimed_by IS NOT NULL OR due_at = 0 AND id <= \(mark))
+            """,
+            in: db
+        )
+        for range in ids.ranges {
+            try claimed.forEachRow(range.lowerBound, range.upperBound) { row in
+                let claim = row.text(at: 1).map { Claim(owner: $0, attempts: Int(row.integer(at: 2))) }
+                holders[row.integer(at: 0)] = claim.map(Holder.later) ?? .first
+            }
+        }
+        return holders
+    }
+
+    // MARK: Rows set aside
+
+    struct Due {
+        var id: Int64
+        var attempts: Int
+        var isLeftBehind: Bool
+    }
+
+    /// Longest due first.
+    func due(at now: Timestamp, upTo limit: Int) throws -> [Due] {
+        var rows: [Due] = []
+        try PreparedStatement(
+            "SELECT id, attempts, due_at FROM notification_queue WHERE \(Schema.setAside) AND due_at <= ? ORDER BY due_at, id LIMIT ?",
+            in: db
+        ).forEachRow(now, limit) { row in
+            rows.append(Due(id: row.integer(at: 0), attempts: Int(row.integer(at: 1)), isLeftBehind: row.integer(at: 2) < 0))
+        }
+        return rows
+    }
+
+    func claim(_ ids: [Int64], until leaseEnd: Timestamp) throws -> [ClaimedNotification] {
+        let take = try PreparedStatement(
+            """
+            UPDATE notification_queue SET due_at = ?, attempts = \(Self.oneMoreAttempt), claimed_by = ? WHERE id = ?
+            RETURNING attempts, CAST(payload AS BLOB), received_at
+            """,
+            in: db
+        )
+        return try ids.compactMap { id in
+            try take.first(leaseEnd, owner, id) { row in
+                ClaimedNotification(
+                    id: id,
+                    claim: Claim(owner: owner, attempts: Int(row.integer(at: 0))),
+                    payload: row.bytes(at: 1),
+                    receivedAt: Timestamp(milliseconds: row.integer(at: 2))
+                )
+            }
+        }
+    }
+
+    /// Makes due what a clock has put off that has since been set back.
+    func bringBack(from furthest: Timestamp, to now: Timestamp) throws {
+        try PreparedStatement("UPDATE notification_queue SET due_at = ? WHERE \(Schema.setAside) AND due_at > ?", in: db).run(now, furthest)
+    }
+
+    /// Whatever is claimed is due at once: its process is gone.
+    func recover() throws {
+        let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
+        if mark > 0 { try setAside(1...mark, dueAt: Self.leftBehind) }
+        try PreparedStatement(
+            "UPDATE notification_queue SET due_at = ?, claimed_by = NULL WHERE \(Schema.setAside) AND due_at > 0 AND claimed_by IS NOT NULL",
+            in: db
+        ).run(Self.leftBehind)
+    }
+
+    /// Makes due at once what was put off, before all that is new.
+    func release() throws {
+        try PreparedStatement(
+            "UPDATE notification_queue SET due_at = ? WHERE \(Schema.setAside) AND due_at > 0 AND claimed_by IS NULL",
+            in: db
+        ).run(Self.leftBehind)
+    }
+}
