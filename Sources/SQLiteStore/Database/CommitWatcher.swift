@@ -38,11 +38,12 @@ final class CommitWatcher: Sendable {
             var last = first
             while true {
                 var polled = [pollfd(fd: stop.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)]
-                if let writes { polled.append(pollfd(fd: writes.descriptor, events: Int16(POLLIN), revents: 0)) }
+                // Not in the millisecond after a write: a large commit is thousands of them.
+                if let writes, waitMilliseconds != 1 { polled.append(pollfd(fd: writes.descriptor, events: Int16(POLLIN), revents: 0)) }
                 poll(&polled, nfds_t(polled.count), waitMilliseconds)
                 if polled[0].revents != 0 { return }
                 if let writes {
-                    if polled[1].revents != 0 {
+                    if polled.count > 1, polled[1].revents != 0 {
                         writes.drain()
                         lastWrite = .now
                         waitMilliseconds = 1
