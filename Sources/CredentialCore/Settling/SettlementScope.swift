@@ -3,7 +3,7 @@
 
 /// What a batch of settlements touches: what a store has to load before it can fold them.
 package struct SettlementScope: Sendable {
-    /// Each once, in the order in which the batch names them.
+    /// Each once, in the order of their names, so that neighbouring rows are read together.
     package private(set) var users: [AppUserID] = []
     package private(set) var notifications: [(id: Int64, claim: Claim)] = []
     /// Rows of `grant_queue`, with a code or without.
@@ -62,6 +62,7 @@ package struct SettlementScope: Sendable {
                 if verdict == .admitted, let app = apps[work.id.clientID] { judgedApps.insert(app) }
             }
         }
+        users.sort { $0.userID < $1.userID }
     }
 }
 

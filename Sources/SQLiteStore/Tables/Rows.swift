@@ -4,12 +4,30 @@
 import CredentialCore
 import GRDB
 
+/// The statements that write a row, both with the same parameters: whoever has loaded it knows which to take, and SQLite need not look.
+struct SavedRows {
+    let insert, update: String
+
+    init(of table: String, key: [String], values: [String]) {
+        let columns = key + values
+        let places = columns.indices.map { "?\($0 + 1)" }
+        func equations(_ names: ArraySlice<String>) -> [String] { names.indices.map { "\(names[$0]) = \(places[$0])" } }
+        insert = "INSERT INTO \(table) (\(columns.joined(separator: ", "))) VALUES (\(places.joined(separator: ", ")))"
+        update = """
+            UPDATE \(table) SET \(equations(columns[key.count...]).joined(separator: ", "))
+             WHERE \(equations(columns[..<key.count]).joined(separator: " AND "))
+            """
+    }
+}
+
 extension CredentialRecord {
-    static let columns = """
-        granted_at, token_granted_at, token_fingerprint, sealed_token, revoked_at, verified_at, rejected_at, answered_at, \
-        due_at, failures, attempts, claimed_by, unverified, pending_since, pending_asked_at, pending_key, never_accepted, \
-        first_check, answer
-        """
+    private static let names = [
+        "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",
+        "due_at", "failures", "attempts", "claimed_by", "unverified", "pending_since", "pending_asked_at", "pending_key", "never_accepted",
+        "first_check", "answer",
+    ]
+    static let columns = names.joined(separator: ", ")
+    static let table = SavedRows(of: "credential", key: ["user_id", "client", "app"], values: ["state", "reason", "changed_at"] + names)
 
     /// - Parameter row: `columns`, from the given index on.
     init(_ row: PreparedStatement.Columns, from start: Int) {
@@ -36,23 +54,7 @@ extension CredentialRecord {
         answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
     }
 
-    static let save = """
-        INSERT INTO credential (user_id, client, app, state, reason, changed_at, \(columns))
-        VALUES (?, ?, ?, ?, ?, ?,  ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (user_id, client) DO UPDATE
-           SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
-               granted_at = excluded.granted_at, token_granted_at = excluded.token_granted_at,
-               token_fingerprint = excluded.token_fingerprint, sealed_token = excluded.sealed_token,
-               revoked_at = excluded.revoked_at, verified_at = excluded.verified_at, rejected_at = excluded.rejected_at,
-               answered_at = excluded.answered_at, due_at = excluded.due_at, failures = excluded.failures,
-               attempts = excluded.attempts, claimed_by = excluded.claimed_by, unverified = excluded.unverified,
-               pending_since = excluded.pending_since, pending_asked_at = excluded.pending_asked_at,
-               pending_key = excluded.pending_key, never_accepted = excluded.never_accepted,
-               first_check = excluded.first_check,
-               answer = excluded.answer
-        """
-
-    /// - Parameter statement: `save`.
+    /// - Parameter statement: `table.insert` or `table.update`.
     func save(
         user userID: String,
         client: ClientDirectory.Client,
@@ -98,9 +100,11 @@ extension PendingRejection {
 }
 
 extension AppUser {
-    static let columns = """
-        consent_revoked_at, deleted_at, email_at, email_rank, email, email_is_private, forwarding_at, forwarding
-        """
+    private static let names = [
+        "consent_revoked_at", "deleted_at", "email_at", "email_rank", "email", "email_is_private", "forwarding_at", "forwarding",
+    ]
+    static let columns = names.joined(separator: ", ")
+    static let table = SavedRows(of: "user_event", key: ["user_id", "app"], values: names)
 
     /// - Parameter row: `columns`.
     init(_ row: PreparedStatement.Columns) {
@@ -116,17 +120,7 @@ extension AppUser {
         }
     }
 
-    static let save = """
-        INSERT INTO user_event (user_id, app, \(columns))
-        VALUES (?, ?,  ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (user_id, app) DO UPDATE
-           SET consent_revoked_at = excluded.consent_revoked_at, deleted_at = excluded.deleted_at,
-               email_at = excluded.email_at, email_rank = excluded.email_rank,
-               email = excluded.email, email_is_private = excluded.email_is_private,
-               forwarding_at = excluded.forwarding_at, forwarding = excluded.forwarding
-        """
-
-    /// - Parameter statement: `save`.
+    /// - Parameter statement: `table.insert` or `table.update`.
     func save(user userID: String, app: Int64, by statement: PreparedStatement) throws {
         try statement.run(
             userID,

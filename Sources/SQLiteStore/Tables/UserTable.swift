@@ -36,18 +36,21 @@ struct UserTable {
     /// - Returns: whether a sealed token or an address was erased.
     func save(_ users: [UserRecord]) throws -> Bool {
         guard !users.isEmpty else { return false }
-        let saveUser = try PreparedStatement(AppUser.save, in: db)
-        let saveCredential = try PreparedStatement(CredentialRecord.save, in: db)
+        let insertUser = try PreparedStatement(AppUser.table.insert, in: db)
+        let updateUser = try PreparedStatement(AppUser.table.update, in: db)
+        let insertCredential = try PreparedStatement(CredentialRecord.table.insert, in: db)
+        let updateCredential = try PreparedStatement(CredentialRecord.table.update, in: db)
         var hasErased = false
         for user in users {
             guard let app = directory.apps[user.id.app]?.id else { continue }
             if user.areRegistersChanged {
-                try user.registers.save(user: user.id.userID, app: app, by: saveUser)
+                try user.registers.save(user: user.id.userID, app: app, by: user.stored == nil ? insertUser : updateUser)
                 if user.registers.mailbox == nil, user.stored?.mailbox != nil { hasErased = true }
             }
             for holding in user.holdings where holding.isChanged {
                 guard let client = directory.clients[holding.clientID], let standing = holding.standing else { continue }
-                try holding.record.save(user: user.id.userID, client: client, standing: standing, by: saveCredential)
+                let save = holding.stored == nil ? insertCredential : updateCredential
+                try holding.record.save(user: user.id.userID, client: client, standing: standing, by: save)
                 if let old = holding.stored?.credential.token?.sealed, old != holding.record.credential.token?.sealed { hasErased = true }
             }
         }
