@@ -16,6 +16,7 @@ struct PreparedStatement {
     /// Owns the handle.
     private let statement: Statement
     private let handle: OpaquePointer
+    private let texts = BoundBytes()
 
     init(_ sql: String, in db: Database) throws {
         statement = try db.cachedStatement(sql: sql)
@@ -32,24 +33,33 @@ struct PreparedStatement {
         _ values: repeat each Value,
         read: (Columns) throws -> Result
     ) throws -> Result? {
+        defer { reset() }
         try bind(repeat each values)
-        defer { sqlite3_reset(handle) }
         return try step() ? read(Columns(handle: handle)) : nil
     }
 
     func forEachRow<each Value: BindableValue>(_ values: repeat each Value, read: (Columns) throws -> Void) throws {
+        defer { reset() }
         try bind(repeat each values)
-        defer { sqlite3_reset(handle) }
         while try step() { try read(Columns(handle: handle)) }
     }
 
     private func bind<each Value: BindableValue>(_ values: repeat each Value) throws {
+        var count = 0
+        for value in repeat each values { count += value.byteCount }
+        texts.makeRoom(for: count)
         var index: Int32 = 0
         for value in repeat each values {
             index += 1
-            try check(value.bind(to: handle, at: index))
+            try check(value.bind(to: handle, at: index, keptIn: texts))
         }
         precondition(index == sqlite3_bind_parameter_count(handle), "a value for each parameter")
+    }
+
+    /// Leaves nothing bound that is not kept.
+    private func reset() {
+        sqlite3_reset(handle)
+        sqlite3_clear_bindings(handle)
     }
 
     /// - Returns: whether there is a row to read.
@@ -103,57 +113,95 @@ struct PreparedStatement {
     }
 }
 
+/// Texts and bytes while they are bound: kept in one place from run to run, where SQLite would allocate each for itself.
+final class BoundBytes {
+    private var bytes = UnsafeMutableRawBufferPointer(start: nil, count: 0)
+    private var used = 0
+
+    deinit {
+        bytes.deallocate()
+    }
+
+    fileprivate func makeRoom(for count: Int) {
+        used = 0
+        guard count > bytes.count else { return }
+        bytes.deallocate()
+        bytes = .allocate(byteCount: count, alignment: 1)
+    }
+
+    /// - Returns: where the copy stands until there is room to be made again.
+    fileprivate func keep(_ source: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        let place = UnsafeMutableRawBufferPointer(rebasing: bytes[used..<(used + source.count)])
+        place.copyMemory(from: source)
+        used += source.count
+        return UnsafeRawBufferPointer(place)
+    }
+}
+
 /// What can stand for a parameter of a `PreparedStatement`.
 protocol BindableValue {
+    /// How many bytes are to be kept while it is bound.
+    var byteCount: Int { get }
+
     /// - Returns: SQLite's result code.
-    func bind(to statement: OpaquePointer, at index: Int32) -> Int32
+    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32
+}
+
+extension BindableValue {
+    var byteCount: Int { 0 }
 }
 
 extension Int64: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
         sqlite3_bind_int64(statement, index, self)
     }
 }
 
 extension Int: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        Int64(self).bind(to: statement, at: index)
+    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
+        sqlite3_bind_int64(statement, index, Int64(self))
     }
 }
 
 extension Bool: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        Int64(self ? 1 : 0).bind(to: statement, at: index)
+    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
+        sqlite3_bind_int64(statement, index, self ? 1 : 0)
     }
 }
 
 extension Timestamp: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        milliseconds.bind(to: statement, at: index)
+    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
+        sqlite3_bind_int64(statement, index, milliseconds)
     }
 }
 
 extension String: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+    var byteCount: Int { utf8.count }
+
+    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
         // Without an address SQLite would bind NULL.
         guard !isEmpty else { return sqlite3_bind_text(statement, index, "", 0, copied) }
         var text = self
-        return text.withUTF8 { utf8 in
-            utf8.withMemoryRebound(to: CChar.self) { sqlite3_bind_text(statement, index, $0.baseAddress, Int32($0.count), copied) }
-        }
+        let kept = text.withUTF8 { bytes.keep(UnsafeRawBufferPointer($0)) }
+        return sqlite3_bind_text(statement, index, kept.assumingMemoryBound(to: CChar.self).baseAddress, Int32(kept.count), nil)
     }
 }
 
 extension Array: BindableValue where Element == UInt8 {
-    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+    var byteCount: Int { count }
+
+    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
         guard !isEmpty else { return sqlite3_bind_zeroblob(statement, index, 0) }
-        return withUnsafeBytes { sqlite3_bind_blob(statement, index, $0.baseAddress, Int32($0.count), copied) }
+        let kept = withUnsafeBytes(bytes.keep)
+        return sqlite3_bind_blob(statement, index, kept.baseAddress, Int32(kept.count), nil)
     }
 }
 
 extension Optional: BindableValue where Wrapped: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        self?.bind(to: statement, at: index) ?? sqlite3_bind_null(statement, index)
+    var byteCount: Int { self?.byteCount ?? 0 }
+
+    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
+        self?.bind(to: statement, at: index, keptIn: bytes) ?? sqlite3_bind_null(statement, index)
     }
 }
 
