@@ -48,8 +48,8 @@ BUGS = [
     (
         "a settled notification stays in its queue",
         "SettlementTransaction+Queues.swift",
-        "                }\n                try statements.removeNotification.run(work.id)\n",
-        "                }\n",
+        "        for ids in settled.ranges { try statements.removeNotifications.run(ids.lowerBound, ids.upperBound) }\n",
+        "",
     ),
     (
         "an event does not wait for the sign-in that is newer",
@@ -156,8 +156,8 @@ BUGS = [
     (
         "what is counted by app is not taken back",
         "UserRecord.swift",
-        "difference.neverAccepted -= right.neverAccepted",
-        "",
+        "neverAccepted += after.neverAccepted - before.neverAccepted",
+        "neverAccepted += after.neverAccepted",
     ),
     (
         "the retention erases rejected tokens at once",
