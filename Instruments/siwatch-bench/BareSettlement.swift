@@ -58,7 +58,7 @@ struct BareSettlement {
 private struct Statements {
     private let connection: BareConnection
     private let extent: BareSettlement.Extent
-    private let claim, credential, userEvent, change, log, delete: BareStatement
+    private let claim, mark, credential, userEvent, change, log, delete: BareStatement
     private let now = Int64(Date.now.timeIntervalSince1970 * 1000)
 
     init(_ connection: BareConnection, _ extent: BareSettlement.Extent) throws {
@@ -66,12 +66,9 @@ private struct Statements {
         self.extent = extent
         try connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
         if extent == .everything { try connection.execute("PRAGMA secure_delete = ON") }
-        claim = try connection.prepare(
-            """
-            UPDATE notification_queue SET due_at = ?1 + 60000, attempts = attempts + 1, claimed_by = 'bare'
-             WHERE id IN (SELECT id FROM notification_queue WHERE due_at <= ?1 ORDER BY due_at, id LIMIT ?2)
-            RETURNING id, payload
-            """
+        claim = try connection.prepare("SELECT id, payload FROM notification_queue WHERE due_at = 0 ORDER BY id LIMIT ?1")
+        mark = try connection.prepare(
+            "INSERT INTO counter (name, value) VALUES ('bare', ?1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
         )
         credential = try connection.prepare(
             """
@@ -114,10 +111,11 @@ private struct Statements {
         var ids: [Int64] = []
         var bytes = 0
         try connection.execute("BEGIN IMMEDIATE")
-        try claim.run(.integer(now), .integer(Int64(count))) { row in
+        try claim.run(.integer(Int64(count))) { row in
             ids.append(row.integer(at: 0))
             bytes += row.length(at: 1)
         }
+        try mark.run(.integer(ids.last ?? 0))
         if extent == .everything || ids.isEmpty { try connection.execute("COMMIT") }
         return ids.isEmpty || bytes == 0 ? nil : ids
     }
