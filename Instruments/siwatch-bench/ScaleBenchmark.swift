@@ -148,7 +148,8 @@ struct ScaleBenchmark: Sendable {
             let user = table.user(Int.random(in: 0..<table.size))
             let start = ContinuousClock.now
             // On one thread, as a backend does it: to hop between threads takes longer than the look-up.
-            guard try await backend.rows(state, [Workplace.clientID, user]).first?[0] == 1 else { throw HarnessError("nobody knows \(user)") }
+            let found = try await backend.rows(state, [Workplace.clientID, user])
+            guard found.first?[0] == 1 else { throw HarnessError("nobody knows \(user)") }
             times.append(ContinuousClock.now - start)
         }
         return times

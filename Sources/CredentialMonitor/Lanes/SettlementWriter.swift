@@ -55,6 +55,8 @@ package final class SettlementWriter: Service {
     static let mostWaiting = 1024
     /// Between two commits of what nobody waits for.
     private static let patience = Duration.milliseconds(20)
+    /// How often it is looked meanwhile whether somebody waits.
+    private static let look = Duration.milliseconds(2)
     /// Waits between tries to commit; the last one repeats.
     private static let retries: [Duration] = [.milliseconds(50), .milliseconds(200), .seconds(1), .seconds(2), .seconds(5)]
     /// Tries before the store counts as broken and the process ends, so that it starts afresh. A full disk is waited for.
@@ -151,13 +153,16 @@ package final class SettlementWriter: Service {
         try? await Task.sleep(for: Self.gap)
     }
 
-    /// What is to be committed next. Not long after the last commit, what nobody waits for waits for company.
+    /// What is to be committed next. Not long after the last commit, what nobody waits for waits for company; whoever waits ends that.
     private func gather() async -> [Submission]? {
-        let patientUntil = state.withLockedValue { state in
-            state.waiting.allSatisfy { $0.urgency == .patient } ? state.committedAt + Self.patience : nil
-        }
-        if let patientUntil, waiting > 0, !haste.isOn { try? await Task.sleep(until: patientUntil) }
+        while !haste.isOn, mayWait { try? await Task.sleep(for: Self.look) }
         return next()
+    }
+
+    private var mayWait: Bool {
+        state.withLockedValue { state in
+            !state.waiting.isEmpty && state.waiting.allSatisfy { $0.urgency == .patient } && .now < state.committedAt + Self.patience
+        }
     }
 
     private func next() -> [Submission]? {

@@ -23,7 +23,7 @@ extension SQLiteStore {
         guard limit > 0, try await isNotificationDue(at: now, furthest: furthest, ended: ended) else { return [] }
         let claimed = try await write { [owner] db in
             let rows = NotificationRows(db: db, owner: owner)
-            if let ended { try rows.setAside(ended, dueAt: now) }
+            if let ended { try rows.setAside(ended, dueAt: now, heldBy: owner) }
             try rows.bringBack(from: furthest, to: now)
             let aside = try rows.due(at: now, upTo: limit)
             // What a former process left is older than all that is new.
@@ -128,11 +128,16 @@ struct NotificationRows {
     }
 
     /// Counts the claim of new rows that nobody has settled as an attempt.
-    func setAside(_ ids: ClosedRange<Int64>, dueAt time: Timestamp) throws {
+    ///
+    /// - Parameter holder: who may still settle them, until somebody claims them again.
+    func setAside(_ ids: ClosedRange<Int64>, dueAt time: Timestamp, heldBy holder: String?) throws {
         try PreparedStatement(
-            "UPDATE notification_queue SET due_at = ?, attempts = \(Self.oneMoreAttempt) WHERE due_at = 0 AND id BETWEEN ? AND ?",
+            """
+            UPDATE notification_queue SET due_at = ?, attempts = \(Self.oneMoreAttempt), claimed_by = ?
+             WHERE due_at = 0 AND id BETWEEN ? AND ?
+            """,
             in: db
-        ).run(time, ids.lowerBound, ids.upperBound)
+        ).run(time, holder, ids.lowerBound, ids.upperBound)
     }
 
     // MARK: Claims that hold
@@ -219,7 +224,7 @@ struct NotificationRows {
     /// Whatever is claimed is due at once: its process is gone.
     func recover() throws {
         let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
-        if mark > 0 { try setAside(1...mark, dueAt: Self.leftBehind) }
+        if mark > 0 { try setAside(1...mark, dueAt: Self.leftBehind, heldBy: nil) }
         try PreparedStatement(
             "UPDATE notification_queue SET due_at = ?, claimed_by = NULL WHERE \(Schema.setAside) AND due_at > 0 AND claimed_by IS NOT NULL",
             in: db

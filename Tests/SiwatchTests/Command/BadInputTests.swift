@@ -83,7 +83,7 @@ struct BadInputTests {
                 let (status, output) = try await folder.run("run")
                 #expect(status == 69)
                 #expect(output.last == "siwatch: operations.listen: \(taken) cannot be listened on: Address already in use", "\(output)")
-                #expect(!output.contains { $0.contains("CancellationError") || $0.contains("signing_keys_failed") })
+                #expect(!output.contains { $0.contains("CancellationError") || $0.contains("signing_keys_failed") }, "\(output)")
             }
         }
     }
@@ -171,7 +171,7 @@ struct BadInputTests {
                 try await site.settle(signIns)
                 try await site.tell(site.apple.notify("consent-revocations", users: signIns.map(\.userID)))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
-                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'poison'", is: 1)
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'", is: 1)
             }
         }
     }

@@ -327,6 +327,7 @@ import Testing
             #expect(try await explanation("leaving").contains("com.example.app: waits for its turn"))
             let putOff = "SELECT COUNT(*) FROM grant_queue WHERE waits_since IS NOT NULL AND claimed_by IS NULL"
             try await site.daemon { _ in
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason IS NOT NULL", is: 2)
                 // Apple has been heard then, so the clock can be trusted.
                 try await site.settle(try await site.apple.signIn(1))
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
