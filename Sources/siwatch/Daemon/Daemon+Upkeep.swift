@@ -11,13 +11,15 @@ import SQLiteStore
 /// What happens now and then, and what is done when somebody asks.
 extension Daemon {
     func refreshKeys() async {
-        switch await signingKeys.refreshIfDue() {
+        let outcome = await signingKeys.refreshIfDue()
+        // A fetch that the end of the process cuts short says nothing of Apple, nor of the database.
+        guard !Task.isCancelled else { return }
+        switch outcome {
         case .notDue: return
         case .fetched(let unsaved):
             if let unsaved { telemetry.signingKeysNotKept(unsaved) }
         case .failed(let reason):
-            // A fetch that the end of the process cuts short says nothing of Apple.
-            if !Task.isCancelled { telemetry.signingKeysFailed(reason) }
+            telemetry.signingKeysFailed(reason)
         }
         telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
     }
