@@ -11,17 +11,7 @@ import Testing
 struct ClaimLoopTests {
     @Test func stopsOnlyWhenWhatIsInFlightIsWritten() async throws {
         try await Monitor.with { monitor in
-            for user in 0..<40 { try await monitor.grant("user\(user)") }
-            try await monitor.settle(monitor.grantHandler)
-            monitor.clock.advance(by: .seconds(2 * 86_400))
-            monitor.endpoint.holdAnswers()
-
-            let group = ServiceGroup(
-                configuration: ServiceGroupConfiguration(
-                    services: [.init(service: monitor.loop(monitor.refreshHandler))],
-                    logger: .init(label: "test")
-                )
-            )
+            let group = try await lane(of: monitor, withDue: 40)
             async let running: Void = group.run()
             try await monitor.endpoint.call(40)
             await group.triggerGracefulShutdown()
@@ -33,20 +23,25 @@ struct ClaimLoopTests {
         }
     }
 
+    /// A lane of refreshes that Apple keeps waiting, with that many credentials due.
+    private func lane(of monitor: Monitor, withDue count: Int) async throws -> ServiceGroup {
+        for user in 0..<count { try await monitor.grant("user\(user)") }
+        try await monitor.settle(monitor.grantHandler)
+        monitor.clock.advance(by: .seconds(2 * 86_400))
+        monitor.endpoint.holdAnswers()
+        return ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: [.init(service: monitor.loop(monitor.refreshHandler))],
+                logger: .init(label: "test")
+            )
+        )
+    }
+
     /// A lane of refreshes with 64 hands, all of them under way, and 36 pieces of work in reserve.
     private func withReserve(_ body: (Monitor) async throws -> Void) async throws -> (asked: Int, verified: Int, claimed: Int) {
         var counts = (0, 0, 0)
         try await Monitor.with { monitor in
-            for user in 0..<100 { try await monitor.grant("user\(user)") }
-            try await monitor.settle(monitor.grantHandler)
-            monitor.clock.advance(by: .seconds(2 * 86_400))
-            monitor.endpoint.holdAnswers()
-            let group = ServiceGroup(
-                configuration: ServiceGroupConfiguration(
-                    services: [.init(service: monitor.loop(monitor.refreshHandler))],
-                    logger: .init(label: "test")
-                )
-            )
+            let group = try await lane(of: monitor, withDue: 100)
             async let running: Void = group.run()
             try await monitor.endpoint.call(64)
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 100)

@@ -13,7 +13,7 @@ extension SQLiteStore {
             guard try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM revocation)")) ?? false else { return [:] }
             var due: [String: Int] = [:]
             for app in directory.apps.values where try !Self.isPaused(app.id, in: db) {
-                let isWatched = Self.isWatched(app.id, directory, at: now)
+                let isWatched = Self.isWatched(app.id, directory, patience: "?5")
                 due[app.name] = try Int.fetchOne(
                     db.cachedStatement(
                         sql: """
@@ -21,7 +21,7 @@ extension SQLiteStore {
                                  + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = ?1 AND due_at > ?3 AND \(isWatched) LIMIT ?4))
                             """
                     ),
-                    arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), limit]
+                    arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), limit, Self.patience(at: now)]
                 )
             }
             return due.filter { $0.value > 0 }
@@ -43,11 +43,11 @@ extension SQLiteStore {
                     db.cachedStatement(
                         sql: """
                             SELECT request, client, attempts FROM revocation
-                             WHERE app = ? AND due_at <= ? AND \(Self.isWatched(app.id, directory, at: now))
-                             ORDER BY due_at LIMIT ?
+                             WHERE app = ?1 AND due_at <= ?2 AND \(Self.isWatched(app.id, directory, patience: "?3"))
+                             ORDER BY due_at LIMIT ?4
                             """
                     ),
-                    arguments: [app.id, now.milliseconds, permits]
+                    arguments: [app.id, now.milliseconds, Self.patience(at: now), permits]
                 )
                 // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
                 let isSuspect = due.first.map { $0[2] >= Claim.suspectAttempts } ?? false
@@ -85,10 +85,14 @@ extension SQLiteStore {
     }
 
     /// A token of a client that is taken out of the configuration waits for a week, and stands in nobody's way.
-    private static func isWatched(_ app: Int64, _ directory: ClientDirectory, at now: Timestamp) -> String {
+    private static func isWatched(_ app: Int64, _ directory: ClientDirectory, patience: String) -> String {
         let clients = directory.watchedClients(of: app).map(String.init).joined(separator: ", ")
-        let patience = now.advanced(by: .zero - SettlementRules.longestGrantWait)
-        return "(client IN (\(clients)) OR requested_at <= \(patience.milliseconds))"
+        return "(client IN (\(clients)) OR requested_at <= \(patience))"
+    }
+
+    /// What was asked for before it waits no longer.
+    private static func patience(at now: Timestamp) -> Int64 {
+        now.advanced(by: .zero - SettlementRules.longestGrantWait).milliseconds
     }
 
     /// At any client of the app.

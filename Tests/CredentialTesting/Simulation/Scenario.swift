@@ -101,6 +101,7 @@ extension Simulation.Plan {
             setsClock: false,
             codes: 0,
             revocations: 0,
+            passwords: 0,
             breaker: BreakerRules(),
             canaries: [:]
         )

@@ -38,6 +38,11 @@ extension Simulation {
         agenda.append((at.advanced(by: delay), .code(row)))
         // A backend that got no answer inserts again.
         if chance(150) { agenda.append((at.advanced(by: delay + .seconds(Int.random(in: 0...60, using: &generator))), .code(row))) }
+        // Some think better of it while the code still waits.
+        if chance(plan.revocations) {
+            let asked = at.advanced(by: delay + .seconds(Int.random(in: 2...60, using: &generator)))
+            agenda.append((asked, .request(ReferenceModel.RequestRow(credential: credential, requestedAt: asked))))
+        }
     }
 
     // MARK: The process

@@ -16,14 +16,18 @@ extension Simulation {
         let client = person.app.clientIDs.randomElement(using: &generator)!
         let credential = CredentialID(clientID: client, userID: person.user)
         let roll = Int.random(in: isCanary(person.user) ? 65..<100 : 0..<100, using: &generator)
-        let isIn = world.with { state in
-            person.app.clientIDs.contains {
-                let signIn = state.apple.newestSignIn(of: CredentialID(clientID: $0, userID: person.user))
+        let (isIn, isVerified) = world.with { state in
+            let credentials = person.app.clientIDs.map { CredentialID(clientID: $0, userID: person.user) }
+            let isIn = credentials.contains {
+                let signIn = state.apple.newestSignIn(of: $0)
                 return signIn != nil && signIn?.endedAt == nil
             }
+            return (isIn, credentials.contains { state.model.row(of: $0)?.verifiedAt != nil })
         }
         if !isCanary(person.user), chance(plan.revocations) {
             requestRevocation(person, credential)
+        } else if isIn, isVerified, !isCanary(person.user), chance(plan.passwords) {
+            changePassword(person)
         } else if !isIn || roll < 20 {
             signIn(person, credential)
         } else if roll < 45 {
@@ -31,10 +35,7 @@ extension Simulation {
         } else if roll < 55 {
             post(world.with { $0.apple.end(person.user, of: person.app, as: .accountDeleted, client: client, at: $0.truth) }, of: person)
         } else if roll < 65 {
-            world.with { state in
-                state.apple.changePassword(of: person.user, at: state.truth)
-                state.note("\(person.user) changes the password")
-            }
+            changePassword(person)
         } else if roll < 90 {
             let kind: ScriptedApple.Notice.Kind = chance(500) ? .emailDisabled : .emailEnabled
             let address = chance(500) ? person.address : nil
@@ -43,6 +44,14 @@ extension Simulation {
             post(world.with { $0.apple.sign(.unknown, credential, of: person.app, at: $0.truth) }, of: person)
         } else {
             post(world.with { $0.apple.forge() }, of: person)
+        }
+    }
+
+    /// Ends every token, and Apple tells nobody.
+    private func changePassword(_ person: Person) {
+        world.with { state in
+            state.apple.changePassword(of: person.user, at: state.truth)
+            state.note("\(person.user) changes the password")
         }
     }
 

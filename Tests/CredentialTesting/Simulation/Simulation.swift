@@ -48,6 +48,8 @@ package struct Simulation {
         /// for revocation.
         var codes: Int
         var revocations: Int
+        /// Of a thousand things that happen to people whose token Apple has accepted, changes of the password.
+        var passwords: Int
         var breaker: BreakerRules
         /// Users who never leave, and whom the operator has named.
         var canaries: [String: Set<String>]
@@ -207,5 +209,6 @@ extension Simulation.Plan {
         revocations = chance(60) ? Int.random(in: 50...300, using: &generator) : 0
         breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30) ? ["example": ["user0"]] : [:]
+        passwords = chance(40) ? Int.random(in: 100...500, using: &generator) : 0
     }
 }
