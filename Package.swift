@@ -159,7 +159,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(name: "CredentialCoreTests", dependencies: ["CredentialCore", "CredentialTesting"], swiftSettings: strict),
-        .testTarget(name: "CredentialSealingTests", dependencies: ["CredentialCore", "CredentialSealing"], swiftSettings: strict),
+        .testTarget(name: "CredentialSealingTests", dependencies: ["CredentialCore", "CredentialSealing", crypto], swiftSettings: strict),
         .testTarget(
             name: "AppleIdentityTests",
             dependencies: [

@@ -9,7 +9,8 @@
 #   make      make itself
 #   swift     Swift 6.2 or newer: looked for, never installed
 #   headers   the headers of SQLite and zlib: installed by the system's package manager where they are missing
-#   python    Python 3, for the script that checks the dashboard and for the examples of docs/schema.md, which the tests run
+#   python    Python 3 and its cryptography, for the script that checks the dashboard and for the examples of docs/schema.md, which
+#             the tests run
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
 #   faketime  libfaketime, for the tests that step the clock: the same
 set -eu
@@ -158,6 +159,12 @@ download() {
     apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$1"
 }
 
+need_python() {
+    has python3 || install_package "Python 3 is" python3 python3 python3
+    python3 -c 'import cryptography' 2>/dev/null ||
+        install_package "Python's cryptography is" python3-cryptography python3-cryptography py3-cryptography
+}
+
 for need in "$@"; do
     case $need in
         make) need_make ;;
@@ -165,7 +172,7 @@ for need in "$@"; do
         headers) need_headers ;;
         promtool) need_promtool ;;
         faketime) need_faketime ;;
-        python) has python3 || install_package "Python 3 is" python3 python3 python3 ;;
+        python) need_python ;;
         *) die "$need is nothing this script knows; it knows make, swift, headers, promtool, faketime and python." ;;
     esac
 done

@@ -11,6 +11,7 @@ import Crypto
 package struct CredentialSealer: TokenSealer {
     private let ring: KeyRing
     private let fingerprintKey: SymmetricKey
+    private let recipients: [TokenRecipient]
 
     /// The name under which the database keeps the fingerprint's key.
     package static let fingerprintKeyName = "token-fingerprint"
@@ -27,6 +28,7 @@ package struct CredentialSealer: TokenSealer {
         guard key.count == 32 else { throw .damaged }
         self.ring = ring
         self.fingerprintKey = SymmetricKey(data: key)
+        recipients = ring.recipients
     }
 
     package func fingerprint(of token: Secret) -> [UInt8] {
@@ -45,6 +47,17 @@ package struct CredentialSealer: TokenSealer {
     ) throws(SealingError) -> Secret {
         let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt)
         return Secret(String(decoding: try ring.open(sealed.bytes, for: context), as: UTF8.self))
+    }
+
+    package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret {
+        guard let id = TokenRecipient.keyID(of: sealed) else { throw .unreadable }
+        guard let recipient = recipients.first(where: { $0.id == id }) else {
+            throw .unknownKey(id: id.map(\.hexadecimal).joined())
+        }
+        guard let bytes = recipient.open(sealed, for: credential), let token = String(validating: bytes, as: UTF8.self),
+            !token.isEmpty, !bytes.contains(0)
+        else { throw .unreadable }
+        return Secret(token)
     }
 }
 

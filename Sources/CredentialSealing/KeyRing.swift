@@ -28,6 +28,12 @@ package struct KeyRing: Sendable {
 
     /// The key that seals.
     var current: SealingKey { keys[0] }
+
+    /// What backends seal tokens with, as one line. It says nothing of the key that seals.
+    package var publicKey: String { TokenRecipient(current).publicText }
+
+    /// One for each key, in their order.
+    var recipients: [TokenRecipient] { keys.map(TokenRecipient.init) }
 }
 
 extension KeyRing {

@@ -4,6 +4,7 @@
 import CredentialCore
 import CredentialMonitor
 import CredentialTesting
+import Foundation
 import GRDB
 import Testing
 
@@ -18,6 +19,45 @@ struct GrantLaneTests {
             try monitor.store.writer.dumpContent(to: dump)
             #expect(dump.text.contains("ann"))
             #expect(!dump.text.contains("very-secret"))
+        }
+    }
+
+    private func deliver(_ sealed: [UInt8], of user: String, to monitor: Monitor) async throws {
+        let hex = sealed.map { String(format: "%02x", $0) }.joined()
+        try await monitor.execute(
+            "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, x'\(hex)', ?)",
+            [Monitor.clients[0], user, monitor.clock.now.milliseconds]
+        )
+        try await monitor.settle(monitor.grantHandler)
+    }
+
+    @Test func aTokenThatTheBackendSealedIsOpenedAndSealedAnew() async throws {
+        try await Monitor.with { monitor in
+            let ann = CredentialID(clientID: Monitor.clients[0], userID: "ann")
+            try await deliver(PlainSealer().deliver(Secret("token-of-ann"), for: ann), of: "ann", to: monitor)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            monitor.clock.advance(by: .seconds(2 * 86_400))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(monitor.endpoint.calls.map(\.token.reveal) == ["token-of-ann"])
+        }
+    }
+
+    @Test func aTokenSealedForSomebodyElseIsRejected() async throws {
+        try await Monitor.with { monitor in
+            let ann = CredentialID(clientID: Monitor.clients[0], userID: "ann")
+            try await deliver(PlainSealer().deliver(Secret("token-of-ann"), for: ann), of: "bob", to: monitor)
+            #expect(try await monitor.state(of: "bob") == nil)
+            #expect(try await monitor.value("SELECT outcome || ' ' || reason FROM grant_log") == "rejected unreadable_token")
+        }
+    }
+
+    @Test func aTokenSealedToAnUnknownKeyWaits() async throws {
+        try await Monitor.with { monitor in
+            let ann = CredentialID(clientID: Monitor.clients[0], userID: "ann")
+            try await deliver(PlainSealer().deliver(Secret("token-of-ann"), for: ann, keyID: "old"), of: "ann", to: monitor)
+            #expect(try await monitor.state(of: "ann") == nil)
+            try monitor.store.recover()
+            #expect(try await monitor.loop(monitor.grantHandler).round() == 1, "a start looks again")
         }
     }
 

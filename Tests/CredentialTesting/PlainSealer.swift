@@ -32,6 +32,20 @@ package struct PlainSealer: TokenSealer {
         return Secret(token)
     }
 
+    /// - Parameter keyID: another one than "key" is unknown.
+    package func deliver(_ token: Secret, for credential: CredentialID, keyID: String = "key") -> [UInt8] {
+        let fields = ["delivered by a backend, sealed to a public key", keyID, credential.clientID, credential.userID, token.reveal]
+        return Array(fields.joined(separator: "\0").utf8)
+    }
+
+    package func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret {
+        let fields = String(decoding: sealed, as: UTF8.self).split(separator: "\0", omittingEmptySubsequences: false).map(String.init)
+        guard fields.count == 5, fields[0].hasPrefix("delivered") else { throw .unreadable }
+        guard fields[1] == "key" else { throw .unknownKey(id: fields[1]) }
+        guard fields[2...3] == [credential.clientID, credential.userID] else { throw .unreadable }
+        return Secret(fields[4])
+    }
+
     /// Names cannot contain a NUL, so no two labels begin alike.
     private func label(for credential: CredentialID, _ grantedAt: Timestamp) -> [UInt8] {
         Array("sealed\0\(credential.clientID)\0\(credential.userID)\0\(grantedAt.milliseconds)\0".utf8)

@@ -11,4 +11,15 @@ package protocol TokenSealer: Sendable {
 
     /// - Throws: where the key is missing, or the bytes were made for another credential or grant, or damaged.
     func open(_ sealed: SealedToken, for credential: CredentialID, grantedAt: Timestamp) throws -> Secret
+
+    /// Opens what a backend has sealed to the public key, so that the token never stood in its queue in clear.
+    func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret
+}
+
+/// Why what a backend has sealed does not open.
+package enum DeliveryError: Error, Sendable, Equatable {
+    /// Sealed to a key that the key file does not hold; it may again.
+    case unknownKey(id: String)
+    /// Damaged, made for another user or client, or no token.
+    case unreadable
 }

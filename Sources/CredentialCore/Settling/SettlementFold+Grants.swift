@@ -15,6 +15,8 @@ extension SettlementFold {
             return wait(work, due: due, lookedAt: lookedAt, orElse: .inFuture)
         case .unknownClient(let lookedAt):
             return wait(work, lookedAt: lookedAt, orElse: .rejected, .unknownClientExpired)
+        case .unknownKey(let lookedAt):
+            return wait(work, lookedAt: lookedAt, orElse: .rejected, .unknownKeyExpired)
         }
     }
 
@@ -42,7 +44,7 @@ extension SettlementFold {
         return outcome
     }
 
-    /// It waits for its client or its time, for a week at most.
+    /// It waits for its client, its key or its time, for a week at most.
     ///
     /// The wait counts from the first look under a clock that can be trusted, so that no step of a clock shortens it.
     private mutating func wait(

@@ -47,11 +47,14 @@ package struct ClaimedGrant: Sendable {
     package struct Content: Sendable {
         package var credential: CredentialID
         package var refreshToken: Secret?
+        /// A token as the backend has sealed it, in place of one in clear.
+        package var sealedToken: [UInt8]?
         package var address: EmailAddress?
 
-        package init(credential: CredentialID, refreshToken: Secret?, address: EmailAddress?) {
+        package init(credential: CredentialID, refreshToken: Secret?, sealedToken: [UInt8]? = nil, address: EmailAddress?) {
             self.credential = credential
             self.refreshToken = refreshToken
+            self.sealedToken = sealedToken
             self.address = address
         }
     }

@@ -26,12 +26,17 @@ package enum GrantVerdict: Sendable, Equatable {
     case inFuture(due: Timestamp, lookedAt: Timestamp?)
     /// No app names this client. It waits for a week, counted in the same way: a forgotten line must not cost a token.
     case unknownClient(lookedAt: Timestamp?)
+    /// Its token is sealed to a key that is not in the key file. It waits for a week, counted in the same way.
+    case unknownKey(lookedAt: Timestamp?)
     case rejected(GrantRejection)
 }
 
 package enum GrantRejection: String, Sendable, CaseIterable {
     case unknownClientExpired = "unknown_client_expired"
+    case unknownKeyExpired = "unknown_key_expired"
     case malformed
+    /// What the backend has sealed does not open for this user and client.
+    case unreadableToken = "unreadable_token"
     case poison
 
     // Of authorization codes.

@@ -57,6 +57,11 @@ extension LoggedEvent {
         .warning,
         "Grants name clients that no app in the configuration has; they wait"
     )
+    static let unknownTokenKeys = LoggedEvent(
+        "unknown_token_keys",
+        .warning,
+        "Grants bring tokens sealed to a key that is not in the key file; they wait"
+    )
     static let grantsFromFuture = LoggedEvent(
         "grants_from_future",
         .warning,
@@ -141,7 +146,7 @@ extension LoggedEvent {
     package static let all = [
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
-        unknownClients, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
+        unknownClients, unknownTokenKeys, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
         operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled, codeRejected, codeTokenKept,
         revocationUnproved, revocationRejected, tokenUnreadable,
         appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,

@@ -75,6 +75,10 @@ package struct Telemetry: Sendable {
         logger.log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])
     }
 
+    func unknownTokenKeys(grants: Int) {
+        logger.log(.unknownTokenKeys, ["count": "\(grants)"])
+    }
+
     func grantsFromFuture(_ number: Int) {
         logger.log(.grantsFromFuture, ["count": "\(number)"])
     }

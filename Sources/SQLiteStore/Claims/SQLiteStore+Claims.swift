@@ -15,7 +15,7 @@ extension SQLiteStore {
                        SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
                      WHERE id = ?
                     RETURNING attempts, granted_at, CAST(client_id AS BLOB), CAST(user_id AS BLOB), CAST(refresh_token AS BLOB),
-                              CAST(email AS BLOB), email_is_private
+                              CAST(email AS BLOB), email_is_private, token_sealed
                     """
             )
             let leaseEnd = now.advanced(by: lease).milliseconds
@@ -139,7 +139,8 @@ extension ClaimedGrant.Content {
             guard let text = row.text(at: 5, upTo: Longest.address), !text.utf8.contains(0) else { return nil }
             address = text.isEmpty ? nil : EmailAddress(text, isPrivate: row[6])
         }
-        self.init(credential: credential, refreshToken: token, address: address)
+        let sealed = row.hasValue(at: 7) ? row.bytes(at: 7) : nil
+        self.init(credential: credential, refreshToken: token, sealedToken: sealed, address: address)
     }
 }
 

@@ -51,6 +51,7 @@ enum Schema {
                                      CHECK (user_id <> '' AND instr(user_id, char(0)) = 0),
           refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL"
                                      CHECK (refresh_token <> '' AND instr(refresh_token, char(0)) = 0),
+          token_sealed       BLOB    CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (length(token_sealed) BETWEEN 54 AND 8245),
           authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
                                      CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
           redirect_uri       TEXT,
@@ -65,8 +66,8 @@ enum Schema {
           waits_since        INTEGER,
           failures           INTEGER NOT NULL DEFAULT 0,
           answer_lost        INTEGER NOT NULL DEFAULT 0,
-          CONSTRAINT "a refresh_token or an authorization_code, not both"
-            CHECK (refresh_token IS NULL OR authorization_code IS NULL),
+          CONSTRAINT "a refresh_token, a token_sealed or an authorization_code"
+            CHECK ((refresh_token IS NOT NULL) + (token_sealed IS NOT NULL) + (authorization_code IS NOT NULL) <= 1),
           CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
         ) STRICT;
         -- Codes are another lane: they must not stand in the way of this one.

@@ -65,7 +65,7 @@ extension SimulatedWorld.State {
         case .badIDToken: count(.badIdentityToken)
         case .userMismatch: count(.userMismatch)
         case .clientMismatch, .redirectURIMismatch, .rejectedByApple: count(.codeRefused)
-        case .unknownClientExpired, .malformed, .poison: break
+        case .unknownClientExpired, .unknownKeyExpired, .malformed, .unreadableToken, .poison: break
         }
     }
 

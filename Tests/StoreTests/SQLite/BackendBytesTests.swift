@@ -92,7 +92,10 @@ import Testing
         for columns in [
             "(client_id) VALUES ('app')",
             "(client_id, user_id, refresh_token, authorization_code) VALUES ('app', 'user', 'r', 'c')",
+            "(client_id, user_id, refresh_token, token_sealed) VALUES ('app', 'user', 'r', zeroblob(60))",
+            "(client_id, user_id, authorization_code, token_sealed) VALUES ('app', 'user', 'c', zeroblob(60))",
             "(client_id, refresh_token) VALUES ('app', 'r')",
+            "(client_id, token_sealed) VALUES ('app', zeroblob(60))",
             "(client_id, user_id, email_is_private) VALUES ('app', 'user', 2)",
             "(client_id, user_id, granted_at) VALUES ('app', 'user', 'yesterday')",
         ] {
@@ -119,7 +122,15 @@ import Testing
             ),
             (
                 "grant_queue (client_id, user_id, refresh_token, authorization_code) VALUES ('app', 'user', 'r', 'c')",
-                "CHECK constraint failed: a refresh_token or an authorization_code, not both"
+                "CHECK constraint failed: a refresh_token, a token_sealed or an authorization_code"
+            ),
+            (
+                "grant_queue (client_id, user_id, token_sealed) VALUES ('app', 'user', zeroblob(53))",
+                "CHECK constraint failed: token_sealed is 54 to 8245 bytes"
+            ),
+            (
+                "grant_queue (client_id, user_id, token_sealed) VALUES ('app', 'user', 'AQIDBA==')",
+                "cannot store TEXT value in BLOB column grant_queue.token_sealed"
             ),
             (
                 "grant_queue (client_id, user_id, email_is_private) VALUES ('app', 'user', 2)",

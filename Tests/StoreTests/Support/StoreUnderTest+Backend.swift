@@ -46,6 +46,14 @@ extension StoreUnderTest {
         )
     }
 
+    /// A sign-in whose token the backend has sealed, put into the queue.
+    func grant(_ user: String = "user", client: String = "app", sealed: [UInt8], at time: Timestamp = .start) async throws {
+        try await run(
+            "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, ?, ?)",
+            [.text(client), .text(user), .bytes(sealed), .at(time)]
+        )
+    }
+
     /// A sign-in that brings a code, put into the queue.
     func grant(_ user: String? = "user", client: String = "app", code: String, at time: Timestamp = .start) async throws {
         try await run(

@@ -8,7 +8,8 @@ extension GrantVerdict {
     /// What the daemon says of a good grant: the token sealed, the rest as it stands.
     static func acceptance(of work: ClaimedGrant) -> GrantVerdict {
         guard let content = work.content else { return .rejected(.malformed) }
-        let token = content.refreshToken.map { RefreshToken.sealed($0, for: content.credential, grantedAt: work.grantedAt) }
+        let delivered = content.sealedToken.flatMap { try? PlainSealer().open(delivered: $0, for: content.credential) }
+        let token = (delivered ?? content.refreshToken).map { RefreshToken.sealed($0, for: content.credential, grantedAt: work.grantedAt) }
         return .accepted(Grant(grantedAt: work.grantedAt, token: token, address: content.address), content.credential)
     }
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Crypto
+import Foundation
+
+/// The key pair to which backends seal tokens, so that none stands in a queue in clear: HPKE (RFC 9180) in base mode, with
+/// DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and ChaCha20-Poly1305.
+///
+///     version 1 │ key id 4 │ encapsulated key 32 │ ciphertext n │ tag 16
+///
+/// The private key is derived from a sealing key, so that the key file is all there is to keep. The key id is the first four bytes of
+/// the SHA-256 of the public key, so that a backend can write it; the associated data is `client_id`, a NUL and `user_id`.
+struct TokenRecipient: Sendable {
+    private let key: Curve25519.KeyAgreement.PrivateKey
+    let id: [UInt8]
+
+    private static let version: UInt8 = 1
+    private static let idLength = 4
+    private static let encapsulatedLength = 32
+    private static let publicPrefix = "siwatch-public-key-1:"
+    private static let info = Data("siwatch-token-sealed-1".utf8)
+
+    init(_ sealingKey: SealingKey) {
+        let seed = HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: sealingKey.material,
+            info: Array("siwatch/token-recipient/1".utf8),
+            outputByteCount: 32
+        )
+        // Any 32 bytes are a private key of X25519.
+        key = seed.withUnsafeBytes { try! Curve25519.KeyAgreement.PrivateKey(rawRepresentation: $0) }
+        id = Array(SHA256.hash(data: key.publicKey.rawRepresentation).prefix(Self.idLength))
+    }
+
+    /// What backends seal with, as one line.
+    var publicText: String { Self.publicPrefix + key.publicKey.rawRepresentation.base64EncodedString() }
+
+    /// The id of the key that bytes were sealed to; nil where they are nothing of the kind.
+    static func keyID(of sealed: [UInt8]) -> [UInt8]? {
+        sealed.first == version && sealed.count > 1 + idLength + encapsulatedLength ? Array(sealed[1...idLength]) : nil
+    }
+
+    /// - Returns: nil where the bytes do not open for this user and client.
+    func open(_ sealed: [UInt8], for credential: CredentialID) -> [UInt8]? {
+        let body = sealed.dropFirst(1 + Self.idLength)
+        let associatedData = Data(credential.clientID.utf8) + [0] + Data(credential.userID.utf8)
+        var recipient = try? HPKE.Recipient(
+            privateKey: key,
+            ciphersuite: .Curve25519_SHA256_ChachaPoly,
+            info: Self.info,
+            encapsulatedKey: Data(body.prefix(Self.encapsulatedLength))
+        )
+        return try? recipient?.open(Data(body.dropFirst(Self.encapsulatedLength)), authenticating: associatedData).map { $0 }
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialSealing
+
+struct Key: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Tells what backends need of the sealing key.",
+        subcommands: [Public.self]
+    )
+}
+
+extension Key {
+    struct Public: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Prints the public key to which backends may seal tokens.",
+            discussion: """
+                It belongs to the first key of encryption.key_file and is no secret. A token that is sealed to it stands in no queue in clear;                 docs/schema.md says how to seal one. What was sealed to it opens as long as that key stays in the file.
+                """
+        )
+
+        @OptionGroup var options: CommonOptions
+        @OptionGroup var output: OutputOptions
+
+        func run() throws {
+            let configuration = try options.readConfiguration()
+            guard let ring = try Keys(configuration).ring else {
+                throw CommandFailure.unusable([
+                    "encryption.key_file: \(configuration.encryption.keyFile) is not there yet; siwatch migrate creates it"
+                ])
+            }
+            try output.print(["public_key": ring.publicKey], ring.publicKey)
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+/// Backends that seal tokens as docs/schema.md prints it, and the real daemon that opens them.
+struct SealedTokenTests {
+    private static func example(_ language: String) throws -> String {
+        let page = try String(contentsOf: Checkout.root.appending(path: "docs/schema.md"), encoding: .utf8)
+        let section = try #require(page.components(separatedBy: "\n### Sealing a token\n").last)
+        let block = try #require(section.components(separatedBy: "```\(language)\n").dropFirst().first)
+        return try #require(block.components(separatedBy: "\n```").first) + "\n"
+    }
+
+    private static func hex(of program: String, _ arguments: [String]) async throws -> String {
+        let process = try ChildProcess(URL(filePath: "/usr/bin/env"), [program] + arguments)
+        let status = await process.exit()
+        guard status == 0, let hex = process.output.last else {
+            throw HarnessError("\(program): \(status), \(process.output.joined(separator: "\n"))")
+        }
+        return hex
+    }
+
+    private func authorizes(_ seal: (_ arguments: [String]) async throws -> String) async throws {
+        try await Site.with { site in
+            let signIn = try await site.apple.signIn(1)[0]
+            let token = try #require(signIn.refreshToken)
+            let (status, output) = try await site.folder.run("key", "public")
+            #expect(status == 0 && output.count == 1, "\(output)")
+            let sealed = try await seal([output[0], token, signIn.clientID, signIn.userID])
+            try await site.backend.execute(
+                "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, x'\(sealed)', ?)",
+                [signIn.clientID, signIn.userID, signIn.grantedAt.milliseconds]
+            )
+            try await site.daemon { _ in
+                // The token is asked about, so it was opened.
+                try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 1)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 1)
+        }
+    }
+
+    @Test func aTokenSealedInPythonIsOpened() async throws {
+        let script = try Self.example("python") + "import sys\nprint(seal_token(*sys.argv[1:]).hex())\n"
+        try await authorizes { try await Self.hex(of: "python3", ["-c", script] + $0) }
+    }
+
+    private static func hasNode() async throws -> Bool {
+        await (try ChildProcess(URL(filePath: "/usr/bin/env"), ["node", "--version"])).exit() == 0
+    }
+
+    @Test(.enabled("there is no node on the PATH") { try await hasNode() })
+    func aTokenSealedInJavaScriptIsOpened() async throws {
+        let script = try Self.example("js") + "console.log(sealToken(...process.argv.slice(1)).toString('hex'));\n"
+        try await authorizes {
+            try await Self.hex(of: "node", ["--input-type=module", "--eval", script.replacing("export function", with: "function")] + $0)
+        }
+    }
+}
