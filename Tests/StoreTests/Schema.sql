@@ -89,7 +89,7 @@ CREATE TABLE notification_log (
   payload     TEXT,
   received_at INTEGER NOT NULL,
   settled_at  INTEGER NOT NULL,
-  outcome     TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'unknown_type')),
+  outcome     TEXT    NOT NULL CHECK (outcome = 'applied' OR outcome = 'stale' OR outcome = 'duplicate' OR outcome = 'unknown_type'),
   CHECK (payload IS NOT NULL OR outcome = 'duplicate')
 ) STRICT;
 
@@ -105,7 +105,7 @@ CREATE TABLE notification_quarantine (
   detail      TEXT    NOT NULL
 ) STRICT;
 
-CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature');
+CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE (reason = 'malformed' OR reason = 'not_an_event' OR reason = 'wrong_algorithm' OR reason = 'forbidden_header' OR reason = 'unknown_key' OR reason = 'bad_signature');
 
 CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHERE reason = 'unknown_key';
 
@@ -115,7 +115,7 @@ CREATE TABLE grant_log (
   user_id    TEXT,
   granted_at INTEGER NOT NULL,
   settled_at INTEGER NOT NULL,
-  outcome    TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'in_future', 'rejected')),
+  outcome    TEXT    NOT NULL CHECK (outcome = 'applied' OR outcome = 'stale' OR outcome = 'duplicate' OR outcome = 'in_future' OR outcome = 'rejected'),
   reason     TEXT,
   detail     TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
@@ -141,7 +141,7 @@ CREATE TABLE revocation_log (
   after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
   settled_at       INTEGER NOT NULL,
   outcome          TEXT    NOT NULL
-                           CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'rejected')),
+                           CHECK (outcome = 'proved' OR outcome = 'already_invalid' OR outcome = 'superseded' OR outcome = 'no_token' OR outcome = 'rejected'),
   reason           TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 ) STRICT;
@@ -159,7 +159,7 @@ CREATE TABLE credential_change (
   reason           TEXT,
   email            TEXT,
   email_forwarding TEXT,
-  source           TEXT    NOT NULL CHECK (source IN ('notification', 'refresh', 'grant', 'revocation')),
+  source           TEXT    NOT NULL CHECK (source = 'notification' OR source = 'refresh' OR source = 'grant' OR source = 'revocation'),
   notification_jti TEXT,
   occurred_at      INTEGER NOT NULL,
   recorded_at      INTEGER NOT NULL,
@@ -192,9 +192,8 @@ CREATE TABLE credential (
   user_id           TEXT    NOT NULL,
   client            INTEGER NOT NULL REFERENCES client (id),
   app               INTEGER NOT NULL REFERENCES app (id),
-  state             TEXT    NOT NULL CHECK (state IN ('authorized', 'revoked', 'notFound')),
-  reason            TEXT    NOT NULL CHECK (reason IN ('granted', 'token_rejected', 'consent_revoked',
-                                                       'account_deleted', 'revoked_by_app', 'never_granted')),
+  state             TEXT    NOT NULL CHECK (state = 'authorized' OR state = 'revoked' OR state = 'notFound'),
+  reason            TEXT    NOT NULL CHECK (reason = 'granted' OR reason = 'token_rejected' OR reason = 'consent_revoked' OR reason = 'account_deleted' OR reason = 'revoked_by_app' OR reason = 'never_granted'),
   changed_at        INTEGER CHECK (changed_at IS NOT NULL OR reason = 'never_granted'),
   granted_at        INTEGER,
   token_granted_at  INTEGER,
@@ -205,7 +204,7 @@ CREATE TABLE credential (
   rejected_at       INTEGER,
   answered_at       INTEGER,
   -- What Apple said of the token then, believed or not.
-  answer            TEXT CHECK (answer IN ('valid', 'rejected', 'another_user', 'unclear')),
+  answer            TEXT CHECK (answer = 'valid' OR answer = 'rejected' OR answer = 'another_user' OR answer = 'unclear'),
   -- A rejection that waits to be believed: since when, when Apple had been asked, and with which key.
   pending_since     INTEGER CHECK (pending_since IS NULL OR sealed_token IS NOT NULL AND answered_at IS NOT NULL),
   pending_asked_at  INTEGER,

@@ -19,6 +19,11 @@ enum Schema {
         return migrator
     }
 
+    /// That a column holds one of some words. Not by IN: SQLite builds a table of more than two, with every row that it checks.
+    private static func isOne(_ column: String, of words: String...) -> String {
+        words.map { "\(column) = '\($0)'" }.joined(separator: " OR ")
+    }
+
     private static let now = "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))"
     private static let legal = "BETWEEN 1546300800000 AND 4102444800000"
 
@@ -127,7 +132,7 @@ enum Schema {
           payload     TEXT,
           received_at INTEGER NOT NULL,
           settled_at  INTEGER NOT NULL,
-          outcome     TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'unknown_type')),
+          outcome     TEXT    NOT NULL CHECK (\(isOne("outcome", of: "applied", "stale", "duplicate", "unknown_type"))),
           CHECK (payload IS NOT NULL OR outcome = 'duplicate')
         ) STRICT;
         -- Time first: what arrives together then stands together, so that a batch touches few pages.
@@ -152,7 +157,7 @@ enum Schema {
           user_id    TEXT,
           granted_at INTEGER NOT NULL,
           settled_at INTEGER NOT NULL,
-          outcome    TEXT    NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'in_future', 'rejected')),
+          outcome    TEXT    NOT NULL CHECK (\(isOne("outcome", of: "applied", "stale", "duplicate", "in_future", "rejected"))),
           reason     TEXT,
           detail     TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
@@ -179,7 +184,7 @@ enum Schema {
           after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
           settled_at       INTEGER NOT NULL,
           outcome          TEXT    NOT NULL
-                                   CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'rejected')),
+                                   CHECK (\(isOne("outcome", of: "proved", "already_invalid", "superseded", "no_token", "rejected"))),
           reason           TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         ) STRICT;
@@ -196,7 +201,7 @@ enum Schema {
           reason           TEXT,
           email            TEXT,
           email_forwarding TEXT,
-          source           TEXT    NOT NULL CHECK (source IN ('notification', 'refresh', 'grant', 'revocation')),
+          source           TEXT    NOT NULL CHECK (\(isOne("source", of: "notification", "refresh", "grant", "revocation"))),
           notification_jti TEXT,
           occurred_at      INTEGER NOT NULL,
           recorded_at      INTEGER NOT NULL,
@@ -210,7 +215,7 @@ enum Schema {
 
     /// Which reasons leave it open whether Apple sent anything.
     static let unsigned = """
-        reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature')
+        (\(isOne("reason", of: "malformed", "not_an_event", "wrong_algorithm", "forbidden_header", "unknown_key", "bad_signature")))
         """
 
     /// What is true: the registers of `CredentialCore`, and the state they come to.
@@ -241,9 +246,9 @@ enum Schema {
           user_id           TEXT    NOT NULL,
           client            INTEGER NOT NULL REFERENCES client (id),
           app               INTEGER NOT NULL REFERENCES app (id),
-          state             TEXT    NOT NULL CHECK (state IN ('authorized', 'revoked', 'notFound')),
-          reason            TEXT    NOT NULL CHECK (reason IN ('granted', 'token_rejected', 'consent_revoked',
-                                                               'account_deleted', 'revoked_by_app', 'never_granted')),
+          state             TEXT    NOT NULL CHECK (\(isOne("state", of: "authorized", "revoked", "notFound"))),
+          reason            TEXT    NOT NULL CHECK (\(isOne("reason", of: "granted", "token_rejected", "consent_revoked", "account_deleted",
+                                                               "revoked_by_app", "never_granted"))),
           changed_at        INTEGER CHECK (changed_at IS NOT NULL OR reason = 'never_granted'),
           granted_at        INTEGER,
           token_granted_at  INTEGER,
@@ -254,7 +259,7 @@ enum Schema {
           rejected_at       INTEGER,
           answered_at       INTEGER,
           -- What Apple said of the token then, believed or not.
-          answer            TEXT CHECK (answer IN ('valid', 'rejected', 'another_user', 'unclear')),
+          answer            TEXT CHECK (\(isOne("answer", of: "valid", "rejected", "another_user", "unclear"))),
           -- A rejection that waits to be believed: since when, when Apple had been asked, and with which key.
           pending_since     INTEGER CHECK (pending_since IS NULL OR sealed_token IS NOT NULL AND answered_at IS NOT NULL),
           pending_asked_at  INTEGER,
