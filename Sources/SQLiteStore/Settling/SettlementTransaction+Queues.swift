@@ -12,19 +12,27 @@ extension SettlementTransaction {
         let statements = try QueueStatements(db)
         let revocations = RevocationTable(db: db, directory: directory, now: now)
         var quarantine = QuarantineRing(db: db)
-        var settled: [Int64] = []
         var removed: [Queue: Int] = [:]
         var hasErased = false
+        // Notifications leave before their entries come, which take their pages over: each is written once.
+        let settled = try rows.compactMap { row in
+            switch row {
+            case .logNotification(let work, _, _, _, _): return work.id
+            case .quarantine(let work, let reason, let detail):
+                try quarantine.add(notification: work.id, payloadSize: work.payload.count, reason: reason, detail: detail, at: now)
+                return work.id
+            default: return nil as Int64?
+            }
+        }
+        for ids in settled.ranges { try statements.removeNotifications.run(ids.lowerBound, ids.upperBound) }
+        if !settled.isEmpty { removed[.notification] = settled.count }
         for row in rows {
             switch row {
             case .logNotification(let work, let notification, let app, let outcome, let settlement):
                 if try !statements.log(work, notification, app: app, outcome, at: now) {
                     batch.results[settlement] = .notification(.duplicate)
                 }
-                settled.append(work.id)
-            case .quarantine(let work, let reason, let detail):
-                try quarantine.add(notification: work.id, payloadSize: work.payload.count, reason: reason, detail: detail, at: now)
-                settled.append(work.id)
+            case .quarantine: break
             case .postponeNotification(let id, let until):
                 try db.execute(
                     cached: "UPDATE notification_queue SET due_at = ?, attempts = 0, claimed_by = NULL WHERE id = ?",
@@ -52,8 +60,6 @@ extension SettlementTransaction {
                 if case .finish = change { hasErased = true }
             }
         }
-        for ids in settled.ranges { try statements.removeNotifications.run(ids.lowerBound, ids.upperBound) }
-        if !settled.isEmpty { removed[.notification] = settled.count }
         batch.evicted = try quarantine.save()
         for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
         return hasErased
