@@ -32,7 +32,7 @@ final class CommitWatcher: Sendable {
         // A thread and not a task: it blocks for as long as nothing happens.
         let thread = Thread {
             // Without end where the kernel tells.
-            let idleMilliseconds: Int32 = writes == nil ? 20 : -1
+            var idleMilliseconds: Int32 = writes == nil ? 20 : -1
             var waitMilliseconds = idleMilliseconds
             var lastWrite = ContinuousClock.now
             var last = first
@@ -48,6 +48,8 @@ final class CommitWatcher: Sendable {
                         lastWrite = .now
                         waitMilliseconds = 1
                     } else {
+                        // Before the look: what is written after it is told of.
+                        if polled.count == 1, !writes.watch() { idleMilliseconds = 20 }
                         // A commit follows its writes when the disk has them, and another's may follow that; a roll-back never does.
                         waitMilliseconds = .now - lastWrite < Self.longestCommit ? min(max(waitMilliseconds, 1) * 2, 25) : idleMilliseconds
                     }

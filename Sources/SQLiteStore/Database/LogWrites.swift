@@ -5,15 +5,17 @@ import Foundation
 
 /// What the kernel tells of writes to one file, by inotify.
 final class LogWrites: Sendable {
-    /// Readable after a write.
+    /// Readable after the next write.
     let descriptor: Int32
+    private let path: String
 
     /// Nil where the kernel does not tell: another system than Linux, or no inotify instance is left to this user.
     init?(path: String) {
         #if os(Linux)
+            self.path = path
             descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
             guard descriptor >= 0 else { return nil }
-            guard inotify_add_watch(descriptor, path, UInt32(IN_MODIFY)) >= 0 else {
+            guard watch() else {
                 Foundation.close(descriptor)
                 return nil
             }
@@ -24,6 +26,13 @@ final class LogWrites: Sendable {
 
     deinit {
         Foundation.close(descriptor)
+    }
+
+    /// Asks to be told of the next write, and of no other: telling costs whoever writes, and a large commit is thousands of writes.
+    ///
+    /// - Returns: whether the kernel will tell.
+    func watch() -> Bool {
+        inotify_add_watch(descriptor, path, UInt32(IN_MODIFY) | UInt32(IN_ONESHOT)) >= 0
     }
 
     /// Forgets what has been told so far.
