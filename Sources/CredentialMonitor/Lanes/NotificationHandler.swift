@@ -15,7 +15,7 @@ package struct NotificationHandler: WorkHandler {
     package let width: Int
 
     /// Rows per chunk, and so per commit: users come in no order, and the more of them a commit holds the fewer pages each one touches.
-    private var chunk: Int { haste.isOn ? 128 : 2048 }
+    private var chunk: Int { haste.isOn ? 128 : 4096 }
     /// A chunk is verified in milliseconds; whoever holds it for longer is gone.
     private static let lease = Duration.seconds(60)
 

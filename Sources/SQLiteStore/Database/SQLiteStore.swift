@@ -111,8 +111,8 @@ package final class SQLiteStore: Sendable {
             guard !db.configuration.readonly else { return }
             // Checkpoints are ours to time; erased tokens do not linger in free pages.
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON")
-            // 64 MB: users come in no order, so their pages are read again and again.
-            try db.execute(sql: "PRAGMA cache_size = -65536")
+            // 24 MB: users come in no order, so their pages are read again and again.
+            try db.execute(sql: "PRAGMA cache_size = -24576")
         }
         return configuration
     }
