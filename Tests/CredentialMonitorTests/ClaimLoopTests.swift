@@ -38,9 +38,12 @@ struct ClaimLoopTests {
     }
 
     /// A lane of refreshes with 64 hands, all of them under way, and 36 pieces of work in reserve.
-    private func withReserve(_ body: (Monitor) async throws -> Void) async throws -> (asked: Int, verified: Int, claimed: Int) {
+    private func withReserve(
+        timeout: Duration = .seconds(15),
+        _ body: (Monitor) async throws -> Void
+    ) async throws -> (asked: Int, verified: Int, claimed: Int) {
         var counts = (0, 0, 0)
-        try await Monitor.with { monitor in
+        try await Monitor.with(timeout: timeout) { monitor in
             let group = try await lane(of: monitor, withDue: 100)
             async let running: Void = group.run()
             try await monitor.endpoint.call(64)
@@ -67,6 +70,27 @@ struct ClaimLoopTests {
     @Test func leavesTheReserveToItsLeaseWhereApplePauses() async throws {
         let counts = try await withReserve { $0.budget.pause(for: .hours(1), at: $0.clock.now) }
         #expect(counts == (asked: 64, verified: 64, claimed: 36))
+    }
+
+    @Test func leavesToItsLeaseWhatHasWaitedForLongerThanARequestMayTake() async throws {
+        let counts = try await withReserve(timeout: .zero) { _ in }
+        #expect(counts == (asked: 64, verified: 64, claimed: 36))
+    }
+
+    @Test func throughputIsWhatWasDoneLately() {
+        let start = ContinuousClock.now
+        func moment(_ milliseconds: Int) -> ContinuousClock.Instant { start + .milliseconds(milliseconds) }
+        var throughput = Throughput(at: start)
+        #expect(throughput.perSecond(at: start) == 0)
+        for time in 0..<300 { throughput.add(at: moment(time)) }
+        #expect(throughput.perSecond(at: moment(300)) == 600)
+        // The half second that has just ended counts, until the next one has.
+        #expect(throughput.perSecond(at: moment(500)) == 600)
+        throughput.add(at: moment(999))
+        #expect(throughput.perSecond(at: moment(999)) == 600)
+        #expect(throughput.perSecond(at: moment(1000)) == 2)
+        // What was done before a standstill does not count.
+        #expect(throughput.perSecond(at: moment(2000)) == 0)
     }
 
     @Test func aHintWakesTheLoop() async throws {

@@ -13,15 +13,15 @@ package protocol WorkHandler: Sendable {
     var lane: Lane { get }
     /// How many pieces of work may be under way at once. It may change.
     var width: Int { get }
-    /// How many more may be claimed than are under way. Where there are any, nobody waits for the outcome, and work is claimed and
+    /// What may be claimed before there is a hand for it. Where there is a reserve, nobody waits for the outcome, and work is claimed and
     /// committed in greater numbers.
-    var reserve: Int { get }
+    var reserve: Reserve? { get }
     /// Whether what has waited in reserve is not to be resolved: its claim runs out.
     var isPaused: Bool { get }
     /// Whether somebody waits for the outcome: it is committed before all else.
     var isUrgent: Bool { get }
-    /// How much room there has to be before more is claimed.
-    var handful: Int { get }
+    /// How much of the room has to be free before more is claimed.
+    func handful(of room: Int) -> Int
 
     /// Claims at most `slots` pieces.
     func claim(upTo slots: Int) async throws -> [Work]
@@ -33,13 +33,22 @@ package protocol WorkHandler: Sendable {
 
 extension WorkHandler {
     package var isUrgent: Bool { false }
-    package var reserve: Int { 0 }
+    package var reserve: Reserve? { nil }
     package var isPaused: Bool { false }
 
     /// A quarter: claiming in handfuls instead of ones doubles throughput.
-    package var handful: Int { max(1, (width + reserve) / 4) }
+    package func handful(of room: Int) -> Int { max(1, room / 4) }
 
     package func retryDelay() -> Duration? { nil }
+}
+
+/// Work that is claimed before there is a hand for it: what is done in a twelfth of a second, and no less than may be under way. What a
+/// process that dies leaves behind stays small so, and at full speed a commit has much to do.
+package struct Reserve: Sendable {
+    /// In pieces.
+    package var most: Int
+    /// What has waited for longer is left to its lease.
+    package var longestWait: Duration
 }
 
 /// The lanes by the name that logs and health reports use.
@@ -104,7 +113,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
                 while let slots = free(hands), !Task.isShuttingDownGracefully, !Task.isCancelled {
                     guard let claimed = await claim(upTo: slots) else { break }
                     progress.turn(handler.lane)
-                    for work in hands.receive(claimed, width: handler.width) {
+                    for work in hands.receive(claimed, width: handler.width, longestWait: handler.reserve?.longestWait ?? .zero) {
                         turn = (turn + 1) % executors.count
                         group.addTask(executorPreference: executors[turn]) { await settle(from: work, hands) }
                     }
@@ -120,15 +129,18 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
             }
             // What is under way ends before the group does.
         }
-        if handler.reserve > 0 { await writer.drain() }
+        if handler.reserve != nil { await writer.drain() }
     }
 
     /// How many pieces of work may be claimed; nil while it is less than a handful.
     private func free(_ hands: Hands<Handler.Work>) -> Int? {
-        let free = handler.width + handler.reserve - hands.claimed
-        guard free >= handler.handful else { return nil }
+        let (claimed, donePerSecond) = hands.counts
+        var room = handler.width
+        if let reserve = handler.reserve { room += min(max(donePerSecond / 12, handler.width), reserve.most) }
+        let free = room - claimed
+        guard free >= handler.handful(of: room) else { return nil }
         // Those whose outcome nobody waits for go on claiming when commits do not follow.
-        return handler.reserve == 0 || writer.waiting < SettlementWriter.mostWaiting ? free : nil
+        return handler.reserve == nil || writer.waiting < SettlementWriter.mostWaiting ? free : nil
     }
 
     /// One hand: settles a piece of work, and then what is in reserve.
@@ -175,7 +187,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
 
     private func settle(_ work: Handler.Work) async {
         let settlements = await handler.resolve(work)
-        guard handler.reserve == 0 else { return writer.submitPatiently(settlements, of: handler.lane) }
+        guard handler.reserve == nil else { return writer.submitPatiently(settlements, of: handler.lane) }
         do {
             try await writer.submit(settlements, isUrgent: handler.isUrgent)
         } catch {
@@ -189,8 +201,9 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
 private final class Hands<Work: Sendable>: Sendable {
     private struct State {
         var busy = 0
-        /// The next one last.
-        var reserve: [Work] = []
+        /// The next one last, and until when each may be taken up.
+        var reserve: [(work: Work, end: ContinuousClock.Instant)] = []
+        var throughput = Throughput(at: .now)
     }
 
     private let state = NIOLockedValueBox(State())
@@ -203,27 +216,32 @@ private final class Hands<Work: Sendable>: Sendable {
         set { isHinted.store(newValue, ordering: .relaxed) }
     }
 
-    /// How many pieces of work are under way or in reserve.
-    var claimed: Int { state.withLockedValue { $0.busy + $0.reserve.count } }
+    /// How many pieces of work are under way or in reserve, and how many are done in a second.
+    var counts: (claimed: Int, donePerSecond: Int) {
+        state.withLockedValue { ($0.busy + $0.reserve.count, $0.throughput.perSecond(at: .now)) }
+    }
 
     /// - Returns: what is to be taken up at once. The rest is kept in reserve.
-    func receive(_ work: [Work], width: Int) -> ArraySlice<Work> {
-        state.withLockedValue { state in
+    func receive(_ work: [Work], width: Int, longestWait: Duration) -> ArraySlice<Work> {
+        let end = ContinuousClock.now + longestWait
+        return state.withLockedValue { state in
             let taken = work.prefix(max(width - state.busy, 0))
             state.busy += taken.count
-            state.reserve = work.dropFirst(taken.count).reversed() + state.reserve
+            state.reserve = work.dropFirst(taken.count).reversed().map { ($0, end) } + state.reserve
             return taken
         }
     }
 
     /// What a hand takes up after it has finished something; nil where it is to rest.
     func next(width: Int) -> Work? {
-        state.withLockedValue { state in
-            guard state.busy <= width, let next = state.reserve.popLast() else {
-                state.busy -= 1
-                return nil
+        let now = ContinuousClock.now
+        return state.withLockedValue { state in
+            state.throughput.add(at: now)
+            while state.busy <= width, let (work, end) = state.reserve.popLast() {
+                if now < end { return work }
             }
-            return next
+            state.busy -= 1
+            return nil
         }
     }
 
@@ -234,5 +252,35 @@ private final class Hands<Work: Sendable>: Sendable {
 
     func stopWaiting() {
         isWaiting.store(false, ordering: .relaxed)
+    }
+}
+
+/// How much is done in a second, by what was done in half of one.
+package struct Throughput {
+    private var start: ContinuousClock.Instant
+    private var count = 0
+    private var before = 0
+
+    private static let period = Duration.milliseconds(500)
+
+    package init(at now: ContinuousClock.Instant) {
+        start = now
+    }
+
+    package mutating func add(at now: ContinuousClock.Instant) {
+        turn(at: now)
+        count += 1
+    }
+
+    /// By this period or the one before, whichever was busier.
+    package mutating func perSecond(at now: ContinuousClock.Instant) -> Int {
+        turn(at: now)
+        return max(count, before) * 2
+    }
+
+    private mutating func turn(at now: ContinuousClock.Instant) {
+        guard now - start >= Self.period else { return }
+        before = now - start < Self.period * 2 ? count : 0
+        (count, start) = (0, now)
     }
 }

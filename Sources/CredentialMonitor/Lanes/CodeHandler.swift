@@ -49,7 +49,6 @@ package struct CodeHandler: WorkHandler {
     private let retriesUntil = NIOLockedValueBox<Timestamp?>(nil)
 
     package let lane = Lane.codes
-    package let handful = 1
     package let isUrgent = true
 
     /// How often it is looked for codes that are to be tried again.
@@ -98,6 +97,8 @@ package struct CodeHandler: WorkHandler {
 
     /// Outlives the request, and the wait for a key.
     private var lease: Duration { policy.lease(attempts: 0) + IssueJudge.longestWaitForKey }
+
+    package func handful(of room: Int) -> Int { 1 }
 
     /// Takes permits first, like the checks. While no key of Apple's is known nothing is sent: what came back could not be verified.
     package func claim(upTo slots: Int) async throws -> [ClaimedCode] {

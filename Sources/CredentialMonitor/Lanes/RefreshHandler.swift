@@ -54,8 +54,8 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package var width: Int { budget.limits.maxConcurrentRequests }
-    /// As much again: the lease outlives two requests that time out one after the other.
-    package var reserve: Int { width }
+    /// Enough for a commit to be worth its fsync. The lease outlives two requests that time out one after the other.
+    package var reserve: Reserve? { Reserve(most: max(width, 512), longestWait: policy.timeout) }
     package var isPaused: Bool { budget.isPaused(at: clock.now) }
 
     /// Rejections that are to be believed need no permit. For all else takes permits first and claims exactly that many, so that

@@ -37,7 +37,6 @@ package struct RevocationHandler: WorkHandler {
     private let telemetry: Telemetry
 
     package let lane = Lane.revocations
-    package let handful = 1
 
     private static let lease = Duration.seconds(60)
 
@@ -65,6 +64,8 @@ package struct RevocationHandler: WorkHandler {
     }
 
     package var width: Int { max(apps.values.map(\.app.budget.limits.maxConcurrentRequests).reduce(0, +), 1) }
+
+    package func handful(of room: Int) -> Int { 1 }
 
     package func claim(upTo slots: Int) async throws -> [Work] {
         let now = clock.now

@@ -54,7 +54,7 @@ package final class SettlementWriter: Service {
     /// Nobody claims more while so many submissions wait.
     static let mostWaiting = 1024
     /// Between two commits of what nobody waits for.
-    private static let patience = Duration.milliseconds(20)
+    private static let patience = Duration.milliseconds(50)
     /// How often it is looked meanwhile whether somebody waits.
     private static let look = Duration.milliseconds(2)
     /// Waits between tries to commit; the last one repeats.
