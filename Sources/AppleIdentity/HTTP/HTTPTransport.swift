@@ -51,12 +51,14 @@ package struct HTTPTransport: AppleTransport {
     /// trickles in for ever would never meet it.
     private func exchange(_ request: AppleRequest) async -> Result<AppleResponse, TransportFailure> {
         do {
+            let collector = ResponseCollector()
             let exchange = client.execute(
                 request: try httpRequest(request),
-                delegate: ResponseCollector(),
+                delegate: collector,
                 deadline: .now() + TimeAmount(timeout)
             )
-            return .success(try await withTaskCancellationHandler(operation: exchange.get, onCancel: exchange.cancel))
+            try await withTaskCancellationHandler(operation: exchange.get, onCancel: exchange.cancel)
+            return .success(collector.response)
         } catch let excess as ResponseCollector.ExcessiveBody {
             return .success(excess.response)
         } catch {

@@ -7,6 +7,8 @@ import NIOCore
 import NIOHTTP1
 
 /// Gathers one answer, part by part, on the event loop of its request.
+///
+/// It is asked for the answer then: async-http-client's generic code, which is not specialized, would copy it again and again.
 final class ResponseCollector: HTTPClientResponseDelegate {
     /// The body proved larger than we read, which closes the connection.
     struct ExcessiveBody: Error {
@@ -20,7 +22,7 @@ final class ResponseCollector: HTTPClientResponseDelegate {
 
     private let state = NIOLockedValueBox(State())
 
-    func didReceiveHead(task: HTTPClient.Task<AppleResponse>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+    func didReceiveHead(task: HTTPClient.Task<Void>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
         state.withLockedValue {
             $0.response = AppleResponse(
                 status: Int(head.status.code),
@@ -32,7 +34,7 @@ final class ResponseCollector: HTTPClientResponseDelegate {
         return task.eventLoop.makeSucceededVoidFuture()
     }
 
-    func didReceiveBodyPart(task: HTTPClient.Task<AppleResponse>, _ part: ByteBuffer) -> EventLoopFuture<Void> {
+    func didReceiveBodyPart(task: HTTPClient.Task<Void>, _ part: ByteBuffer) -> EventLoopFuture<Void> {
         state.withLockedValue { state in
             guard state.body.count + part.readableBytes <= AppleResponse.largestBody else {
                 return task.eventLoop.makeFailedFuture(ExcessiveBody(response: state.response))
@@ -42,10 +44,14 @@ final class ResponseCollector: HTTPClientResponseDelegate {
         }
     }
 
-    func didFinishRequest(task: HTTPClient.Task<AppleResponse>) -> AppleResponse {
+    func didFinishRequest(task: HTTPClient.Task<Void>) {}
+
+    /// Once the request has finished.
+    var response: AppleResponse {
         state.withLockedValue { state in
-            state.response.body = state.body
-            return state.response
+            var response = state.response
+            response.body = state.body
+            return response
         }
     }
 }
