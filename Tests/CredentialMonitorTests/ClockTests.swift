@@ -88,6 +88,11 @@ struct ClockTests {
             #expect(skew() == 90.5)
             apple.observe(monitor.clock.now.advanced(by: .seconds(-90)))
             #expect(skew() == -89.5)
+            // The same answer means something else once our clock has moved on.
+            apple.observe(monitor.clock.now)
+            monitor.clock.advance(by: .seconds(1))
+            apple.observe(monitor.clock.now.advanced(by: .seconds(-1)))
+            #expect(skew() == -0.5)
         }
     }
 
