@@ -27,7 +27,7 @@ enum SealingContext {
     }
 
     private static func join(_ fields: [[UInt8]]) -> [UInt8] {
-        fields.flatMap { bigEndian(UInt32($0.count)) + $0 }
+        fields.reduce(into: []) { $0 += bigEndian(UInt32($1.count)) + $1 }
     }
 
     private static func bigEndian(_ number: some FixedWidthInteger) -> [UInt8] {

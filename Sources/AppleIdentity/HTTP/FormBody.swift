@@ -35,8 +35,10 @@ package struct FormBody: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     }
 
     private static func append(_ text: String, to encoded: inout [UInt8]) {
+        let isUnreserved = Self.isUnreserved
+        guard !text.utf8.allSatisfy({ isUnreserved[Int($0)] }) else { return encoded += text.utf8 }
         for byte in text.utf8 {
-            if byte.isLetterOrDigit || unreserved.contains(byte) {
+            if isUnreserved[Int(byte)] {
                 encoded.append(byte)
             } else {
                 encoded += "%\(byte.hexadecimal.uppercased())".utf8
@@ -44,5 +46,6 @@ package struct FormBody: Sendable, Equatable, ExpressibleByDictionaryLiteral {
         }
     }
 
-    private static let unreserved = Array("-._~".utf8)
+    /// By byte.
+    private static let isUnreserved = (UInt8.min...UInt8.max).map { $0.isLetterOrDigit || "-._~".utf8.contains($0) }
 }

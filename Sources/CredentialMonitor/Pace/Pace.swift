@@ -82,7 +82,7 @@ struct Pace: Sendable {
         switch sign {
         case .clear:
             // Another client's good answer says nothing of the one that Apple blamed.
-            guard breakers.breaker(of: app).blamedClients.subtracting([clientID]).isEmpty else { break }
+            guard breakers.breaker(of: app).blamedClients.allSatisfy({ $0 == clientID }) else { break }
             if budgets.map({ $0.resume() }).contains(true) { telemetry.appResumed(app) }
         case .blamed(let error):
             let pauses = budgets.map { $0.pauseForMisconfiguration(askedAt: sentAt, at: answeredAt) }
