@@ -18,8 +18,17 @@ package protocol TokenSealer: Sendable {
 
 /// Why what a backend has sealed does not open.
 package enum DeliveryError: Error, Sendable, Equatable {
-    /// Sealed to a key that the key file does not hold; it may again.
+    /// Sealed to a key that the key file does not hold.
     case unknownKey(id: String)
     /// Damaged, made for another user or client, or no token.
     case unreadable
+}
+
+extension DeliveryError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .unknownKey(let id): "sealed to key \(id), which the key file does not hold"
+        case .unreadable: "damaged, or sealed for another user or client"
+        }
+    }
 }

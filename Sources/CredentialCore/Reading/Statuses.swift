@@ -116,14 +116,11 @@ package struct WaitingGrantCounts: Sendable, Equatable {
     package struct PutOff: Sendable, Equatable {
         package var clientID: String
         package var isAhead: Bool
-        /// Whether they bring a token that the backend has sealed.
-        package var isSealed: Bool
         package var count: Int
 
-        package init(clientID: String, isAhead: Bool, isSealed: Bool = false, count: Int) {
+        package init(clientID: String, isAhead: Bool, count: Int) {
             self.clientID = clientID
             self.isAhead = isAhead
-            self.isSealed = isSealed
             self.count = count
         }
     }

@@ -6,17 +6,16 @@ extension SettlementFold {
     mutating func settle(_ work: ClaimedGrant, _ verdict: GrantVerdict) -> Settled {
         guard basis.heldGrants[work.id] == work.claim else { return .superseded }
         switch verdict {
-        case .accepted(let grant, let credential):
+        case .accepted(let grant, let credential, let lost):
             guard let app = apps[credential.clientID] else { return wait(work, lookedAt: nil, orElse: .rejected, .unknownClientExpired) }
-            return log(work, apply(grant, credential, of: app))
+            let outcome = apply(grant, credential, of: app)
+            return log(work, lost == nil ? outcome : .rejected, lost)
         case .rejected(let reason):
             return log(work, .rejected, reason)
         case .inFuture(let due, let lookedAt):
             return wait(work, due: due, lookedAt: lookedAt, orElse: .inFuture)
         case .unknownClient(let lookedAt):
             return wait(work, lookedAt: lookedAt, orElse: .rejected, .unknownClientExpired)
-        case .unknownKey(let lookedAt):
-            return wait(work, lookedAt: lookedAt, orElse: .rejected, .unknownKeyExpired)
         }
     }
 
@@ -44,7 +43,7 @@ extension SettlementFold {
         return outcome
     }
 
-    /// It waits for its client, its key or its time, for a week at most.
+    /// It waits for its client or its time, for a week at most.
     ///
     /// The wait counts from the first look under a clock that can be trusted, so that no step of a clock shortens it.
     private mutating func wait(

@@ -38,7 +38,7 @@ package struct SettlementScope: Sendable {
                 touch(notification.userID, at: notification.clientID, waitingGrantsCount: notification.event.endsSignIns)
             case .grant(let work, let verdict):
                 grants.append((work.id, work.claim))
-                if case .accepted(_, let credential) = verdict { touch(credential.userID, at: credential.clientID) }
+                if case .accepted(_, let credential, _) = verdict { touch(credential.userID, at: credential.clientID) }
             case .code(let work, let verdict):
                 grants.append((work.id, work.claim))
                 guard case .exchanged(_, let credential, _, _) = verdict else { continue }

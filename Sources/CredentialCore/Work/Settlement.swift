@@ -20,21 +20,21 @@ package enum NotificationVerdict: Sendable, Equatable {
 }
 
 package enum GrantVerdict: Sendable, Equatable {
-    case accepted(Grant, CredentialID)
+    /// - Parameter lost: why the token that its backend has sealed is lost, if it is: the sign-in counts without one.
+    case accepted(Grant, CredentialID, lost: GrantRejection? = nil)
     /// Dated further ahead than the clock skew explains, until `due`. It waits, for a week at most: a clock that is behind must not cost
     /// a token. The week counts from the first `lookedAt`, which a clock showed that can be trusted; it is nil where none could be.
     case inFuture(due: Timestamp, lookedAt: Timestamp?)
     /// No app names this client. It waits for a week, counted in the same way: a forgotten line must not cost a token.
     case unknownClient(lookedAt: Timestamp?)
-    /// Its token is sealed to a key that is not in the key file. It waits for a week, counted in the same way.
-    case unknownKey(lookedAt: Timestamp?)
     case rejected(GrantRejection)
 }
 
 package enum GrantRejection: String, Sendable, CaseIterable {
     case unknownClientExpired = "unknown_client_expired"
-    case unknownKeyExpired = "unknown_key_expired"
     case malformed
+    /// The backend has sealed the token to a key that the key file does not hold.
+    case unknownTokenKey = "unknown_token_key"
     /// What the backend has sealed does not open for this user and client.
     case unreadableToken = "unreadable_token"
     case poison

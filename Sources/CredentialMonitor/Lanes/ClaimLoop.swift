@@ -16,8 +16,6 @@ package protocol WorkHandler: Sendable {
     /// What may be claimed before there is a hand for it. Where there is a reserve, nobody waits for the outcome, and work is claimed and
     /// committed in greater numbers.
     var reserve: Reserve? { get }
-    /// Whether what has waited in reserve is not to be resolved: its claim runs out.
-    var isPaused: Bool { get }
     /// Whether somebody waits for the outcome: it is committed before all else.
     var isUrgent: Bool { get }
     /// How much of the room has to be free before more is claimed.
@@ -25,6 +23,8 @@ package protocol WorkHandler: Sendable {
 
     /// Claims at most `slots` pieces.
     func claim(upTo slots: Int) async throws -> [Work]
+    /// Whether what has waited in reserve is not to be resolved: its claim runs out.
+    func isHeld(_ work: Work) -> Bool
     /// Finds out what becomes of a piece of work. Failure is a settlement too.
     func resolve(_ work: Work) async -> [Settlement]
     /// How soon to look again although nobody hints: where claiming stopped for another reason than want of work.
@@ -34,10 +34,11 @@ package protocol WorkHandler: Sendable {
 extension WorkHandler {
     package var isUrgent: Bool { false }
     package var reserve: Reserve? { nil }
-    package var isPaused: Bool { false }
 
     /// A quarter: claiming in handfuls instead of ones doubles throughput.
     package func handful(of room: Int) -> Int { max(1, room / 4) }
+
+    package func isHeld(_ work: Work) -> Bool { false }
 
     package func retryDelay() -> Duration? { nil }
 }
@@ -146,9 +147,12 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     /// One hand: settles a piece of work, and then what is in reserve.
     private func settle(from first: Handler.Work, _ hands: Hands<Handler.Work>) async {
         await settle(first)
+        hands.finish()
         while let work = hands.next(width: handler.width) {
             hint(hands)
-            if !handler.isPaused { await settle(work) }
+            guard !handler.isHeld(work) else { continue }
+            await settle(work)
+            hands.finish()
         }
         hint(hands)
     }
@@ -232,11 +236,15 @@ private final class Hands<Work: Sendable>: Sendable {
         }
     }
 
+    /// One piece of work is done.
+    func finish() {
+        state.withLockedValue { $0.throughput.add(at: .now) }
+    }
+
     /// What a hand takes up after it has finished something; nil where it is to rest.
     func next(width: Int) -> Work? {
         let now = ContinuousClock.now
         return state.withLockedValue { state in
-            state.throughput.add(at: now)
             while state.busy <= width, let (work, end) = state.reserve.popLast() {
                 if now < end { return work }
             }

@@ -50,14 +50,13 @@ package struct GrantHandler: WorkHandler {
         let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
         var sealed = 0
         var unknown: [String] = []
-        var (early, unopened) = (0, 0)
+        var early = 0
         let settlements = work.compactMap { grant -> Settlement? in
             do {
                 let verdict = try verdict(on: grant, at: now, trusted: trusted)
-                if case .accepted(let grant, _) = verdict, grant.token != nil { sealed += 1 }
+                if case .accepted(let grant, _, _) = verdict, grant.token != nil { sealed += 1 }
                 if case .unknownClient = verdict, let clientID = grant.content?.credential.clientID { unknown.append(clientID) }
                 if case .inFuture = verdict { early += 1 }
-                if case .unknownKey = verdict { unopened += 1 }
                 return .grant(grant, verdict)
             } catch {
                 // Our own fault, and not the row's: it stays claimed and comes back.
@@ -68,7 +67,6 @@ package struct GrantHandler: WorkHandler {
         telemetry.sealed(sealed)
         if !unknown.isEmpty { telemetry.unknownClients(Set(unknown), grants: unknown.count) }
         if early > 0 { telemetry.grantsFromFuture(early) }
-        if unopened > 0 { telemetry.unknownTokenKeys(grants: unopened) }
         return settlements
     }
 
@@ -78,24 +76,26 @@ package struct GrantHandler: WorkHandler {
         guard clients.contains(content.credential.clientID) else { return .unknownClient(lookedAt: trusted) }
         let due = grant.grantedAt.advanced(by: .zero - clockSkew)
         guard due <= now else { return .inFuture(due: due, lookedAt: trusted) }
+        var accepted = Grant(grantedAt: grant.grantedAt, token: nil, address: content.address)
         var token = content.refreshToken
         if let sealed = content.sealedToken {
             do throws(DeliveryError) {
                 token = try sealer.open(delivered: sealed, for: content.credential)
             } catch {
-                switch error {
-                case .unknownKey: return .unknownKey(lookedAt: trusted)
-                case .unreadable: return .rejected(.unreadableToken)
-                }
+                telemetry.tokenUndelivered(error)
+                return .accepted(accepted, content.credential, lost: error.rejection)
             }
         }
-        return .accepted(
-            Grant(
-                grantedAt: grant.grantedAt,
-                token: try token.map { try sealer.sealed($0, for: content.credential, grantedAt: grant.grantedAt) },
-                address: content.address
-            ),
-            content.credential
-        )
+        accepted.token = try token.map { try sealer.sealed($0, for: content.credential, grantedAt: grant.grantedAt) }
+        return .accepted(accepted, content.credential)
+    }
+}
+
+extension DeliveryError {
+    fileprivate var rejection: GrantRejection {
+        switch self {
+        case .unknownKey: .unknownTokenKey
+        case .unreadable: .unreadableToken
+        }
     }
 }

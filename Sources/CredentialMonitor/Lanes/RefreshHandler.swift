@@ -56,7 +56,10 @@ package struct RefreshHandler: WorkHandler {
     package var width: Int { budget.limits.maxConcurrentRequests }
     /// Enough for a commit to be worth its fsync. The lease outlives two requests that time out one after the other.
     package var reserve: Reserve? { Reserve(most: max(width, 512), longestWait: policy.timeout) }
-    package var isPaused: Bool { budget.isPaused(at: clock.now) }
+    /// To believe a rejection asks Apple nothing.
+    package func isHeld(_ work: DueCredential) -> Bool {
+        if case .admission = work.purpose { false } else { budget.isPaused(at: clock.now) }
+    }
 
     /// Rejections that are to be believed need no permit. For all else takes permits first and claims exactly that many, so that
     /// no claim waits for a permit: canaries, then whom Apple has blamed, then those that have waited longest.

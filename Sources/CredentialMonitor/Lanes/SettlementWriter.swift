@@ -161,13 +161,13 @@ package final class SettlementWriter: Service {
         try? await Task.sleep(for: gap)
     }
 
-    /// Commits that follow one another without a gap.
+    /// Commits that follow one another with gaps so short that whoever looks now and then seldom meets one.
     private struct Rush {
         private var start = ContinuousClock.now
         private var end = ContinuousClock.now
 
         mutating func begin(at now: ContinuousClock.Instant) {
-            if now - end >= gap { start = now }
+            if now - end >= patience { start = now }
         }
 
         /// - Parameter now: the end of a commit.

@@ -57,10 +57,10 @@ extension LoggedEvent {
         .warning,
         "Grants name clients that no app in the configuration has; they wait"
     )
-    static let unknownTokenKeys = LoggedEvent(
-        "unknown_token_keys",
-        .warning,
-        "Grants bring tokens sealed to a key that is not in the key file; they wait"
+    static let tokenUndelivered = LoggedEvent(
+        "token_undelivered",
+        .error,
+        "A token that a backend has sealed does not open and is lost; its sign-in counts"
     )
     static let grantsFromFuture = LoggedEvent(
         "grants_from_future",
@@ -146,7 +146,7 @@ extension LoggedEvent {
     package static let all = [
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
-        unknownClients, unknownTokenKeys, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
+        unknownClients, tokenUndelivered, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
         operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled, codeRejected, codeTokenKept,
         revocationUnproved, revocationRejected, tokenUnreadable,
         appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,

@@ -75,8 +75,8 @@ package struct Telemetry: Sendable {
         logger.log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])
     }
 
-    func unknownTokenKeys(grants: Int) {
-        logger.log(.unknownTokenKeys, ["count": "\(grants)"])
+    func tokenUndelivered(_ error: DeliveryError) {
+        logger.log(.tokenUndelivered, ["reason": "\(error)"])
     }
 
     func grantsFromFuture(_ number: Int) {

@@ -21,23 +21,32 @@ extension SQLiteStore {
         let furthest = now.advanced(by: Queue.notification.longestDelay)
         let ended = runs.withLockedValue { $0.ended(at: now, furthest: furthest) }
         guard limit > 0, try await isNotificationDue(at: now, furthest: furthest, ended: ended) else { return [] }
-        let claimed = try await write { [owner] db in
+        // Before the write, so that it stays short.
+        let new = try await read { [owner] db in try NotificationRows(db: db, owner: owner).new(upTo: limit) }
+        let claimed = try await write { [owner] db -> [ClaimedNotification]? in
             let rows = NotificationRows(db: db, owner: owner)
             if let ended { try rows.setAside(ended, dueAt: now, heldBy: owner) }
             try rows.bringBack(from: furthest, to: now)
             let aside = try rows.due(at: now, upTo: limit)
             // What a former process left is older than all that is new.
-            if aside.first?.isLeftBehind != true, let run = try rows.claimRun(upTo: limit) { return ClaimedRows.run(run) }
+            if aside.first?.isLeftBehind != true, let last = new.last {
+                return try rows.moveMark(from: new[0].id, to: last.id) ? new : nil
+            }
             let ids = Self.claimable(aside.map { ($0.id, $0.attempts) }, suspects: suspects)
-            return .single(try rows.claim(ids, until: now.advanced(by: lease)))
+            return try rows.claim(ids, until: now.advanced(by: lease))
         }
-        if let ended { runs.withLockedValue { $0.forget(upTo: ended.upperBound) } }
-        switch claimed {
-        case .single(let notifications): return notifications
-        case .run(let ids):
-            runs.withLockedValue { $0.add(ids, until: now.advanced(by: lease)) }
-            return try await read { [owner] db in try NotificationRows(db: db, owner: owner).new(in: ids) }
+        guard let claimed else {
+            // Somebody else was quicker.
+            return try await claimNotifications(upTo: limit, at: now, lease: lease, suspects: suspects)
         }
+        runs.withLockedValue { runs in
+            if let ended { runs.forget(upTo: ended.upperBound) }
+            // A run, as no row of another claim is new.
+            if let first = new.first, let last = claimed.last, claimed.first?.id == first.id {
+                runs.add(first.id...last.id, until: now.advanced(by: lease))
+            }
+        }
+        return claimed
     }
 
     private func isNotificationDue(at now: Timestamp, furthest: Timestamp, ended: ClosedRange<Int64>?) async throws -> Bool {
@@ -52,11 +61,6 @@ extension SQLiteStore {
                 in: db
             ).first(now, furthest, ended?.lowerBound, ended?.upperBound) { $0.integer(at: 0) != 0 } ?? false
         }
-    }
-
-    private enum ClaimedRows {
-        case run(ClosedRange<Int64>)
-        case single([ClaimedNotification])
     }
 }
 
@@ -94,37 +98,43 @@ struct NotificationRows {
 
     // MARK: New rows
 
-    /// Moves the mark to the next run; nil where nothing is new.
-    func claimRun(upTo limit: Int) throws -> ClosedRange<Int64>? {
-        let ids = try PreparedStatement(
-            """
-            SELECT id, (SELECT MAX(id) FROM notification_queue) FROM notification_queue
-             WHERE due_at = 0 AND id > \(Self.mark) ORDER BY id LIMIT 1
-            """,
-            in: db
-        ).first { row in row.integer(at: 0)...min(row.integer(at: 0) + Int64(limit) - 1, row.integer(at: 1)) }
-        if let ids { try db.set(Self.markCounter, to: ids.upperBound) }
-        return ids
-    }
+    /// In bytes: many times what thousands of Apple's notifications have, and a bound to the memory that long rubbish takes.
+    private static let mostPayload = 32 << 20
 
-    func new(in ids: ClosedRange<Int64>) throws -> [ClaimedNotification] {
+    /// Those that come next after the mark, with no more payload than that, save for the last. None while there is anything older.
+    func new(upTo limit: Int) throws -> [ClaimedNotification] {
         var notifications: [ClaimedNotification] = []
-        notifications.reserveCapacity(ids.count)
+        var size = 0
         let claim = Claim(owner: owner, attempts: 1)
         try PreparedStatement(
-            "SELECT id, CAST(payload AS BLOB), received_at FROM notification_queue WHERE due_at = 0 AND id BETWEEN ? AND ? ORDER BY id",
+            """
+            SELECT id, CAST(payload AS BLOB), received_at FROM notification_queue
+             WHERE due_at = 0 AND id > \(Self.mark) AND NOT EXISTS (SELECT 1 FROM notification_queue WHERE \(Schema.setAside) AND due_at < 0)
+             ORDER BY id LIMIT ?
+            """,
             in: db
-        ).forEachRow(ids.lowerBound, ids.upperBound) { row in
-            notifications.append(
-                ClaimedNotification(
-                    id: row.integer(at: 0),
-                    claim: claim,
-                    payload: row.bytes(at: 1),
-                    receivedAt: Timestamp(milliseconds: row.integer(at: 2))
-                )
+        ).readRows(limit) { row in
+            let notification = ClaimedNotification(
+                id: row.integer(at: 0),
+                claim: claim,
+                payload: row.bytes(at: 1),
+                receivedAt: Timestamp(milliseconds: row.integer(at: 2))
             )
+            notifications.append(notification)
+            size += notification.payload.count
+            return size < Self.mostPayload
         }
         return notifications
+    }
+
+    /// Claims what is new from one row to another.
+    ///
+    /// - Returns: false where the first is new no longer.
+    func moveMark(from first: Int64, to last: Int64) throws -> Bool {
+        let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
+        guard mark < first else { return false }
+        try db.set(Self.markCounter, to: last)
+        return true
     }
 
     /// Counts the claim of new rows that nobody has settled as an attempt.

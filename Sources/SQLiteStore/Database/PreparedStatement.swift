@@ -39,9 +39,17 @@ struct PreparedStatement {
     }
 
     func forEachRow<each Value: BindableValue>(_ values: repeat each Value, read: (Columns) throws -> Void) throws {
+        try readRows(repeat each values) {
+            try read($0)
+            return true
+        }
+    }
+
+    /// - Parameter next: reads a row, and says whether it wants another.
+    func readRows<each Value: BindableValue>(_ values: repeat each Value, next: (Columns) throws -> Bool) throws {
         defer { reset() }
         try bind(repeat each values)
-        while try step() { try read(Columns(handle: handle)) }
+        while try step() { guard try next(Columns(handle: handle)) else { return } }
     }
 
     private func bind<each Value: BindableValue>(_ values: repeat each Value) throws {

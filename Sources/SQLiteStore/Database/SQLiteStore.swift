@@ -169,8 +169,6 @@ package final class SQLiteStore: Sendable {
                             """
                     )
                 }
-                // The key file may hold the key by now to which it is sealed.
-                try db.execute(cached: "UPDATE grant_queue SET due_at = 0 WHERE token_sealed IS NOT NULL AND due_at > 0")
                 // Asking Apple once more about a token that is to be revoked does no harm.
                 try db.execute(cached: "UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")
                 try QuarantineRing.recount(in: db)

@@ -136,11 +136,11 @@ extension SQLiteStore: CredentialReader {
             let putOff = try Row.fetchAll(
                 db.cachedStatement(
                     sql: """
-                        SELECT client_id, is_ahead, is_sealed, COUNT(*)
-                          FROM (SELECT client_id, granted_at > ? AS is_ahead, token_sealed IS NOT NULL AS is_sealed FROM grant_queue
+                        SELECT client_id, is_ahead, COUNT(*)
+                          FROM (SELECT client_id, granted_at > ? AS is_ahead FROM grant_queue
                                  WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
                                  ORDER BY due_at DESC LIMIT ?)
-                         GROUP BY client_id, is_ahead, is_sealed
+                         GROUP BY client_id, is_ahead
                         """
                 ),
                 arguments: [time.milliseconds, limit]
@@ -156,7 +156,7 @@ extension SQLiteStore: CredentialReader {
                 arguments: [limit]
             )
             return WaitingGrantCounts(
-                putOff: putOff.map { WaitingGrantCounts.PutOff(clientID: $0[0], isAhead: $0[1], isSealed: $0[2], count: $0[3]) },
+                putOff: putOff.map { WaitingGrantCounts.PutOff(clientID: $0[0], isAhead: $0[1], count: $0[2]) },
                 withCode: codes?[0] ?? 0,
                 oldestCode: codes?.time(at: 1)
             )

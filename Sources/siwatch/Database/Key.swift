@@ -16,7 +16,8 @@ extension Key {
         static let configuration = CommandConfiguration(
             abstract: "Prints the public key to which backends may seal tokens.",
             discussion: """
-                It belongs to the first key of encryption.key_file and is no secret. A token that is sealed to it stands in no queue in clear;                 docs/schema.md says how to seal one. What was sealed to it opens as long as that key stays in the file.
+                It belongs to the first key of encryption.key_file and is no secret. A token that is sealed to it stands in no queue in clear; \
+                docs/schema.md says how to seal one. What was sealed to it opens as long as that key stays in the file.
                 """
         )
 

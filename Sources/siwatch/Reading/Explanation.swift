@@ -161,9 +161,9 @@ extension GrantRejection {
     fileprivate var words: String {
         switch self {
         case .unknownClientExpired: "no app of the configuration named the client for as long as it could wait"
-        case .unknownKeyExpired: "its token was sealed to a key that the key file did not hold for as long as it could wait"
         case .malformed: "not text, or too long to be meant"
-        case .unreadableToken: "what the backend sealed does not open for this user and client"
+        case .unknownTokenKey: "the sign-in counts; its token was sealed to a key that the key file does not hold"
+        case .unreadableToken: "the sign-in counts; what its backend sealed does not open for this user and client"
         case .poison: "siwatch died five times while it held it"
         case .codeExpired: "the code's five minutes were over"
         case .codeUsed: "the code had been exchanged before"

@@ -9,8 +9,6 @@ struct WaitingGrants: Encodable {
     var unknownClients: [Client] = []
     /// For the daemon to start with the configuration that names their client.
     var forStart = 0
-    /// For the key to which their backend has sealed the token, or for that start.
-    var forKey = 0
     /// For the time they are dated.
     var forTime = 0
     /// For their code to be exchanged.
@@ -35,8 +33,6 @@ struct WaitingGrants: Encodable {
                 unknown[group.clientID, default: 0] += group.count
             } else if group.isAhead {
                 forTime += group.count
-            } else if group.isSealed {
-                forKey += group.count
             } else {
                 forStart += group.count
             }
@@ -47,7 +43,7 @@ struct WaitingGrants: Encodable {
 
     /// A sentence for each thing that is waited for.
     func sentences(at now: Timestamp) -> [String] {
-        let putOff = unknownClients.reduce(forStart + forKey + forTime) { $0 + $1.count }
+        let putOff = unknownClients.reduce(forStart + forTime) { $0 + $1.count }
         let more = putOff < Self.mostCounted ? "" : " or more"
         var sentences: [String] = []
         if !unknownClients.isEmpty {
@@ -59,12 +55,6 @@ struct WaitingGrants: Encodable {
             )
         }
         if forStart > 0 { sentences.append("\(forStart)\(more) sign-ins wait for siwatch's next start, which takes their clients in") }
-        if forKey > 0 {
-            sentences.append(
-                "\(forKey)\(more) sign-ins wait a week for encryption.key_file to hold the key that their token was sealed to, or for "
-                    + "siwatch's next start"
-            )
-        }
         if forTime > 0 { sentences.append("\(forTime)\(more) sign-ins are dated ahead of this host's clock and wait for their time") }
         if withCode > 0 {
             let more = withCode < Self.mostCounted ? "" : " or more"

@@ -111,10 +111,10 @@ extension PlantedBug {
         case (.eventDatedByItsArrival, .notification(let work, .verified(var notification))):
             notification.event.occurredAt = now
             return .notification(work, .verified(notification))
-        case (.grantDatedByItsArrival, .grant(let work, .accepted(var grant, let credential))):
+        case (.grantDatedByItsArrival, .grant(let work, .accepted(var grant, let credential, _))):
             grant.grantedAt = now
             return .grant(work, .accepted(grant, credential))
-        case (.tokenDropped, .grant(let work, .accepted(var grant, let credential))):
+        case (.tokenDropped, .grant(let work, .accepted(var grant, let credential, _))):
             grant.token = nil
             return .grant(work, .accepted(grant, credential))
         case (.unknownKeyTakenForForgery, .notification(let work, .postponed)):

@@ -65,7 +65,7 @@ extension SimulatedWorld.State {
         case .badIDToken: count(.badIdentityToken)
         case .userMismatch: count(.userMismatch)
         case .clientMismatch, .redirectURIMismatch, .rejectedByApple: count(.codeRefused)
-        case .unknownClientExpired, .unknownKeyExpired, .malformed, .unreadableToken, .poison: break
+        case .unknownClientExpired, .malformed, .unknownTokenKey, .unreadableToken, .poison: break
         }
     }
 

@@ -2,10 +2,38 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 import Testing
 
 /// Every grant that leaves the queue stands in the log, with what became of it.
 @Suite struct GrantOutcomeTests {
+    private let sealed = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"))
+
+    @Test(arguments: StoreKind.allCases)
+    func aSealedTokenComesAsItWasWritten(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(sealed: sealed)
+        #expect(try await store.settleGrants(at: .start) == [.grant(.applied, nil)])
+        #expect(try await store.claimCredentials(at: .start + .days(2)).count == 1)
+    }
+
+    /// The user has signed in again, whatever has become of the token.
+    @Test(arguments: StoreKind.allCases)
+    func aSignInWhoseTokenDoesNotOpenCounts(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "old")
+        try await store.notify(.consentRevoked, at: .start + .hours(1))
+        let again = Timestamp.start + .hours(2)
+        try await store.grant(sealed: sealed, at: again)
+        let settled = try await store.settleGrants(at: again) { work in
+            .accepted(Grant(grantedAt: work.grantedAt, token: nil, address: nil), work.content!.credential, lost: .unknownTokenKey)
+        }
+        #expect(settled == [.grant(.rejected, .unknownTokenKey)])
+        #expect(try await store.rows("SELECT state, changed_at FROM user_state") == [["authorized", .at(again)]])
+        #expect(try await store.column("SELECT reason FROM grant_log WHERE outcome = 'rejected'") == ["unknown_token_key"])
+        #expect(try await store.claimCredentials(at: .start + .days(3)).isEmpty)
+    }
+
     private func log(_ store: StoreUnderTest) async throws -> [[SQLValue]] {
         try await store.rows("SELECT outcome, reason FROM grant_log ORDER BY id")
     }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialTesting
 import Testing
 
 /// A forgotten line in the configuration must not cost a token.
@@ -55,29 +54,6 @@ import Testing
             try await store.rows("SELECT client_id, outcome, reason FROM grant_log")
                 == [["forgotten", "rejected", "unknown_client_expired"]]
         )
-    }
-
-    /// The key file was put back without an old key.
-    @Test(arguments: StoreKind.allCases)
-    func aTokenSealedToAnUnknownKeyWaitsAsLong(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        let bytes = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"))
-        try await store.grant(sealed: bytes)
-        let lost = { (now: Timestamp) in try await store.settleGrants(at: now) { _ in .unknownKey(lookedAt: now) } }
-        for day in 0...7 { #expect(try await lost(.start + .days(day)) == [.postponed]) }
-        #expect(try await store.rows("SELECT token_sealed FROM grant_queue") == [[.bytes(bytes)]])
-        let waiting = WaitingGrantCounts.PutOff(clientID: "app", isAhead: false, isSealed: true, count: 1)
-        #expect(try await store.ports.waitingGrants(datedAfter: .start + .days(7), upTo: 10).putOff == [waiting])
-        #expect(try await lost(.start + .days(7) + .hours(6)) == [.grant(.rejected, .unknownKeyExpired)])
-    }
-
-    @Test(arguments: StoreKind.allCases)
-    func aSealedTokenComesAsItWasWritten(_ kind: StoreKind) async throws {
-        let store = try kind.make()
-        let bytes = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"))
-        try await store.grant(sealed: bytes)
-        #expect(try await store.settleGrants(at: .start) == [.grant(.applied, nil)])
-        #expect(try await store.claimCredentials(at: .start + .days(2)).count == 1)
     }
 
     /// The daemon was down for a month, or a backlog was imported: the week counts from the first look.

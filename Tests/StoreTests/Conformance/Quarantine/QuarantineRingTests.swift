@@ -17,7 +17,9 @@ import Testing
         in store: StoreUnderTest
     ) async throws -> SettledBatch {
         try await store.receive(count, bytes: bytes)
-        let work = try await store.claimNotifications(upTo: count)
+        var work: [ClaimedNotification] = []
+        // Long ones come in portions.
+        while work.count < count { work += try await store.claimNotifications(upTo: count - work.count) }
         return try await store.settle(work.map { .notification($0, .rejected(reason, detail: "")) })
     }
 
