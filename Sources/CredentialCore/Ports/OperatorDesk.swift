@@ -32,3 +32,9 @@ package struct HandledRequest: Sendable {
         self.answer = answer
     }
 }
+
+/// Why an app keeps its name.
+package enum AppRenameError: Error, Sendable, Equatable {
+    case unknown(String, known: [String])
+    case taken(String)
+}

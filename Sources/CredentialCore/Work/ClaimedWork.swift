@@ -19,6 +19,15 @@ package struct Claim: Sendable, Hashable {
     package static let poisonAttempts = 5
 
     package var isPoison: Bool { attempts > Self.poisonAttempts }
+
+    /// Of due rows in their order, those that are claimed together. A row that may have killed the process comes alone, so that it takes
+    /// nobody along if it does so again.
+    ///
+    /// - Parameter suspects: whether such a row may come.
+    package static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
+        if let first = rows.first, first.attempts >= suspectAttempts { return suspects ? [first.id] : [] }
+        return rows.prefix { $0.attempts < suspectAttempts }.map(\.id)
+    }
 }
 
 /// A row of `notification_queue` as claimed. The payload stays bytes until it is verified.

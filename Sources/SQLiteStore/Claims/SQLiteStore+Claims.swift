@@ -92,34 +92,9 @@ extension SQLiteStore {
                 "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at <= ? ORDER BY due_at, id LIMIT ?",
                 in: db
             ).forEachRow(now, limit) { row in rows.append((row.integer(at: 0), Int(row.integer(at: 1)))) }
-            return try take(db, Self.claimable(rows, suspects: true))
+            return try take(db, Claim.claimable(rows, suspects: true))
         }
     }
-
-    /// A row that may have killed the process comes alone, so that it takes nobody along if it does so again.
-    static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
-        if let first = rows.first, first.attempts >= Claim.suspectAttempts { return suspects ? [first.id] : [] }
-        return rows.prefix { $0.attempts < Claim.suspectAttempts }.map(\.id)
-    }
-}
-
-extension Queue {
-    /// Longer than a row is ever put off, for a key that nobody publishes (11 minutes) or a client that nobody configures. A due time
-    /// beyond it came from a clock that has since been set back.
-    var longestDelay: Duration {
-        switch self {
-        case .notification, .revocation: .seconds(900)
-        case .grant: SettlementRules.waitingGrantRetry + .seconds(900)
-        }
-    }
-}
-
-/// Apple's tokens are about 64 characters, its identifiers at most 255: what is far longer was not meant. In bytes.
-enum Longest {
-    static let identifier = 512
-    static let token = 8192
-    static let address = 1024
-    static let uri = 2048
 }
 
 extension ClaimedGrant.Content {

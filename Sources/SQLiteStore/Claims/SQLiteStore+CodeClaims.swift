@@ -39,7 +39,7 @@ extension SQLiteStore {
                 }
                 rows.append((row.integer(at: 0), Int(row.integer(at: 1))))
             }
-            return Self.claimable(rows, suspects: suspects)
+            return Claim.claimable(rows, suspects: suspects)
         }
         guard !rows.isEmpty else { return [] }
         return try await write { [owner] db in

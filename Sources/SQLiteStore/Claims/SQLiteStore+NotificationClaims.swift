@@ -32,7 +32,7 @@ extension SQLiteStore {
             if aside.first?.isLeftBehind != true, let last = new.last {
                 return try rows.moveMark(from: new[0].id, to: last.id) ? new : nil
             }
-            let ids = Self.claimable(aside.map { ($0.id, $0.attempts) }, suspects: suspects)
+            let ids = Claim.claimable(aside.map { ($0.id, $0.attempts) }, suspects: suspects)
             return try rows.claim(ids, until: now.advanced(by: lease))
         }
         guard let claimed else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -169,14 +170,5 @@ package struct DatabaseFile: Sendable {
 extension Data {
     fileprivate func bigEndian32(at offset: Int) -> UInt32 {
         self[startIndex + offset..<startIndex + offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
-    }
-}
-
-/// Why a database cannot be used, as a sentence for the operator.
-package struct StoreOpenError: Error, Sendable, CustomStringConvertible {
-    package var description: String
-
-    package init(_ description: String) {
-        self.description = description
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 import Foundation
 package import GRDB
 import NIOConcurrencyHelpers
@@ -218,16 +218,6 @@ package final class SQLiteStore: Sendable {
         try writer.close()
         try checkpointer?.close()
     }
-}
-
-/// The tables that backends append to.
-enum Queue: String, CaseIterable {
-    case notification = "notification_queue"
-    case grant = "grant_queue"
-    case revocation = "revocation_queue"
-
-    var label: String { String(rawValue.dropLast("_queue".count)) }
-    var removedCounter: String { "\(rawValue)_removed" }
 }
 
 extension GRDB.Configuration {

@@ -9,97 +9,57 @@ struct AppRecheck {
     let db: Database
     let rules: RecheckRules
 
-    /// How far it has come, for the next transaction or the next process.
-    struct Position: Codable {
-        var app: Int64
-        /// When it was asked for.
-        var start: Timestamp
-        /// When the first is due: before whatever of the app is overdue by then.
-        var first: Timestamp
-        /// Those given a time so far.
-        var number = 0
-        /// Whose checks come next, by client. The rejected tokens that are still kept come before them all.
-        var clients: [Int64]
-        var isPastRejected = false
-        var last: Last?
-
-        struct Last: Codable {
-            var at: Int64
-            var userID: String
-            var client: Int64
-        }
-
-        init(app: Int64, clients: [Int64], start: Timestamp, first: Timestamp) {
-            self.app = app
-            self.clients = clients
-            self.start = start
-            self.first = first
-        }
-    }
-
-    /// Rows per transaction: short enough that no settlement waits for it.
-    private static let portion = 500
-
-    func begin(_ app: Int64, credentials: Int, at now: Timestamp) throws -> Position {
-        let clients = try db.clients(ofApp: app)
-        var first = now
-        if let head = try db.headOfSchedule(ofApp: app), head < now {
-            first = head.advanced(by: .zero - .seconds(1) * credentials / rules.requestsPerSecond)
-        }
-        return Position(app: app, clients: clients, start: now, first: first)
+    func begin(_ app: Int64, credentials: Int, at now: Timestamp) throws -> RecheckPosition {
+        RecheckPosition(
+            app: app,
+            clients: try db.clients(ofApp: app),
+            credentials: credentials,
+            head: try db.headOfSchedule(ofApp: app),
+            under: rules,
+            at: now
+        )
     }
 
     /// - Returns: nil once it is done.
-    func goOn(from position: Position) throws -> Position? {
+    func goOn(from position: RecheckPosition) throws -> RecheckPosition? {
         var position = position
         let rows = try position.isPastRejected ? scheduled(position) : rejected(position)
-        for row in rows {
-            try bringForward(row, &position)
-            position.last = Position.Last(at: row[0], userID: row[1], client: row[2])
-        }
-        if rows.count == Self.portion { return position }
-        if position.isPastRejected { position.clients.removeFirst() }
-        position.isPastRejected = true
-        position.last = nil
-        return position.clients.isEmpty ? nil : position
+        for row in rows { try bringForward(row, &position) }
+        let last = rows.last.map { RecheckPosition.Last(at: $0[0], userID: $0[1], client: $0[2]) }
+        return position.passed(rows.count, last: last) ? position : nil
     }
 
-    private func rejected(_ position: Position) throws -> [Row] {
+    private func rejected(_ position: RecheckPosition) throws -> [Row] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT rejected_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at FROM credential
                      WHERE app = ?1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL
                        AND (rejected_at, user_id, client) > (?2, ?3, ?4)
-                     ORDER BY rejected_at, user_id, client LIMIT \(Self.portion)
+                     ORDER BY rejected_at, user_id, client LIMIT \(RecheckPosition.portion)
                     """
             ),
             arguments: [position.app, position.last?.at ?? 0, position.last?.userID ?? "", position.last?.client ?? 0]
         )
     }
 
-    private func scheduled(_ position: Position) throws -> [Row] {
+    private func scheduled(_ position: RecheckPosition) throws -> [Row] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT due_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at FROM credential
                      WHERE client = ?1 AND due_at IS NOT NULL AND due_at >= ?2 AND (due_at, user_id) > (?2, ?3)
-                     ORDER BY due_at, user_id LIMIT \(Self.portion)
+                     ORDER BY due_at, user_id LIMIT \(RecheckPosition.portion)
                     """
             ),
             arguments: [position.clients.first, position.last?.at ?? position.start.milliseconds, position.last?.userID ?? ""]
         )
     }
 
-    /// `CredentialRecord.recheck`, where that is sooner; but those who have just signed in go before.
-    private func bringForward(_ row: Row, _ position: inout Position) throws {
-        let (userID, client, isBeingAsked): (String, Int64, Bool) = (row[1], row[2], row[4])
-        let earliest = position.start.advanced(by: .zero - rules.interval)
-        let dueAt = row.time(at: 5)
-        guard !isBeingAsked, row.time(at: 3).map({ $0 <= earliest }) ?? true, position.isPastRejected || dueAt == nil else { return }
-        let slot = position.first.advanced(by: .seconds(1) * position.number / rules.requestsPerSecond)
-        position.number += 1
-        if let dueAt, dueAt <= slot { return }
+    private func bringForward(_ row: Row, _ position: inout RecheckPosition) throws {
+        let (userID, client): (String, Int64) = (row[1], row[2])
+        let slot = position.slot(dueAt: row.time(at: 5), answeredAt: row.time(at: 3), isBeingAsked: row[4], under: rules)
+        guard let slot else { return }
         try db.execute(
             cached: "UPDATE credential SET due_at = ? WHERE user_id = ? AND client = ?",
             [slot.milliseconds, userID, client]

@@ -14,7 +14,7 @@ struct OperatorTransaction {
         let id: Int64 = row[0]
         let request = JSONText.decode(row[1], as: OperatorRequest.self)
         if row.hasValue(at: 3) {
-            let position = JSONText.decode(row[4], as: AppRecheck.Position.self)
+            let position = JSONText.decode(row[4], as: RecheckPosition.self)
             try save(id, position: try position.flatMap { try AppRecheck(db: db, rules: rules).goOn(from: $0) })
             return HandledRequest(request: request, answer: nil)
         }
@@ -27,18 +27,18 @@ struct OperatorTransaction {
         return HandledRequest(request: request, answer: answer)
     }
 
-    private func save(_ id: Int64, position: AppRecheck.Position?) throws {
+    private func save(_ id: Int64, position: RecheckPosition?) throws {
         try db.execute(
             cached: "UPDATE operator_request SET position = ? WHERE id = ?",
             [try position.map(JSONText.encode), id]
         )
     }
 
-    private func answer(_ request: OperatorRequest?, requestedAt: Timestamp) throws -> (OperatorAnswer, AppRecheck.Position?) {
+    private func answer(_ request: OperatorRequest?, requestedAt: Timestamp) throws -> (OperatorAnswer, RecheckPosition?) {
         guard let request else { return (.notUnderstood, nil) }
         guard now <= requestedAt.advanced(by: OperatorRequest.expiry) else { return (.expired, nil) }
         var answer = OperatorAnswer.notUnderstood
-        var position: AppRecheck.Position?
+        var position: RecheckPosition?
         do {
             try db.inSavepoint {
                 (answer, position) = try carryOut(request)
@@ -50,7 +50,7 @@ struct OperatorTransaction {
         return (answer, position)
     }
 
-    private func carryOut(_ request: OperatorRequest) throws -> (OperatorAnswer, AppRecheck.Position?) {
+    private func carryOut(_ request: OperatorRequest) throws -> (OperatorAnswer, RecheckPosition?) {
         switch request {
         case .pause(let name):
             guard let app = try app(name) else { return (try unknownApp(), nil) }

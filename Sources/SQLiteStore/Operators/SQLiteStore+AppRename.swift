@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import GRDB
 
 extension SQLiteStore {
@@ -18,9 +19,4 @@ extension SQLiteStore {
             }
         }
     }
-}
-
-package enum AppRenameError: Error, Sendable, Equatable {
-    case unknown(String, known: [String])
-    case taken(String)
 }

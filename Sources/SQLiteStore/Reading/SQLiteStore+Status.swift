@@ -275,21 +275,3 @@ extension SQLiteStore {
         }
     }
 }
-
-/// What is counted of checks, for those who ask how Apple is.
-enum CheckCounter {
-    static let answered = "checks_answered"
-    static let answeredAt = "checks_answered_at"
-    static let failed = "checks_failed"
-    static let failedAt = "checks_failed_at"
-}
-
-extension Queue {
-    fileprivate var arrivalColumn: String {
-        switch self {
-        case .notification: "received_at"
-        case .grant: "granted_at"
-        case .revocation: "requested_at"
-        }
-    }
-}

@@ -6,19 +6,6 @@ import Foundation
 import GRDB
 import NIOConcurrencyHelpers
 
-/// How long evidence is kept.
-package struct Retention: Sendable, Equatable {
-    package var notificationLog = Duration.days(90)
-    package var quarantine = Duration.days(365)
-    package var changes = Duration.days(365)
-    package var grantLog = Duration.days(90)
-    package var revocationLog = Duration.days(365)
-    /// How long a rejected token stays sealed, so that a mistake can be undone by asking again.
-    package var rejectedToken = Duration.days(7)
-
-    package init() {}
-}
-
 extension SQLiteStore {
     /// Rows per transaction: few enough that no settlement waits long for them.
     private static let portion = 500
@@ -178,5 +165,15 @@ extension SQLiteStore {
 
     private func repeatWhileFull(_ body: @escaping @Sendable (Database) throws -> Int) async throws {
         while try await write(body) == Self.portion {}
+    }
+}
+
+extension PruneProgress.Portion {
+    /// From the least and the greatest id and the least time; then, of those that stay, the greatest id and the least time. Nil where
+    /// there is no row.
+    fileprivate init?(_ row: Row) {
+        guard let first: Int64 = row[0], let last: Int64 = row[1], let oldest: Int64 = row[2] else { return nil }
+        self.init(ids: first...last, oldest: Timestamp(milliseconds: oldest), left: nil)
+        if let lastID: Int64 = row[3], let time: Int64 = row[4] { left = (lastID, Timestamp(milliseconds: time)) }
     }
 }

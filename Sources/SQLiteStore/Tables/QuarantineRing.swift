@@ -6,15 +6,9 @@ import GRDB
 
 /// The quarantine: whatever Apple may have signed stays; what anybody could have sent is a ring, because the endpoint is open to all.
 struct QuarantineRing {
-    static let longestRing = 10_000
-    static let largestRing = 64 << 20
-
     let db: Database
     private var rows = 0
     private var bytes = 0
-
-    fileprivate static let rowsCounter = "quarantine_unsigned_rows"
-    fileprivate static let bytesCounter = "quarantine_unsigned_bytes"
 
     init(db: Database) {
         self.db = db
@@ -39,9 +33,9 @@ struct QuarantineRing {
     /// - Returns: how many rows were evicted, oldest first.
     func save() throws -> Int {
         guard rows > 0 else { return 0 }
-        var (total, size) = (try count(Self.rowsCounter) + rows, try count(Self.bytesCounter) + bytes)
+        var (total, size) = (try count(QuarantineLimits.rowsCounter) + rows, try count(QuarantineLimits.bytesCounter) + bytes)
         var evicted = 0
-        while total > Self.longestRing || size > Self.largestRing {
+        while total > QuarantineLimits.longestRing || size > QuarantineLimits.largestRing {
             guard
                 let length = try Int.fetchOne(
                     db.cachedStatement(
@@ -57,9 +51,9 @@ struct QuarantineRing {
             size -= length
             evicted += 1
         }
-        try db.set(Self.rowsCounter, to: Int64(total))
-        try db.set(Self.bytesCounter, to: Int64(size))
-        if evicted > 0 { try db.add(evicted, to: "quarantine_evicted") }
+        try db.set(QuarantineLimits.rowsCounter, to: Int64(total))
+        try db.set(QuarantineLimits.bytesCounter, to: Int64(size))
+        if evicted > 0 { try db.add(evicted, to: QuarantineLimits.evictedCounter) }
         return evicted
     }
 
@@ -68,9 +62,9 @@ struct QuarantineRing {
         try db.execute(
             cached: """
                 INSERT INTO counter (name, value)
-                SELECT '\(rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.unsigned)
+                SELECT '\(QuarantineLimits.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.unsigned)
                  UNION ALL
-                SELECT '\(bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
+                SELECT '\(QuarantineLimits.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
                   FROM notification_quarantine WHERE \(Schema.unsigned)
                     ON CONFLICT (name) DO UPDATE SET value = excluded.value
                 """
@@ -100,8 +94,8 @@ struct QuarantineRing {
             sql: "DELETE FROM notification_quarantine WHERE reason = 'unknown_key' AND detail = ?",
             arguments: [keyID]
         )
-        try db.add(-count, to: rowsCounter)
-        try db.add(-size, to: bytesCounter)
+        try db.add(-count, to: QuarantineLimits.rowsCounter)
+        try db.add(-size, to: QuarantineLimits.bytesCounter)
     }
 
     private func count(_ counter: String) throws -> Int {
@@ -123,8 +117,8 @@ extension QuarantineRing {
         )
         guard let row else { return false }
         if row[0] {
-            try db.add(-1, to: rowsCounter)
-            try db.add(-(row[1] as Int), to: bytesCounter)
+            try db.add(-1, to: QuarantineLimits.rowsCounter)
+            try db.add(-(row[1] as Int), to: QuarantineLimits.bytesCounter)
         }
         return true
     }
@@ -142,7 +136,7 @@ extension QuarantineRing {
             arguments: [ids.lowerBound, ids.upperBound, cutoff.milliseconds]
         )
         let unsigned = rows.filter { $0[0] }
-        try db.add(-unsigned.count, to: rowsCounter)
-        try db.add(-unsigned.reduce(0) { $0 + ($1[1] as Int) }, to: bytesCounter)
+        try db.add(-unsigned.count, to: QuarantineLimits.rowsCounter)
+        try db.add(-unsigned.reduce(0) { $0 + ($1[1] as Int) }, to: QuarantineLimits.bytesCounter)
     }
 }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// How long evidence is kept.
+package struct Retention: Sendable, Equatable {
+    package var notificationLog = Duration.days(90)
+    package var quarantine = Duration.days(365)
+    package var changes = Duration.days(365)
+    package var grantLog = Duration.days(90)
+    package var revocationLog = Duration.days(365)
+    /// How long a rejected token stays sealed, so that a mistake can be undone by asking again.
+    package var rejectedToken = Duration.days(7)
+
+    package init() {}
+}
