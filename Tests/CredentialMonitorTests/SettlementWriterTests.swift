@@ -104,8 +104,10 @@ struct SettlementWriterTests {
         }
     }
 
-    @Test func aFullDiskIsWaitedFor() async throws {
-        let trouble = TroubledStore.Trouble(failing: Array(repeating: .full, count: 40))
+    /// A full disk, a server that is away, others that are in the way.
+    @Test(arguments: [StoreError.full, .unavailable("57P01"), .retry("40P01")])
+    func whatEndsByItselfIsWaitedFor(_ error: StoreError) async throws {
+        let trouble = TroubledStore.Trouble(failing: Array(repeating: error, count: 40))
         try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
             try await monitor.grant("ann")
             async let settled = monitor.settle(monitor.grantHandler)

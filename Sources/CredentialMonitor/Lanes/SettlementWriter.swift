@@ -252,7 +252,7 @@ package final class SettlementWriter: Service {
             } catch let error as StoreError {
                 troubled.store(true, ordering: .relaxed)
                 telemetry.storeFailed(error)
-                if case .full = error {} else if attempt >= Self.mostTries { throw error }
+                if !error.endsByItself, attempt >= Self.mostTries { throw error }
                 try await clock.sleep(for: Self.retries[min(attempt, Self.retries.count - 1)])
             }
         }

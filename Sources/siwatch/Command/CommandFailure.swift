@@ -56,6 +56,8 @@ extension CommandFailure {
             case .unavailable: self = .unusable(["\(error)"])
             }
         case StoreError.busy: self = .unavailable("the database is locked by another program")
+        case StoreError.retry(let reason): self = .unavailable("the database is busy: \(reason)")
+        case StoreError.unavailable(let reason): self = .unavailable("the database cannot be reached: \(reason)")
         case StoreError.full: self = .unavailable("the disk has no space for the database")
         case StoreError.outcomeUnknown(let reason): self = .unavailable("the database cannot be read or written: \(reason)")
         case StoreError.readOnly(let reason):

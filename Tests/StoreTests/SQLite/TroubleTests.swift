@@ -85,6 +85,8 @@ import Testing
     private func failure(_ body: () async throws -> some Sendable) async -> String? {
         switch await #expect(throws: StoreError.self, performing: { _ = try await body() }) {
         case .busy: "busy"
+        case .retry: "retry"
+        case .unavailable: "unavailable"
         case .full: "full"
         case .refused: "refused"
         case .damaged: "damaged"
