@@ -43,13 +43,13 @@ demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	@.build/debug/siwatch-demo $(ARGS)
 
 .PHONY: test
-test: setup check-rules ## Run all tests
+test: setup setup-postgres check-rules ## Run all tests
 	swift build --build-tests
 	@PATH="$(CURDIR)/.build/tools:$$PATH" SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=8 \
 		swift test --skip-build --parallel $(ARGS)
 
 .PHONY: test-tsan
-test-tsan: setup setup-test ## Run all tests under the thread sanitizer, one by one (slow)
+test-tsan: setup setup-test setup-postgres ## Run all tests under the thread sanitizer, one by one (slow)
 	@PATH="$(CURDIR)/.build/tools:$$PATH" swift test --scratch-path $(TSAN_FOLDER) --sanitize=thread --no-parallel $(ARGS)
 
 .PHONY: test-kills
@@ -102,3 +102,7 @@ setup:
 .PHONY: setup-test
 setup-test:
 	@scripts/setup.sh promtool faketime python
+
+.PHONY: setup-postgres
+setup-postgres:
+	@scripts/setup.sh postgres

@@ -75,6 +75,10 @@ let package = Package(
         ),
         // One file on disk.
         .target(name: "SQLiteStore", dependencies: ["CredentialCore", grdb, grdbSQLite, nioConcurrency], swiftSettings: strict),
+        // The C library that speaks with PostgreSQL.
+        .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .yum(["libpq-devel"]), .brew(["libpq"])]),
+        // A schema of the backend's own database.
+        .target(name: "PostgresStore", dependencies: ["CLibpq", "CredentialCore", nioConcurrency], swiftSettings: strict),
         // When things happen.
         .target(
             name: "CredentialMonitor",
@@ -170,7 +174,9 @@ let package = Package(
         ),
         .testTarget(
             name: "StoreTests",
-            dependencies: ["CredentialCore", "CredentialTesting", "DaemonHarness", "SQLiteStore", grdb, nioConcurrency],
+            dependencies: [
+                "CLibpq", "CredentialCore", "CredentialTesting", "DaemonHarness", "PostgresStore", "SQLiteStore", grdb, nioConcurrency,
+            ],
             exclude: ["Schema.sql"],
             swiftSettings: strict
         ),

@@ -8,7 +8,8 @@
 #
 #   make      make itself
 #   swift     Swift 6.2 or newer: looked for, never installed
-#   headers   the headers of SQLite and zlib: installed by the system's package manager where they are missing
+#   headers   the headers of SQLite, zlib and libpq: installed by the system's package manager where they are missing
+#   postgres  PostgreSQL's server, which the tests start for themselves: the same; a cluster that Debian makes with it is not used
 #   python    Python 3 and its cryptography, for the script that checks the dashboard and for the examples of docs/schema.md, which
 #             the tests run
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
@@ -105,12 +106,27 @@ need_headers() {
         [0-9]*) ;;
         *) install_package "SQLite's headers are" libsqlite3-dev sqlite-devel sqlite-dev ;;
     esac
+    # Where libpq keeps them, pkg-config says.
+    has pkg-config || install_package "pkg-config is" pkg-config pkgconf-pkg-config pkgconf
+    pkg-config --exists libpq || install_package "libpq's headers are" libpq-dev libpq-devel libpq-dev
+    pkg-config --exists libpq || die "libpq's headers are installed and pkg-config does not find them."
     sqlite=$(macro sqlite3.h SQLITE_VERSION_NUMBER)
     case $sqlite in
         [0-9]*) ;;
         *) die "SQLite's headers are installed and the C compiler on the PATH does not find them." ;;
     esac
     [ "$sqlite" -ge 3037000 ] || die "SQLite 3.37 or newer is needed and sqlite3.h has SQLITE_VERSION_NUMBER $sqlite."
+}
+
+need_postgres() {
+    # Debian keeps the server out of the PATH.
+    if has initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then return 0; fi
+    # Debian makes a cluster with the server and starts it; ours are made by the tests.
+    if has apt-get && can_be_root && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+        as_root mkdir -p /etc/postgresql-common
+        printf 'create_main_cluster = false\n' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
+    fi
+    install_package "PostgreSQL's server is" postgresql postgresql-server postgresql
 }
 
 need_promtool() {
@@ -170,9 +186,10 @@ for need in "$@"; do
         make) need_make ;;
         swift) need_swift ;;
         headers) need_headers ;;
+        postgres) need_postgres ;;
         promtool) need_promtool ;;
         faketime) need_faketime ;;
         python) need_python ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers, promtool, faketime and python." ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, faketime and python." ;;
     esac
 done

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import NIOConcurrencyHelpers
+
+extension PostgresStore {
+    package func claimNotifications(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedNotification] {
+        let claim = QueueClaim(queue: .notification, lane: "TRUE", returning: "payload, received_at")
+        return try await claims.run { [owner] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: suspects, on: connection).map { row in
+                ClaimedNotification(
+                    id: row.integer(at: 0),
+                    claim: Claim(owner: owner, attempts: row.int(at: 1)),
+                    payload: row.bytes(at: 2),
+                    receivedAt: Timestamp(milliseconds: row.integer(at: 3))
+                )
+            }
+        }
+    }
+
+    package func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
+        let claim = QueueClaim(
+            queue: .grant,
+            lane: "authorization_code IS NULL",
+            returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private"
+        )
+        return try await claims.run { [owner] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
+                ClaimedGrant(
+                    id: row.integer(at: 0),
+                    claim: Claim(owner: owner, attempts: row.int(at: 1)),
+                    grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
+                    content: ClaimedGrant.Content(row, from: 3)
+                )
+            }
+        }
+    }
+
+    package func claimRevocationRequests(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration
+    ) async throws -> [ClaimedRevocationRequest] {
+        let apps = directory.withLockedValue { $0 }.appNames
+        let claim = QueueClaim(queue: .revocation, lane: "opened_at IS NULL", returning: "requested_at, client_id, user_id")
+        return try await claims.run { [owner] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
+                let clientID = row.text(at: 3, upTo: Longest.identifier)
+                let userID = row.text(at: 4, upTo: Longest.identifier)
+                return ClaimedRevocationRequest(
+                    id: row.integer(at: 0),
+                    claim: Claim(owner: owner, attempts: row.int(at: 1)),
+                    app: clientID.flatMap { apps[$0] },
+                    requestedAt: Timestamp(milliseconds: row.integer(at: 2)),
+                    credential: clientID.flatMap { client in userID.map { CredentialID(clientID: client, userID: $0) } }
+                )
+            }
+        }
+    }
+}
+
+/// Takes due rows of a queue, passing over what others hold, and moves their due time to the end of the lease.
+struct QueueClaim {
+    let queue: Queue
+    /// SQL: which of its rows.
+    let lane: String
+    let returning: String
+
+    /// Longest due first: `id`, `attempts`, and what is returned.
+    func rows(
+        upTo limit: Int,
+        at now: Timestamp,
+        lease: Duration,
+        owner: String,
+        suspects: Bool,
+        on connection: Connection
+    ) throws -> [Row] {
+        guard limit > 0 else { return [] }
+        // What a clock has put off that has since been set back.
+        try connection.send(
+            """
+            UPDATE \(queue.rawValue) SET due_at = $1
+             WHERE id IN (SELECT id FROM \(queue.rawValue) WHERE \(lane) AND due_at > $2 ORDER BY due_at, id FOR UPDATE SKIP LOCKED)
+            """,
+            now,
+            now.advanced(by: queue.longestDelay)
+        )
+        // As `Claim.claimable`: a row that may have killed the process comes alone.
+        return try connection.rows(
+            """
+            WITH due AS MATERIALIZED (
+              SELECT id, attempts, due_at FROM \(queue.rawValue) WHERE \(lane) AND due_at <= $1
+               ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED),
+            numbered AS (
+              SELECT id, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,
+                     bool_or(attempts >= \(Claim.suspectAttempts)) OVER w AS follows_suspect
+                FROM due WINDOW w AS (ORDER BY due_at, id)),
+            taken AS (
+              SELECT id, place FROM numbered WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END),
+            claimed AS (
+              UPDATE \(queue.rawValue) q SET due_at = $3, attempts = LEAST(GREATEST(q.attempts, 0), 1000) + 1, claimed_by = $4
+                FROM taken WHERE q.id = taken.id
+              RETURNING taken.place, q.*)
+            SELECT id, attempts, \(returning) FROM claimed ORDER BY place
+            """,
+            now,
+            limit,
+            now.advanced(by: lease),
+            owner,
+            suspects
+        ).map { $0 }
+    }
+}
+
+extension ClaimedGrant.Content {
+    /// Nil where something is too long to have been meant.
+    ///
+    /// - Parameter row: `client_id, user_id, refresh_token, email, email_is_private`, from the given index on.
+    fileprivate init?(_ row: Row, from start: Int) {
+        guard let clientID = row.text(at: start, upTo: Longest.identifier), let userID = row.text(at: start + 1, upTo: Longest.identifier)
+        else { return nil }
+        var token: Secret?
+        if !row.isNull(at: start + 2) {
+            guard let text = row.text(at: start + 2, upTo: Longest.token) else { return nil }
+            token = Secret(text)
+        }
+        var address: EmailAddress?
+        if !row.isNull(at: start + 3) {
+            guard let text = row.text(at: start + 3, upTo: Longest.address) else { return nil }
+            let isPrivate = row.isNull(at: start + 4) ? nil : row.integer(at: start + 4) != 0
+            address = text.isEmpty ? nil : EmailAddress(text, isPrivate: isPrivate)
+        }
+        self.init(credential: CredentialID(clientID: clientID, userID: userID), refreshToken: token, address: address)
+    }
+}

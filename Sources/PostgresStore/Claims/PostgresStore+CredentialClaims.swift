@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import NIOConcurrencyHelpers
+
+/// Whom to ask about, and which rejections to believe.
+extension PostgresStore {
+    package func claimDueCredentials(
+        of app: String,
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        preferring preferred: Set<String>
+    ) async throws -> [DueCredential] {
+        let directory = self.directory.withLockedValue { $0 }
+        guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
+        let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
+        return try await claims.run { [owner] connection in
+            guard try !Self.isPaused(appID, on: connection) else { return [] }
+            let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
+            var due = try schedule.due(of: first, upTo: limit, on: connection)
+            if due.isEmpty {
+                due = try schedule.firstChecks(upTo: limit, on: connection)
+                due += try schedule.due(of: schedule.clients, upTo: limit - due.count, on: connection)
+            }
+            try schedule.sendRepairs(on: connection)
+            return try Self.claim(due, directory, owner: owner, at: now, policy: policy, on: connection)
+        }
+    }
+
+    package func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
+        -> [DueCredential]
+    {
+        let directory = self.directory.withLockedValue { $0 }
+        return try await claims.run { [owner] connection in
+            let answers = try clients.sorted().compactMap { directory.clients[$0] }.map { client in
+                try connection.send(
+                    """
+                    SELECT user_id, client, attempts, due_at FROM credential
+                     WHERE client = $1 AND first_check IS NOT NULL AND due_at IS NOT NULL AND claimed_by IS NULL
+                     ORDER BY first_check, due_at, user_id LIMIT 1
+                    """,
+                    client.id
+                )
+            }
+            let next = try answers.flatMap { ClaimableCredential.all(try connection.rows(of: $0)) }
+            return try Self.claim(Array(next.prefix(limit)), directory, owner: owner, at: now, policy: policy, on: connection)
+        }
+    }
+
+    package func claimPendingRejections(
+        of app: String,
+        admittedBy admissions: [AdmissionRule],
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy
+    ) async throws -> [DueCredential] {
+        let directory = self.directory.withLockedValue { $0 }
+        guard limit > 0, !admissions.isEmpty, let appID = directory.apps[app]?.id else { return [] }
+        let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == appID } ?? true }
+        return try await claims.run { [owner] connection in
+            guard try connection.rows("SELECT 1 FROM app WHERE id = $1 AND pending > 0", appID).count > 0 else { return [] }
+            let breaker = try connection.rows("SELECT app, state FROM breaker WHERE app = $1", appID).first.flatMap(BreakerTable.read)
+            guard breaker?.breaker(at: now).isOpen != true else { return [] }
+            var admitted: [ClaimableCredential] = []
+            for rule in rules where admitted.count < limit {
+                admitted += try Self.pending(
+                    of: appID,
+                    admittedBy: rule,
+                    directory,
+                    upTo: limit - admitted.count,
+                    at: now,
+                    on: connection
+                )
+            }
+            return try Self.claim(admitted, directory, owner: owner, at: now, policy: policy, onlyPending: true, on: connection)
+        }
+    }
+
+    /// Those of an app that a rule admits, unless somebody asks about them or their user has signed in again.
+    private static func pending(
+        of app: Int64,
+        admittedBy rule: AdmissionRule,
+        _ directory: ClientDirectory,
+        upTo limit: Int,
+        at now: Timestamp,
+        on connection: Connection
+    ) throws -> [ClaimableCredential] {
+        ClaimableCredential.all(
+            try connection.rows(
+                """
+                SELECT user_id, client, attempts, due_at FROM credential AS c
+                 WHERE app = $1 AND pending_since BETWEEN $2 AND $3 - $4 AND ($5 IS NULL OR client = $5) AND ($6 IS NULL OR pending_key = $6)
+                   AND ($4 = 0 OR answered_at >= pending_since + $4 AND (answered_at <= $3 OR answered_at >= pending_since + 2 * $4))
+                   AND (claimed_by IS NULL OR due_at <= $7)
+                   AND (NOT $8 OR verified_at IS NOT NULL)
+                   AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                                    WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client
+                                      AND \(WaitingGrant.canBeTaken("g", at: "$7")))
+                 ORDER BY pending_since, user_id LIMIT $9
+                """,
+                app,
+                rule.answered.lowerBound,
+                rule.answered.upperBound,
+                rule.repeatedAfter ?? .zero,
+                rule.clientID.flatMap { directory.clients[$0]?.id },
+                rule.keyID,
+                now,
+                rule.onlyAccepted,
+                limit
+            )
+        )
+    }
+
+    package func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+        let directory = self.directory.withLockedValue { $0 }
+        guard limit > 0, !userIDs.isEmpty, let appID = directory.apps[app]?.id else { return [] }
+        return try await claims.transaction { connection in
+            guard try !Self.isPaused(appID, on: connection) else { return [] }
+            let rows = try connection.rows(
+                """
+                SELECT c.client, c.user_id, c.token_granted_at, c.token_fingerprint, c.sealed_token
+                  FROM credential c LEFT JOIN canary a ON a.user_id = c.user_id AND a.client = c.client
+                 WHERE c.user_id = ANY($1) AND c.app = $2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
+                   AND (a.asked_at IS NULL OR a.asked_at <= $3 OR a.asked_at > $4)
+                 ORDER BY c.user_id, c.client
+                """,
+                ArrayOf(userIDs),
+                appID,
+                now.advanced(by: .zero - BreakerRules.canaryInterval),
+                now
+            )
+            let due = rows.compactMap { row -> DueCredential? in
+                guard let client = directory.clientsByID[row.integer(at: 0)], directory.isWatched(client) else { return nil }
+                return DueCredential(
+                    id: CredentialID(clientID: client.clientID, userID: row.text(at: 1) ?? ""),
+                    app: client.app.name,
+                    purpose: .canary,
+                    claim: Claim(owner: "", attempts: 0),
+                    token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 2)), fingerprint: row.bytes(at: 3)),
+                    sealed: SealedToken(bytes: row.bytes(at: 4))
+                )
+            }
+            let taken = Array(due.prefix(limit))
+            for canary in taken {
+                try connection.send(
+                    """
+                    INSERT INTO canary (user_id, client, asked_at) VALUES ($1, $2, $3)
+                        ON CONFLICT (user_id, client) DO UPDATE SET asked_at = excluded.asked_at
+                    """,
+                    canary.id.userID,
+                    directory.clients[canary.id.clientID]?.id,
+                    now
+                )
+            }
+            return taken
+        }
+    }
+
+    /// - Parameter onlyPending: whether what is claimed is a rejection that waits, and not a check.
+    private static func claim(
+        _ credentials: [ClaimableCredential],
+        _ directory: ClientDirectory,
+        owner: String,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        onlyPending: Bool = false,
+        on connection: Connection
+    ) throws -> [DueCredential] {
+        var chosen = RowArrays()
+        for credential in credentials {
+            let leaseEnd = now.advanced(by: policy.lease(attempts: credential.attempts))
+            chosen.append(credential.userID, credential.client, credential.dueAt, leaseEnd)
+        }
+        guard chosen.count > 0 else { return [] }
+        // Whatever has happened to a row since it was chosen has moved its due time.
+        let answer = try connection.send(
+            """
+            WITH free AS (
+              SELECT c.user_id, c.client, n.lease_end, n.place
+                FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS n (user_id, client, due_at, lease_end, place)
+                JOIN credential c ON c.user_id = n.user_id AND c.client = n.client AND c.due_at = n.due_at
+               WHERE NOT EXISTS (SELECT 1 FROM app WHERE app.id = c.app AND app.paused_at IS NOT NULL)
+                     \(onlyPending ? "AND c.pending_since IS NOT NULL" : "")
+               ORDER BY c.user_id, c.client FOR UPDATE OF c SKIP LOCKED),
+            claimed AS (
+              UPDATE credential c SET due_at = free.lease_end, attempts = LEAST(GREATEST(c.attempts, 0), 1000) + 1, claimed_by = $5
+                FROM free WHERE c.user_id = free.user_id AND c.client = free.client
+              RETURNING free.place, c.*)
+            SELECT client, user_id, token_granted_at, token_fingerprint, sealed_token, attempts, pending_since, pending_asked_at, pending_key
+              FROM claimed ORDER BY place
+            """,
+            chosen.parameters + [owner.parameter]
+        )
+        return try connection.rows(of: answer).compactMap { row in
+            guard let client = directory.clientsByID[row.integer(at: 0)] else { return nil }
+            var purpose = DueCredential.Purpose.check
+            if onlyPending {
+                guard let rejection = PendingRejection(row, from: 6) else { return nil }
+                purpose = .admission(rejection)
+            }
+            return DueCredential(
+                id: CredentialID(clientID: client.clientID, userID: row.text(at: 1) ?? ""),
+                app: client.app.name,
+                purpose: purpose,
+                claim: Claim(owner: owner, attempts: row.int(at: 5)),
+                token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 2)), fingerprint: row.bytes(at: 3)),
+                sealed: SealedToken(bytes: row.bytes(at: 4))
+            )
+        }
+    }
+
+    /// An operator's pause holds across restarts: nobody is asked about, and what is due stays due.
+    static func isPaused(_ app: Int64, on connection: Connection) throws -> Bool {
+        try connection.rows("SELECT paused_at IS NOT NULL FROM app WHERE id = $1", app).isTrue
+    }
+}

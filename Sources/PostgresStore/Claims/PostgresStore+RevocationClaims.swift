@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import NIOConcurrencyHelpers
+
+/// Tokens that are to be revoked.
+extension PostgresStore {
+    package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
+        let directory = self.directory.withLockedValue { $0 }
+        return try await claims.run { connection in
+            let counts = try directory.apps.values.map { app in
+                let answer = try connection.send(
+                    """
+                    SELECT CASE WHEN (SELECT paused_at FROM app WHERE id = $1) IS NULL THEN
+                           (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = $1 AND due_at <= $2 AND \(Self.isWatched) LIMIT $6) d)
+                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = $1 AND due_at > $3 AND \(Self.isWatched) LIMIT $6) l)
+                           ELSE 0 END
+                    """,
+                    app.id,
+                    now,
+                    Self.furthestRevocation(at: now),
+                    ArrayOf(directory.watchedClients(of: app.id)),
+                    Self.patience(at: now),
+                    limit
+                )
+                return (app.name, answer)
+            }
+            return Dictionary(uniqueKeysWithValues: try counts.map { ($0, try connection.rows(of: $1).integer) }).filter { $0.value > 0 }
+        }
+    }
+
+    package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
+        let directory = self.directory.withLockedValue { $0 }
+        let permits = permits.filter { $0.value > 0 }
+        guard !permits.isEmpty else { return [] }
+        return try await claims.run { [owner] connection in
+            try permits.flatMap { name, permits -> [DueRevocation] in
+                guard let app = directory.apps[name], try !Self.isPaused(app.id, on: connection) else { return [] }
+                try connection.send(
+                    """
+                    UPDATE revocation r SET due_at = $2
+                      FROM (SELECT request, client FROM revocation WHERE app = $1 AND due_at > $3
+                             ORDER BY request, client FOR UPDATE SKIP LOCKED) late
+                     WHERE r.request = late.request AND r.client = late.client
+                    """,
+                    app.id,
+                    now,
+                    Self.furthestRevocation(at: now)
+                )
+                let due = try connection.rows(
+                    """
+                    SELECT request, client, attempts, due_at FROM revocation
+                     WHERE app = $1 AND due_at <= $2 AND \(Self.isWatched) ORDER BY due_at, request, client LIMIT $3
+                    """,
+                    app.id,
+                    now,
+                    permits,
+                    ArrayOf(directory.watchedClients(of: app.id)),
+                    Self.patience(at: now)
+                )
+                return try Self.claim(due, of: app, directory, owner: owner, at: now, policy: policy, on: connection)
+            }
+        }
+    }
+
+    /// - Parameter due: `request, client, attempts, due_at`, longest due first.
+    private static func claim(
+        _ due: Rows,
+        of app: ClientDirectory.App,
+        _ directory: ClientDirectory,
+        owner: String,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        on connection: Connection
+    ) throws -> [DueRevocation] {
+        // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
+        let all = due.map { $0 }
+        let isSuspect = { (row: Row) in row.int(at: 2) >= Claim.suspectAttempts }
+        let taken = all.first.map(isSuspect) ?? false ? all.prefix(1) : all.prefix { !isSuspect($0) }
+        var chosen = RowArrays()
+        for row in taken {
+            let leaseEnd = now.advanced(by: policy.lease(attempts: row.int(at: 2)))
+            chosen.append(row.integer(at: 0), row.integer(at: 1), row.integer(at: 3), leaseEnd)
+        }
+        guard chosen.count > 0 else { return [] }
+        let answer = try connection.send(
+            """
+            WITH free AS (
+              SELECT r.request, r.client, n.lease_end, n.place
+                FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS n (request, client, due_at, lease_end, place)
+                JOIN revocation r ON r.request = n.request AND r.client = n.client AND r.due_at = n.due_at
+               ORDER BY r.request, r.client FOR UPDATE OF r SKIP LOCKED),
+            claimed AS (
+              UPDATE revocation r SET due_at = free.lease_end, attempts = LEAST(GREATEST(r.attempts, 0), 1000) + 1, claimed_by = $5
+                FROM free WHERE r.request = free.request AND r.client = free.client
+              RETURNING free.place, r.*)
+            SELECT request, client, attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
+                   \(RevocationProof.columns)
+              FROM claimed ORDER BY place
+            """,
+            chosen.parameters + [owner.parameter]
+        )
+        return try connection.rows(of: answer).compactMap { row -> DueRevocation? in
+            guard let client = directory.clientsByID[row.integer(at: 1)] else { return nil }
+            return DueRevocation(
+                request: row.integer(at: 0),
+                requestedAt: Timestamp(milliseconds: row.integer(at: 4)),
+                id: CredentialID(clientID: client.clientID, userID: row.text(at: 3) ?? ""),
+                app: app.name,
+                claim: Claim(owner: owner, attempts: row.int(at: 2)),
+                token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 5)), fingerprint: row.bytes(at: 6)),
+                sealed: SealedToken(bytes: row.bytes(at: 7)),
+                proof: RevocationProof(row, from: 8)
+            )
+        }.map { work in
+            var work = work
+            work.newerSignIn = try newerSignIn(of: work.id.userID, in: app, after: work.wantedAt, at: now, on: connection)
+            return work
+        }
+    }
+
+    /// SQL, with the clients as $4: a token of a client that is taken out of the configuration waits for a week, until $5, and stands in
+    /// nobody's way.
+    private static let isWatched = "(client = ANY($4) OR requested_at <= $5)"
+
+    private static func patience(at now: Timestamp) -> Timestamp { now.advanced(by: .zero - SettlementRules.longestGrantWait) }
+
+    /// At any client of the app.
+    private static func newerSignIn(
+        of userID: String,
+        in app: ClientDirectory.App,
+        after time: Timestamp,
+        at now: Timestamp,
+        on connection: Connection
+    ) throws -> NewerSignIn {
+        let row = try connection.rows(
+            """
+            SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = $1 AND app = $2 AND granted_at > $3),
+                   (SELECT bool_or(g.authorization_code IS NULL) FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                     WHERE g.user_id = $1 AND g.granted_at > $3 AND client.app = $2 AND \(WaitingGrant.canBeTaken("g", at: "$4")))
+            """,
+            userID,
+            app.id,
+            time,
+            now
+        ).first
+        guard let row, !row.bool(at: 0) else { return .known }
+        return row.isNull(at: 1) ? .none : row.bool(at: 1) ? .known : .possible
+    }
+
+    package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
+        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
+        guard let app else { return nil }
+        return try await claims.run { connection in
+            try connection.rows(
+                """
+                SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
+                 WHERE q.user_id = $1 AND q.opened_at IS NULL AND q.requested_at >= $3 AND client.app = $2
+                   AND NOT EXISTS (SELECT 1 FROM revocation WHERE user_id = $1 AND app = $2)
+                HAVING MIN(q.requested_at) > COALESCE(GREATEST(
+                         (SELECT MAX(granted_at) FROM credential WHERE user_id = $1 AND app = $2),
+                         (SELECT GREATEST(consent_revoked_at, deleted_at) FROM user_event WHERE user_id = $1 AND app = $2)), 0)
+                """,
+                credential.userID,
+                app,
+                time
+            ).first?.time(at: 0)
+        }
+    }
+
+    package func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
+        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
+        guard let app else { return false }
+        return try await claims.run { connection in
+            try connection.rows(
+                """
+                SELECT EXISTS (SELECT 1 FROM credential
+                                WHERE user_id = $1 AND app = $2 AND (state = 'authorized' OR sealed_token IS NOT NULL))
+                    OR EXISTS (SELECT 1 FROM grant_queue WHERE user_id = $1 AND id <> $3)
+                """,
+                credential.userID,
+                app,
+                row
+            ).isTrue
+        }
+    }
+
+    /// A due time beyond it is of a clock that has since been set back.
+    private static func furthestRevocation(at now: Timestamp) -> Timestamp { now.advanced(by: RevocationProof.longestDelay) }
+}

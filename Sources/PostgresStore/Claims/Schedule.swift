@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left
+/// alone: Apple would blame us for them, and they may come back.
+struct Schedule {
+    let app: Int64
+    let clients: [Int64]
+    let policy: RefreshPolicy
+    let now: Timestamp
+
+    /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
+    func firstChecks(upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, on: connection) { client in
+            try connection.send(
+                """
+                SELECT user_id, client, attempts, due_at FROM credential
+                 WHERE client = $1 AND first_check = 0 AND due_at <= $2 ORDER BY due_at, user_id LIMIT $3
+                """,
+                client,
+                now,
+                limit
+            )
+        }
+    }
+
+    /// All others, longest due first.
+    func due(of clients: [Int64], upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, on: connection) { client in
+            try connection.send(
+                """
+                SELECT user_id, client, attempts, due_at FROM credential
+                 WHERE client = $1 AND due_at <= $2 AND first_check IS DISTINCT FROM 0 AND NOT (\(waits)) ORDER BY due_at, user_id LIMIT $4
+                """,
+                client,
+                now,
+                policy.repetition,
+                limit
+            )
+        }
+    }
+
+    private func first(
+        _ limit: Int,
+        of clients: [Int64],
+        on connection: Connection,
+        _ send: (Int64) throws -> Connection.Answer
+    ) throws -> [ClaimableCredential] {
+        guard limit > 0 else { return [] }
+        let all = try clients.map(send).flatMap { try ClaimableCredential.all(connection.rows(of: $0)) }
+        return clients.count == 1 ? all : Array(all.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
+    }
+
+    /// A rejection that could not be believed when its time had come waits on, until the daily check. By then all others have been asked
+    /// about, so that Apple has accepted one of them in between.
+    private let waits = "(pending_since IS NOT NULL AND answered_at + $3 > $2 AND answered_at <= $2)"
+
+    /// Only a clock that has been set back, or a shorter interval, leaves a due time out there.
+    private var furthest: Timestamp { now.advanced(by: policy.longestDelay) }
+
+    /// Brings back what is due too late, and sends to the daily check what waits for it. Idle, it finds nothing and writes nothing.
+    func sendRepairs(on connection: Connection) throws {
+        for client in clients {
+            try connection.send(
+                """
+                UPDATE credential c SET due_at = $2
+                  FROM (SELECT user_id, client FROM credential WHERE client = $1 AND due_at > $2
+                         ORDER BY due_at, user_id LIMIT 1000 FOR UPDATE SKIP LOCKED) late
+                 WHERE c.user_id = late.user_id AND c.client = late.client
+                """,
+                client,
+                furthest
+            )
+        }
+        try connection.send(
+            """
+            UPDATE credential c SET due_at = c.answered_at + $3, claimed_by = NULL
+              FROM (SELECT user_id, client FROM credential WHERE app = $1 AND due_at <= $2 AND \(waits)
+                     ORDER BY due_at, user_id LIMIT 1000 FOR UPDATE SKIP LOCKED) waiting
+             WHERE c.user_id = waiting.user_id AND c.client = waiting.client
+            """,
+            app,
+            now,
+            policy.repetition
+        )
+    }
+}
+
+/// A row of `credential` that may be claimed.
+struct ClaimableCredential {
+    var userID: String
+    var client: Int64
+    var attempts: Int
+    var dueAt: Timestamp
+
+    /// - Parameter rows: `user_id, client, attempts, due_at`.
+    static func all(_ rows: Rows) -> [Self] {
+        rows.map { row in
+            Self(
+                userID: row.text(at: 0) ?? "",
+                client: row.integer(at: 1),
+                attempts: row.int(at: 2),
+                dueAt: Timestamp(milliseconds: row.integer(at: 3))
+            )
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import Foundation
+
+/// A thread that sleeps until the server tells of an insert, and then looks for as long as more keeps coming.
+///
+/// The first insert after a pause finds the gate open, shuts it and notifies; those that follow pass on in silence. So whoever was woken
+/// looks every 10 ms while the gate is shut, keeps it shut while there is work, and opens it before it sleeps. A transaction that inserted
+/// while it was shut, and commits after the last look, is found by the loops' own timers.
+final class CommitListener: Sendable {
+    private let address: PostgresAddress
+
+    /// Between two looks, while something comes.
+    fileprivate static let busyMilliseconds: Int32 = 10
+    /// Looks in vain before it sleeps, each twice as long after the one before: 630 ms in all.
+    fileprivate static let vainLooks = 6
+    /// Until the next try, where the server is away.
+    private static let patienceMilliseconds: Int32 = 1_000
+
+    init(_ address: PostgresAddress) {
+        self.address = address
+    }
+
+    /// An element after each wake-up; several may share one. The thread ends with the iteration.
+    func commits() -> AsyncStream<Void> {
+        let (commits, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let stop = Pipe()
+        // A thread and not a task: it blocks for as long as nothing happens.
+        let thread = Thread { [address] in
+            while true {
+                do {
+                    var gates = try Gates(Connection(address), stop: stop.fileHandleForReading.fileDescriptor)
+                    try gates.watch { continuation.yield() }
+                    return
+                } catch {
+                    // Trouble with the database is reported by whoever has work for it.
+                    if Self.isStopped(stop, within: Self.patienceMilliseconds) { return }
+                }
+            }
+        }
+        thread.name = "siwatch commits"
+        continuation.onTermination = { _ in try? stop.fileHandleForWriting.close() }
+        thread.start()
+        return commits
+    }
+
+    private static func isStopped(_ stop: Pipe, within milliseconds: Int32) -> Bool {
+        var polled = pollfd(fd: stop.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&polled, 1, milliseconds) > 0
+    }
+}
+
+/// The gates of the queues, over one connection.
+private struct Gates {
+    let connection: Connection
+    /// Readable once nobody iterates any more.
+    let stop: Int32
+    /// Of the newest rows.
+    private var newest: [Int64] = []
+
+    init(_ connection: Connection, stop: Int32) throws {
+        self.connection = connection
+        self.stop = stop
+        let channel = try connection.rows("SELECT \(Schema.channel)").first?.text(at: 0) ?? ""
+        try connection.run("LISTEN \(channel)")
+    }
+
+    mutating func watch(_ wake: () -> Void) throws {
+        // What came before there was anybody to tell; and whoever came may have shut a gate.
+        _ = try isAnythingNew()
+        wake()
+        var vain = 0
+        while !isStopped(within: vain < CommitListener.vainLooks ? CommitListener.busyMilliseconds << Int32(vain) : -1) {
+            let isTold = try !connection.notifications().isEmpty
+            if try isAnythingNew() || isTold {
+                wake()
+                try set(Schema.quiet)
+                vain = 0
+            } else {
+                // Before the last looks, so that an insert is either seen by one of them or tells.
+                if vain == 0 { try set(nil) }
+                vain += 1
+            }
+        }
+    }
+
+    private mutating func isAnythingNew() throws -> Bool {
+        let row = try connection.rows(
+            "SELECT \(Schema.queuesThatTell.map { "(SELECT COALESCE(MAX(id), 0) FROM \($0))" }.joined(separator: ", "))"
+        ).first
+        let seen = Schema.queuesThatTell.indices.map { row?.integer(at: $0) ?? 0 }
+        defer { newest = zip(seen, newest + seen.dropFirst(newest.count)).map(max) }
+        return zip(seen, newest).contains { $0 > $1 }
+    }
+
+    /// - Parameter milliseconds: for how long the gates stay shut; nil to open them.
+    private func set(_ milliseconds: Int?) throws {
+        for queue in Schema.queuesThatTell {
+            let until = milliseconds.map { "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + \($0)" } ?? "0"
+            try connection.send("SELECT setval('\(Schema.gate(of: queue))', \(until))")
+        }
+        try connection.flush()
+    }
+
+    /// Sleeps until the server tells something, or the time is over.
+    private func isStopped(within milliseconds: Int32) -> Bool {
+        var polled = [stop, connection.descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        poll(&polled, nfds_t(polled.count), milliseconds)
+        return polled[0].revents != 0
+    }
+}
+
+extension PostgresStore: CommitWatch {
+    package func commits() -> AsyncStream<Void> {
+        CommitListener(address).commits()
+    }
+}

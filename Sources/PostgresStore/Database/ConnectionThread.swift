@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Dispatch
+
+/// A connection and the thread that it blocks. Whoever comes waits for those before.
+///
+/// It is made when it is first needed, and anew after it was lost.
+actor ConnectionThread {
+    private let address: PostgresAddress
+    private var connection: Connection?
+    private nonisolated let executor: QueueExecutor
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    init(_ address: PostgresAddress, label: String) {
+        self.address = address
+        executor = QueueExecutor(label: label)
+    }
+
+    /// - Throws: `StoreError`, where a statement fails.
+    func run<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
+        do {
+            let connection = try ready()
+            do {
+                let value = try body(connection)
+                try connection.flush()
+                return value
+            } catch {
+                try recover(connection, from: error)
+            }
+        } catch let error as PostgresError {
+            throw StoreError(error)
+        }
+    }
+
+    /// One transaction. What `body` sends and does not wait for goes with the COMMIT.
+    func transaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
+        try run { connection in
+            try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
+            let value = try body(connection)
+            try connection.sendCommit()
+            return value
+        }
+    }
+
+    /// The same, for who cannot wait otherwise: while the store is opened, and for what an operator does.
+    nonisolated func wait<Value: Sendable>(_ body: @Sendable (isolated ConnectionThread) throws -> Value) throws -> Value {
+        try executor.queue.sync { try assumeIsolated { try body($0) } }
+    }
+
+    func close() {
+        connection = nil
+    }
+
+    private func ready() throws -> Connection {
+        if let connection, !connection.isBroken { return connection }
+        connection = nil
+        let connection = try Connection(address)
+        self.connection = connection
+        return connection
+    }
+
+    private func recover(_ connection: Connection, from error: any Error) throws -> Never {
+        let mayBeCommitted = connection.mayBeCommitted
+        do {
+            if let error = error as? PostgresError, error.endsConnection { throw error }
+            try connection.rollBack()
+        } catch {
+            self.connection = nil
+        }
+        guard let error = error as? PostgresError else { throw error }
+        throw StoreError(error, mayBeCommitted: mayBeCommitted)
+    }
+}
+
+/// Runs what is asked of an actor on a thread of Dispatch's, where it may block.
+private final class QueueExecutor: SerialExecutor {
+    let queue: DispatchQueue
+
+    init(label: String) {
+        queue = DispatchQueue(label: label)
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+
+    func checkIsolated() {
+        dispatchPrecondition(condition: .onQueue(queue))
+    }
+}

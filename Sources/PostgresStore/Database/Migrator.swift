@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// Brings a schema up to date, one process at a time.
+struct Migrator {
+    let address: PostgresAddress
+    let connection: Connection
+
+    /// Of the server: `server_version_num`.
+    private static let oldestServer = 140_000
+
+    /// - Throws: `StoreOpenError`, `PostgresError`.
+    func migrate() throws {
+        try checkServer()
+        // Most starts find all as it should be, and need no right to make anything.
+        if try isCurrent(version()) { return }
+        try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
+        // Whoever uses the tables waits behind a migration that waits: it gives up soon.
+        try connection.send("SET LOCAL lock_timeout = '3s'")
+        try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext($1))", address.schema)
+        if try !isCurrent(version()) {
+            try refuseForeign()
+            // All as one script, with what it may have to wait for first.
+            try connection.runScript(
+                """
+                CREATE SCHEMA IF NOT EXISTS \(address.quotedSchema);
+                \(Schema.role(Schema.backendRole))
+                \(Schema.role(Schema.readerRole))
+                \(Schema.v1)
+                \(Schema.grants(in: address.quotedSchema))
+                CREATE TABLE schema_version (version INTEGER NOT NULL, compatible_from INTEGER NOT NULL);
+                INSERT INTO schema_version VALUES (\(Schema.version), \(Schema.compatibleFrom));
+                """
+            )
+        }
+        try connection.sendCommit()
+        try connection.flush()
+    }
+
+    private func checkServer() throws {
+        let row = try connection.rows(
+            """
+            SELECT current_setting('server_version_num')::integer, current_setting('server_version'), current_setting('server_encoding')
+            """
+        ).first
+        guard let row else { return }
+        guard row.integer(at: 0) >= Self.oldestServer else {
+            throw StoreOpenError("PostgreSQL 14 or newer is needed, and the server is \(row.text(at: 1) ?? "older")")
+        }
+        guard row.text(at: 2) == "UTF8" else {
+            throw StoreOpenError("the database has the encoding \(row.text(at: 2) ?? ""), and UTF8 is needed")
+        }
+    }
+
+    /// Nil where there is no siwatch yet.
+    private func version() throws -> (written: Int, compatibleFrom: Int)? {
+        // By a scan: what the server remembers of names may be older than the lock that it has waited for.
+        let isThere = try connection.rows(
+            """
+            SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                            WHERE n.nspname = $1 AND c.relname = 'schema_version')
+            """,
+            address.schema
+        )
+        guard isThere.isTrue else { return nil }
+        let rows = try connection.rows("SELECT version, compatible_from FROM \(address.quotedSchema).schema_version")
+        return rows.first.map { ($0.int(at: 0), $0.int(at: 1)) }
+    }
+
+    private func isCurrent(_ version: (written: Int, compatibleFrom: Int)?) throws -> Bool {
+        guard let version else { return false }
+        guard version.compatibleFrom <= Schema.version else {
+            throw StoreOpenError(
+                "the schema \(address.schema) has version \(version.written), made by a newer siwatch; this one knows \(Schema.version)"
+            )
+        }
+        return version.written >= Schema.version
+    }
+
+    private func refuseForeign() throws {
+        let others = try connection.rows(
+            "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)",
+            address.schema
+        )
+        if others.isTrue { throw StoreOpenError("the schema \(address.schema) holds tables of another program") }
+    }
+}

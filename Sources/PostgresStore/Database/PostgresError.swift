@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CLibpq
+import CredentialCore
+
+/// What the server or the road to it said.
+///
+/// Of the server's words only the code and the names of what is declared: its message and its DETAIL quote rows.
+struct PostgresError: Error, CustomStringConvertible {
+    /// Five characters of the SQL standard's; empty where the connection was lost.
+    var sqlState: String
+    /// What is broken, by its name in the schema.
+    var constraint: String?
+    /// In words, where no server said it.
+    var reason: String?
+
+    init(connection reason: String) {
+        sqlState = ""
+        self.reason = reason
+    }
+
+    /// - Parameter result: of a statement that failed.
+    init(_ result: OpaquePointer?) {
+        func field(_ code: Character) -> String? { PQresultErrorField(result, Int32(code.asciiValue!)).map { String(cString: $0) } }
+        sqlState = field("C") ?? ""
+        constraint = field("n") ?? field("t")
+        if sqlState.isEmpty { reason = "the connection was lost" }
+    }
+
+    var description: String { ([sqlState, constraint ?? "", reason ?? ""]).filter { !$0.isEmpty }.joined(separator: " ") }
+
+    /// Whether the server has closed the connection, or is about to.
+    var endsConnection: Bool { sqlState.isEmpty || sqlState.hasPrefix("08") || sqlState.hasPrefix("57P") }
+}
+
+extension StoreError {
+    /// - Parameter mayBeCommitted: whether a COMMIT was under way whose answer nobody has heard.
+    init(_ error: PostgresError, mayBeCommitted: Bool = false) {
+        let text = "\(error)"
+        self =
+            switch error.sqlState {
+            case _ where mayBeCommitted && error.endsConnection: .outcomeUnknown(text)
+            // A deadlock, a conflict, a lock that took too long, a statement that was cancelled, a plan that a migration has outdated.
+            case "40P01", "40001", "55P03", "57014", "0A000": .retry(text)
+            // Read-only, or one that was idle too long in a transaction.
+            case "25006", "25P03": .unavailable(text)
+            case "53100": .full
+            case "42501": .readOnly(text)
+            // What is raised by a trigger, too.
+            case "P0001": .refused(text)
+            default:
+                switch error.sqlState.prefix(2) {
+                // No connection; no room for one; the server shuts down; input or output failed.
+                case "", "08", "53", "57", "58": .unavailable(text)
+                case "22", "23", "44": .refused(text)
+                // A table that is gone or another's, or pages that cannot be read.
+                case "42", "3F", "XX": .damaged(text)
+                default: .outcomeUnknown(text)
+                }
+            }
+    }
+}

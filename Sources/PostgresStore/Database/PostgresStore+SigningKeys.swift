@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension PostgresStore: SigningKeyStore {
+    package func signingKeys() async throws -> [SigningKeyRecord] {
+        try await reader.run { connection in
+            try connection.rows("SELECT kid, jwk, first_seen_at, last_seen_at FROM signing_key ORDER BY kid").map { row in
+                SigningKeyRecord(
+                    keyID: row.text(at: 0) ?? "",
+                    jwk: row.text(at: 1) ?? "",
+                    firstSeenAt: Timestamp(milliseconds: row.integer(at: 2)),
+                    lastSeenAt: Timestamp(milliseconds: row.integer(at: 3))
+                )
+            }
+        }
+    }
+
+    package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
+        try await writer.transaction { connection in
+            // Which rows wait for which key is not written down; to ask all that wait once more costs little.
+            let release = """
+                UPDATE notification_queue SET due_at = 0
+                 WHERE id IN (SELECT id FROM notification_queue WHERE due_at > 0 AND claimed_by IS NULL ORDER BY id FOR UPDATE SKIP LOCKED)
+                """
+            // In their order, so that of two who keep the same keys one waits for the other.
+            let new = try keys.sorted { $0.keyID < $1.keyID }.filter { key in
+                try connection.rows(
+                    """
+                    INSERT INTO signing_key AS k (kid, jwk, first_seen_at, last_seen_at) VALUES ($1, $2, $3, $4)
+                        ON CONFLICT (kid) DO UPDATE SET jwk = excluded.jwk, last_seen_at = excluded.last_seen_at
+                    RETURNING xmax = 0
+                    """,
+                    key.keyID,
+                    key.jwk,
+                    key.firstSeenAt,
+                    key.lastSeenAt
+                ).isTrue
+            }
+            guard !new.isEmpty else { return }
+            try connection.send(release)
+            try QuarantineRing.release(unknownKeys: new.map(\.keyID), on: connection)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+import NIOConcurrencyHelpers
+
+/// A schema of a PostgreSQL database: the connections to it, each with a thread of its own.
+///
+/// Whatever takes locks takes them in one order: rows of queues by id, users, credentials, breakers, and last the tail, which is all that
+/// settlements share. Claims wait for nobody: they skip what is locked.
+package final class PostgresStore: Sendable {
+    let address: PostgresAddress
+    /// Settlements, and what operators ask.
+    let writer: ConnectionThread
+    let claims: ConnectionThread
+    let reader: ConnectionThread
+    let retention: Retention
+    let directory = NIOLockedValueBox(ClientDirectory())
+    /// By table.
+    let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
+    /// This process's name on the rows it claims.
+    let owner = String(UInt64.random(in: .min ... .max), radix: 36)
+
+    private init(_ address: PostgresAddress, retention: Retention) {
+        self.address = address
+        self.retention = retention
+        writer = ConnectionThread(address, label: "siwatch writer")
+        claims = ConnectionThread(address, label: "siwatch claims")
+        reader = ConnectionThread(address, label: "siwatch reader")
+    }
+
+    /// Connects, and brings the schema up to date.
+    ///
+    /// - Throws: `StoreOpenError`, or `StoreError`.
+    package static func open(_ address: PostgresAddress, retention: Retention = Retention()) throws -> PostgresStore {
+        let store = PostgresStore(address, retention: retention)
+        let directory = try store.writer.wait { writer in
+            try writer.run { connection in
+                try Migrator(address: address, connection: connection).migrate()
+                return try ClientDirectory(connection)
+            }
+        }
+        store.directory.withLockedValue { $0 = directory }
+        return store
+    }
+
+    /// Takes the configured apps in.
+    ///
+    /// - Throws: `StoreOpenError` where a client would change hands.
+    package func register(_ apps: [AppClients]) throws {
+        let known = directory.withLockedValue { $0 }
+        let directory = try writer.wait { writer in
+            try writer.transaction { connection in
+                var directory = known
+                try directory.register(apps, on: connection)
+                return directory
+            }
+        }
+        self.directory.withLockedValue { $0 = directory }
+    }
+
+    /// Finds what `register` would refuse, and changes nothing.
+    package func check(_ apps: [AppClients]) throws(StoreOpenError) {
+        try directory.withLockedValue { $0 }.check(apps)
+    }
+
+    /// A random key that the database keeps sealed, made once.
+    ///
+    /// - Parameter make: seals a new key where there is none yet.
+    package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {
+        try writer.wait { writer in
+            try writer.transaction { connection in
+                // Of two who make one, the second takes what the first has made.
+                try connection.lockTail()
+                if let known = try connection.rows("SELECT sealed FROM secret WHERE name = $1", name).first { return known.bytes(at: 0) }
+                let sealed = try make()
+                try connection.send("INSERT INTO secret (name, sealed) VALUES ($1, $2)", name, sealed)
+                return sealed
+            }
+        }
+    }
+
+    /// The key of that name as it is kept; nil where none was made yet.
+    package func sealedSecret(named name: String) throws -> [UInt8]? {
+        try reader.wait { reader in
+            try reader.run { try $0.rows("SELECT sealed FROM secret WHERE name = $1", name).first?.bytes(at: 0) }
+        }
+    }
+
+    package func close() async {
+        for thread in [writer, claims, reader] { await thread.close() }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CLibpq
+import CredentialCore
+
+/// The rows of an answer, in binary.
+final class Rows {
+    let result: OpaquePointer
+
+    /// - Parameter result: a `PGresult`, which this owns from now on.
+    init(_ result: OpaquePointer) {
+        self.result = result
+    }
+
+    deinit {
+        PQclear(result)
+    }
+
+    var count: Int { Int(PQntuples(result)) }
+
+    /// How many rows the statement changed.
+    var changed: Int { PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0 }
+
+    var first: Row? { count > 0 ? Row(rows: self, index: 0) : nil }
+
+    func map<Value>(_ transform: (Row) throws -> Value) rethrows -> [Value] {
+        try (0..<PQntuples(result)).map { try transform(Row(rows: self, index: $0)) }
+    }
+
+    func compactMap<Value>(_ transform: (Row) throws -> Value?) rethrows -> [Value] {
+        try (0..<PQntuples(result)).compactMap { try transform(Row(rows: self, index: $0)) }
+    }
+
+    func forEach(_ body: (Row) throws -> Void) rethrows {
+        for index in 0..<PQntuples(result) { try body(Row(rows: self, index: index)) }
+    }
+
+    /// The first column of the first row; 0 where there is none.
+    var integer: Int { first.map { Int($0.integer(at: 0)) } ?? 0 }
+
+    /// The same.
+    var isTrue: Bool { first?.bool(at: 0) ?? false }
+}
+
+/// One row. Columns count from 0.
+struct Row {
+    fileprivate let rows: Rows
+    fileprivate let index: Int32
+
+    func isNull(at column: Int) -> Bool {
+        PQgetisnull(rows.result, index, Int32(column)) != 0
+    }
+
+    /// Of any width; 0 for NULL.
+    func integer(at column: Int) -> Int64 {
+        let bytes = value(at: column)
+        guard let first = bytes.first else { return 0 }
+        return bytes.dropFirst().reduce(Int64(Int8(bitPattern: first))) { $0 << 8 | Int64($1) }
+    }
+
+    func int(at column: Int) -> Int { Int(integer(at: column)) }
+
+    /// False for NULL.
+    func bool(at column: Int) -> Bool { value(at: column).first == 1 }
+
+    func time(at column: Int) -> Timestamp? {
+        isNull(at: column) ? nil : Timestamp(milliseconds: integer(at: column))
+    }
+
+    /// Empty for NULL.
+    func bytes(at column: Int) -> [UInt8] { [UInt8](value(at: column)) }
+
+    func text(at column: Int) -> String? {
+        isNull(at: column) ? nil : String(decoding: value(at: column), as: UTF8.self)
+    }
+
+    /// The text of a column; nil where it is absent or longer than `limit` bytes.
+    func text(at column: Int, upTo limit: Int) -> String? {
+        value(at: column).count <= limit ? text(at: column) : nil
+    }
+
+    private func value(at column: Int) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(
+            start: PQgetvalue(rows.result, index, Int32(column)),
+            count: Int(PQgetlength(rows.result, index, Int32(column)))
+        )
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension PostgresStore: OperatorDesk {
+    package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
+        let text = try JSONText.encode(request)
+        return try await writer.run { connection in
+            let row = try connection.rows(
+                "INSERT INTO operator_request (request, requested_at) VALUES ($1, $2) RETURNING id",
+                text,
+                now
+            ).first
+            return row?.integer(at: 0) ?? 0
+        }
+    }
+
+    package func answer(to id: Int64) async throws -> OperatorAnswer? {
+        let text = try await reader.run { connection in
+            try connection.rows("SELECT answer FROM operator_request WHERE id = $1", id).first?.text(at: 0)
+        }
+        return text.map { JSONText.decode($0) ?? .notUnderstood }
+    }
+
+    package func withdraw(_ id: Int64) async throws -> Bool {
+        try await writer.run { try $0.run("DELETE FROM operator_request WHERE id = $1 AND answer IS NULL", id) > 0 }
+    }
+
+    package func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
+        // An idle round begins no transaction.
+        let isOpen = try await reader.run { connection in
+            try connection.rows("SELECT EXISTS (SELECT 1 FROM operator_request WHERE \(Schema.open))").isTrue
+        }
+        guard isOpen else { return nil }
+        return try await writer.transaction { connection in
+            // New ones first: somebody waits for them. Those that another replica carries out are its own.
+            let row = try connection.rows(
+                """
+                SELECT id, request, requested_at, answer, position FROM operator_request
+                 WHERE \(Schema.open)
+                 ORDER BY answer IS NOT NULL, id LIMIT 1 FOR UPDATE SKIP LOCKED
+                """
+            ).first
+            guard let row else { return nil }
+            return try OperatorTransaction(connection: connection, rules: rules, now: now).handle(row)
+        }
+    }
+
+    /// Gives an app another name, in every table that holds it.
+    ///
+    /// - Throws: `AppRenameError`, and nothing has changed then.
+    package func renameApp(_ old: String, to new: String) async throws {
+        try await writer.transaction { connection in
+            try connection.lockTail()
+            let known = try connection.rows("SELECT name FROM app ORDER BY name").map { $0.text(at: 0) ?? "" }
+            guard known.contains(old) else { throw AppRenameError.unknown(old, known: known) }
+            guard !known.contains(new) else { throw AppRenameError.taken(new) }
+            try connection.send("UPDATE app SET name = $1 WHERE name = $2", new, old)
+            for table in ["notification_log", "revocation_log", "credential_change"] {
+                try connection.send("UPDATE \(table) SET app = $1 WHERE app = $2", new, old)
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What the tables hold of all that a batch touches, locked in the one order: rows of queues by id, users, credentials, breakers.
+extension SettlementTransaction {
+    func load(_ scope: SettlementScope) throws -> SettlementBasis {
+        let notifications = try sendLock("notification_queue", "NULL::bigint", scope.notifications.map(\.id))
+        let grants = try sendLock("grant_queue", "waits_since", scope.grants.map(\.id))
+        // Of two who finish the last tokens of a request, the second has to see that it is the last.
+        let requests = try sendLock(
+            "revocation_queue",
+            "NULL::bigint",
+            scope.revocationRequests.map(\.id) + Set(scope.revocations.map(\.id.request))
+        )
+        let revocations = try sendLockRevocations(scope.revocations.map(\.id))
+        let table = UserTable(connection: connection, directory: directory)
+        let users = try table.sendLock(scope.users)
+        let tokens = try sendTokensBeingRevoked(of: scope.leaving)
+        let waiting = try sendWaitingGrants(of: scope.signingIn)
+        let valid = try connection.send(
+            "SELECT client_id, valid_at FROM client WHERE client_id = ANY($1) AND valid_at IS NOT NULL",
+            ArrayOf(scope.rejectedClients)
+        )
+        let breakers = try BreakerTable.sendLock(scope.judgedApps.compactMap { directory.apps[$0]?.id }, on: connection)
+
+        var basis = SettlementBasis()
+        basis.users = try table.users(users)
+        let held = (try holders(notifications), try holders(grants), try holders(requests))
+        for (id, claim) in scope.notifications where held.0[id]?.claim == claim { basis.heldNotifications[id] = claim }
+        for (id, claim) in scope.grants where held.1[id]?.claim == claim {
+            basis.heldGrants[id] = claim
+            basis.waitsSince[id] = held.1[id]?.waitsSince
+        }
+        for (id, claim) in scope.revocationRequests where held.2[id]?.claim == claim { basis.heldRevocationRequests[id] = claim }
+        try read(revocations, of: scope, into: &basis)
+        try read(tokens: tokens, into: &basis)
+        try read(waiting: waiting, into: &basis)
+        try connection.rows(of: valid).forEach { row in basis.validAt[row.text(at: 0) ?? ""] = row.time(at: 1) }
+        try read(breakers: breakers, into: &basis)
+        return basis
+    }
+
+    // MARK: Claims
+
+    private func sendLock(_ table: String, _ column: String, _ ids: [Int64]) throws -> Connection.Answer? {
+        guard !ids.isEmpty else { return nil }
+        return try connection.send(
+            "SELECT id, claimed_by, attempts, \(column) FROM \(table) WHERE id = ANY($1) ORDER BY id FOR UPDATE",
+            ArrayOf(ids)
+        )
+    }
+
+    private func holders(_ answer: Connection.Answer?) throws -> [Int64: (claim: Claim, waitsSince: Timestamp?)] {
+        guard let answer else { return [:] }
+        let rows = try connection.rows(of: answer).map { row in
+            (row.integer(at: 0), (Claim(owner: row.text(at: 1) ?? "", attempts: row.int(at: 2)), row.time(at: 3)))
+        }
+        return Dictionary(uniqueKeysWithValues: rows)
+    }
+
+    private func sendLockRevocations(_ ids: [RevocationID]) throws -> Connection.Answer? {
+        var keys = RowArrays()
+        for id in ids { directory.clients[id.clientID].map { keys.append(id.request, $0.id) } }
+        guard keys.count > 0 else { return nil }
+        return try connection.send(
+            """
+            SELECT r.request, r.client, r.claimed_by, r.attempts
+              FROM unnest($1, $2) AS k (request, client) JOIN revocation r ON r.request = k.request AND r.client = k.client
+             ORDER BY r.request, r.client FOR UPDATE OF r
+            """,
+            keys.parameters
+        )
+    }
+
+    private func read(_ revocations: Connection.Answer?, of scope: SettlementScope, into basis: inout SettlementBasis) throws {
+        guard let revocations else { return }
+        var claims: [RevocationID: Claim] = [:]
+        try connection.rows(of: revocations).forEach { row in
+            guard let client = directory.clientsByID[row.integer(at: 1)], let owner = row.text(at: 2) else { return }
+            let id = RevocationID(request: row.integer(at: 0), clientID: client.clientID)
+            claims[id] = Claim(owner: owner, attempts: row.int(at: 3))
+        }
+        for (id, claim) in scope.revocations where claims[id] == claim { basis.heldRevocations.insert(id) }
+    }
+
+    // MARK: Whatever else is known of the users, once they are held
+
+    private func sendTokensBeingRevoked(of users: Set<AppUserID>) throws -> Connection.Answer? {
+        var keys = RowArrays()
+        for id in users { directory.apps[id.app].map { keys.append(id.userID, $0.id, id.app) } }
+        guard keys.count > 0 else { return nil }
+        return try connection.send(
+            """
+            SELECT k.name, r.user_id, r.token_granted_at, r.token_fingerprint
+              FROM unnest($1, $2, $3) AS k (user_id, app, name) JOIN revocation r ON r.user_id = k.user_id AND r.app = k.app
+            """,
+            keys.parameters
+        )
+    }
+
+    private func read(tokens: Connection.Answer?, into basis: inout SettlementBasis) throws {
+        guard let tokens else { return }
+        try connection.rows(of: tokens).forEach { row in
+            let key = RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 2)), fingerprint: row.bytes(at: 3))
+            basis.tokensBeingRevoked[AppUserID(app: row.text(at: 0) ?? "", userID: row.text(at: 1) ?? ""), default: []].insert(key)
+        }
+    }
+
+    private func sendWaitingGrants(of users: Set<AppUserID>) throws -> Connection.Answer? {
+        guard !users.isEmpty else { return nil }
+        return try connection.send(
+            """
+            SELECT g.user_id, g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL FROM grant_queue g
+             WHERE g.user_id = ANY($1) AND \(WaitingGrant.canBeTaken("g", at: "$2"))
+            """,
+            ArrayOf(users.map(\.userID)),
+            now
+        )
+    }
+
+    private func read(waiting: Connection.Answer?, into basis: inout SettlementBasis) throws {
+        guard let waiting else { return }
+        try connection.rows(of: waiting).forEach { row in
+            guard let clientID = row.text(at: 2), let app = directory.appNames[clientID] else { return }
+            let grant = WaitingGrant(
+                id: row.integer(at: 1),
+                clientID: clientID,
+                grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
+                bringsCode: row.bool(at: 4)
+            )
+            basis.waitingGrants[AppUserID(app: app, userID: row.text(at: 0) ?? ""), default: []].append(grant)
+        }
+    }
+
+    private func read(breakers: Connection.Answer, into basis: inout SettlementBasis) throws {
+        let names = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
+        try connection.rows(of: breakers).forEach { row in
+            guard let name = names[row.integer(at: 0)] else { return }
+            basis.breakers[name] = BreakerTable.read(row)
+        }
+    }
+}
+
+extension WaitingGrant {
+    /// The condition on a row of `grant_queue`.
+    static func canBeTaken(_ grant: String, at now: String) -> String {
+        "(\(grant).authorization_code IS NOT NULL OR \(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What has changed: rows that leave their queues, users, and last the tail, with the change feed and what is counted.
+extension SettlementTransaction {
+    func write(_ changes: SettlementChanges) throws -> SettledBatch {
+        var batch = SettledBatch(
+            results: changes.results,
+            announcements: changes.announcements,
+            breakers: changes.breakers,
+            replenished: changes.replenished
+        )
+        var queues = QueueWrites(on: connection, at: now)
+        try queues.add(changes.queueRows, RevocationTable(connection: connection, directory: directory, now: now))
+        let duplicates = try queues.send()
+        // Of the rows that the batch did not touch: what it did is written over it, since one may wait again that came after.
+        let openedApps = changes.openedApps.compactMap { directory.apps[$0]?.id }.sorted()
+        for app in openedApps { try BreakerTable.sendClearPending(of: app, interval: rules.policy.interval, on: connection) }
+        let users = UserTable(connection: connection, directory: directory)
+        try users.sendSave(changes.users)
+        try send(changes.admitted)
+        for (app, breaker) in changes.breakers {
+            if let app = directory.apps[app] { try BreakerTable.sendSave(breaker, of: app.id, on: connection) }
+        }
+        try sendFeed(changes.announcements)
+        try users.sendAdd(changes.tallies)
+        try sendCounts(changes)
+        for (queue, count) in queues.removed { try connection.sendAdd(count, to: queue.removedCounter) }
+        for app in openedApps { try BreakerTable.sendCountPending(of: app, on: connection) }
+        batch.evicted = try queues.quarantine.makeRoom()
+        try connection.sendCommit()
+        try connection.flush()
+        if let duplicates {
+            try connection.rows(of: duplicates).forEach { batch.results[$0.int(at: 0)] = .notification(.duplicate) }
+        }
+        return batch
+    }
+
+    /// Begins the tail: its lock comes in one message with what it is for, so that nobody who stalls on the way holds it.
+    private func sendFeed(_ announcements: [Announcement]) throws {
+        guard !announcements.isEmpty else { return try connection.lockTail() }
+        var rows = RowArrays()
+        for entry in announcements { entry.append(to: &rows) }
+        try connection.send(
+            """
+            WITH tail AS MATERIALIZED (SELECT \(Tail.lock))
+            INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, occurred_at, kind,
+                                           from_state, to_state, reason, email, email_forwarding, recorded_at)
+            SELECT n.app, n.client_id, n.user_id, n.source, n.jti, n.at, n.kind,
+                   n.from_state, n.to_state, n.reason, n.email, n.forwarding, $13
+              FROM tail CROSS JOIN unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) WITH ORDINALITY
+                   AS n (app, client_id, user_id, source, jti, at, kind, from_state, to_state, reason, email, forwarding, place)
+             ORDER BY n.place
+            """,
+            rows,
+            [now.parameter]
+        )
+    }
+
+    /// Remembers them until a notification had time to come.
+    private func send(_ rejections: [AdmittedRejection]) throws {
+        var rows = RowArrays()
+        for rejection in rejections {
+            guard let client = directory.clients[rejection.credential.clientID] else { continue }
+            rows.append(client.app.id, client.id, rejection.credential.userID, rejection.tokenGrantedAt, rejection.rejectedAt)
+        }
+        try connection.send(
+            """
+            INSERT INTO admitted_rejection (app, client, user_id, granted_at, rejected_at, admitted_at)
+            SELECT n.app, n.client, n.user_id, n.granted_at, n.rejected_at, $6
+              FROM unnest($1, $2, $3, $4, $5) AS n (app, client, user_id, granted_at, rejected_at)
+            """,
+            rows,
+            [now.parameter]
+        )
+    }
+
+    // MARK: Counts
+
+    private func sendCounts(_ changes: SettlementChanges) throws {
+        var counts = RowArrays()
+        for (key, change) in changes.counts where change != 0 {
+            directory.apps[key.app].map { counts.append($0.id, key.state.rawValue, change) }
+        }
+        try connection.send(
+            """
+            INSERT INTO credential_count AS c (app, state, count) SELECT n.app, n.state, n.count FROM unnest($1, $2, $3) AS n (app, state, count)
+                ON CONFLICT (app, state) DO UPDATE SET count = c.count + excluded.count
+            """,
+            counts
+        )
+        var valid = RowArrays()
+        for (client, time) in changes.validAt { valid.append(client, time) }
+        try connection.send(
+            """
+            UPDATE client SET valid_at = n.at FROM unnest($1, $2) AS n (client_id, at)
+             WHERE client.client_id = n.client_id AND (client.valid_at IS NULL OR client.valid_at < n.at OR client.valid_at > $3)
+            """,
+            valid,
+            [now.parameter]
+        )
+        try send(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
+        try send(changes.checks.failed, CheckCounter.failed, CheckCounter.failedAt)
+    }
+
+    private func send(_ checks: Int, _ counter: String, _ time: String) throws {
+        guard checks > 0 else { return }
+        try connection.sendAdd(checks, to: counter)
+        try connection.sendSet(time, to: now.milliseconds)
+    }
+}
+
+extension Announcement {
+    /// - Parameter rows: one for each entry of the feed.
+    fileprivate func append(to rows: inout RowArrays) {
+        func append(
+            _ kind: String,
+            at time: Timestamp,
+            from: CredentialState? = nil,
+            to: CredentialState? = nil,
+            _ reason: StateReason? = nil,
+            _ address: EmailAddress? = nil,
+            _ forwarding: Forwarding.Status? = nil
+        ) {
+            rows.append(
+                app,
+                credential.clientID,
+                credential.userID,
+                source.rawValue,
+                tokenID,
+                time,
+                kind,
+                from?.rawValue,
+                to?.rawValue,
+                reason?.rawValue,
+                address?.text,
+                forwarding?.rawValue
+            )
+        }
+        switch change {
+        case .state(let from, let to, let reason, let time): append("state", at: time, from: from, to: to, reason)
+        case .email(let address, let forwarding, let time): append("email", at: time, nil, address, forwarding)
+        }
+    }
+}

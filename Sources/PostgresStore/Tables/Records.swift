@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+extension CredentialRecord {
+    private static let names = [
+        "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",
+        "due_at", "failures", "attempts", "claimed_by", "unverified", "pending_since", "pending_asked_at", "pending_key", "never_accepted",
+        "first_check", "answer",
+    ]
+    /// - Parameter table: how the statement calls `credential`.
+    static func columns(of table: String) -> String { names.map { "\(table).\($0)" }.joined(separator: ", ") }
+    static let table = BulkStatements(
+        of: "credential",
+        key: ["user_id", "client", "app"],
+        values: ["state", "reason", "changed_at"] + names
+    )
+
+    /// - Parameter row: `columns`, from the given index on.
+    init(_ row: Row, from start: Int) {
+        self.init()
+        credential.grantedAt = row.time(at: start)
+        if let tokenGrantedAt = row.time(at: start + 1) {
+            credential.token = RefreshToken(
+                key: RefreshToken.Key(grantedAt: tokenGrantedAt, fingerprint: row.bytes(at: start + 2)),
+                sealed: row.isNull(at: start + 3) ? nil : SealedToken(bytes: row.bytes(at: start + 3))
+            )
+        }
+        credential.revokedAt = row.time(at: start + 4)
+        credential.verifiedAt = row.time(at: start + 5)
+        credential.rejectedAt = row.time(at: start + 6)
+        answeredAt = row.time(at: start + 7)
+        dueAt = row.time(at: start + 8)
+        failures = row.int(at: start + 9)
+        attempts = row.int(at: start + 10)
+        claimedBy = row.text(at: start + 11)
+        isUnverified = row.bool(at: start + 12)
+        pending = PendingRejection(row, from: start + 13)
+        isNeverAccepted = row.bool(at: start + 16)
+        firstCheck = row.isNull(at: start + 17) ? nil : FirstCheck(rawValue: row.int(at: start + 17))
+        answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
+    }
+
+    /// - Parameter rows: of `table.insert` or `table.update`.
+    func append(to rows: inout RowArrays, user userID: String, client: ClientDirectory.Client, standing: CredentialStanding) {
+        rows.append(
+            userID,
+            client.id,
+            client.app.id,
+            standing.state.rawValue,
+            standing.reason.rawValue,
+            standing.since,
+            credential.grantedAt,
+            credential.token?.key.grantedAt,
+            credential.token?.key.fingerprint,
+            credential.token?.sealed?.bytes,
+            credential.revokedAt,
+            credential.verifiedAt,
+            credential.rejectedAt,
+            answeredAt,
+            dueAt,
+            failures,
+            attempts,
+            claimedBy,
+            isUnverified,
+            pending?.answeredAt,
+            pending?.requestedAt,
+            pending?.keyID,
+            isNeverAccepted,
+            firstCheck?.rawValue,
+            answer?.rawValue
+        )
+    }
+}
+
+extension PendingRejection {
+    /// - Parameter row: `pending_since, pending_asked_at, pending_key`, from the given index on.
+    init?(_ row: Row, from start: Int) {
+        guard let since = row.time(at: start), let requestedAt = row.time(at: start + 1) else { return nil }
+        self.init(requestedAt: requestedAt, answeredAt: since, keyID: row.text(at: start + 2) ?? "")
+    }
+}
+
+extension AppUser {
+    private static let names = [
+        "consent_revoked_at", "deleted_at", "email_at", "email_rank", "email", "email_is_private", "forwarding_at", "forwarding",
+    ]
+    static let columns = names.map { "u.\($0)" }.joined(separator: ", ")
+    static let table = BulkStatements(of: "user_event", key: ["user_id", "app"], values: names)
+
+    /// - Parameter row: `columns`, from the given index on.
+    init(_ row: Row, from start: Int) {
+        self.init()
+        consentRevokedAt = row.time(at: start)
+        deletedAt = row.time(at: start + 1)
+        if let at = row.time(at: start + 2), let rank = Mailbox.Rank(rawValue: row.int(at: start + 3)) {
+            let isPrivate = row.isNull(at: start + 5) ? nil : row.integer(at: start + 5) != 0
+            mailbox = Mailbox(at: at, rank: rank, address: EmailAddress(row.text(at: start + 4) ?? "", isPrivate: isPrivate))
+        }
+        if let at = row.time(at: start + 6), let status = row.text(at: start + 7).flatMap(Forwarding.Status.init) {
+            forwarding = Forwarding(at: at, status: status)
+        }
+    }
+
+    /// - Parameter rows: of `table.update`.
+    func append(to rows: inout RowArrays, user userID: String, app: Int64) {
+        rows.append(
+            userID,
+            app,
+            consentRevokedAt,
+            deletedAt,
+            mailbox?.at,
+            mailbox?.rank.rawValue,
+            mailbox?.address.text,
+            mailbox?.address.isPrivate.map { $0 ? 1 : 0 },
+            forwarding?.at,
+            forwarding?.status.rawValue
+        )
+    }
+}

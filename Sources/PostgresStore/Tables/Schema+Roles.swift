@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+extension Schema {
+    static let backendRole = "siwatch_backend"
+    static let readerRole = "siwatch_reader"
+
+    /// Makes a role that nobody logs in as, where it is not there yet. Roles are the whole server's: another migration may make it now.
+    static func role(_ name: String) -> String {
+        """
+        DO $$
+        BEGIN
+          IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '\(name)') THEN
+            CREATE ROLE \(name) NOLOGIN;
+          END IF;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+        END
+        $$;
+
+        """
+    }
+
+    /// What backends may do: append what is theirs, and read what is meant for them. A token goes in and does not come out.
+    static func grants(in schema: String) -> String {
+        """
+        REVOKE ALL ON SCHEMA \(schema) FROM PUBLIC;
+        GRANT USAGE ON SCHEMA \(schema) TO \(backendRole), \(readerRole);
+        GRANT INSERT (payload, received_at), SELECT (id) ON notification_queue TO \(backendRole);
+        GRANT INSERT (client_id, user_id, refresh_token, authorization_code, redirect_uri, nonce, email, email_is_private, granted_at),
+              SELECT (id) ON grant_queue TO \(backendRole);
+        GRANT INSERT (client_id, user_id, requested_at), SELECT (id) ON revocation_queue TO \(backendRole);
+        GRANT SELECT ON app_client, credential_state, user_state, credential_change TO \(backendRole), \(readerRole);
+
+        """
+    }
+}

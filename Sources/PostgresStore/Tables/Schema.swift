@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// The tables and views, the same as in SQLite: docs/schema.md explains those that backends write and read.
+///
+/// Users and clients are told apart by their bytes, whatever the locale of the server: a library that sorts anew breaks no index. Tables
+/// that all settlements write are not referenced, since each reference would lock a row of them.
+enum Schema {
+    /// The schema this program writes.
+    static let version = 1
+    /// The oldest program that can use what this one has migrated.
+    static let compatibleFrom = 1
+
+    static let v1 = queues + logs + registers + bookkeeping + views + triggers
+
+    private static let now = "(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+    private static let legal = "BETWEEN 1546300800000 AND 4102444800000"
+    private static let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+    /// Rows come and go: what is dead is taken away soon and at once.
+    private static let isQueue = """
+        WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)
+        """
+
+    /// Written by backends, who read the names of the constraints when one does not hold. A NUL stands in no text of PostgreSQL's.
+    private static let queues = """
+        CREATE TABLE notification_queue (
+          id          \(id)
+                             CONSTRAINT "id is not to be given" CHECK (id > 0),
+          payload     BYTEA  NOT NULL
+                             CONSTRAINT "payload is 1 to 65536 bytes" CHECK (octet_length(payload) BETWEEN 1 AND 65536),
+          received_at BIGINT NOT NULL DEFAULT \(now)
+                             CONSTRAINT "received_at is milliseconds since 1970" CHECK (received_at \(legal)),
+          due_at      BIGINT NOT NULL DEFAULT 0,
+          attempts    INTEGER NOT NULL DEFAULT 0,
+          claimed_by  TEXT
+        ) \(isQueue);
+        CREATE INDEX notification_queue_due ON notification_queue (due_at, id);
+
+        -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
+        -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
+        CREATE TABLE grant_queue (
+          id                 \(id)
+                                     CONSTRAINT "id is not to be given" CHECK (id > 0),
+          client_id          TEXT    COLLATE "C" NOT NULL
+                                     CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
+          user_id            TEXT    COLLATE "C"
+                                     CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> ''),
+          refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> ''),
+          authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> ''),
+          redirect_uri       TEXT,
+          nonce              TEXT,
+          email              TEXT,
+          email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
+          granted_at         BIGINT  NOT NULL DEFAULT \(now)
+                                     CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at \(legal)),
+          due_at             BIGINT  NOT NULL DEFAULT 0,
+          attempts           INTEGER NOT NULL DEFAULT 0,
+          claimed_by         TEXT,
+          waits_since        BIGINT,
+          failures           INTEGER NOT NULL DEFAULT 0,
+          answer_lost        INTEGER NOT NULL DEFAULT 0,
+          CONSTRAINT "a refresh_token or an authorization_code, not both"
+            CHECK (refresh_token IS NULL OR authorization_code IS NULL),
+          CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
+        ) \(isQueue);
+        -- Codes are another lane: they must not stand in the way of this one.
+        CREATE INDEX grant_queue_due ON grant_queue (due_at, id) WHERE authorization_code IS NULL;
+        CREATE INDEX grant_queue_code ON grant_queue (granted_at, id) WHERE authorization_code IS NOT NULL;
+        -- An event looks here for a newer sign-in of its user.
+        CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
+
+        CREATE TABLE revocation_queue (
+          id           \(id)
+                               CONSTRAINT "id is not to be given" CHECK (id > 0),
+          client_id    TEXT    COLLATE "C" NOT NULL
+                               CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
+          user_id      TEXT    COLLATE "C" NOT NULL
+                               CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> ''),
+          requested_at BIGINT  NOT NULL DEFAULT \(now)
+                               CONSTRAINT "requested_at is milliseconds since 1970" CHECK (requested_at \(legal)),
+          due_at       BIGINT  NOT NULL DEFAULT 0,
+          attempts     INTEGER NOT NULL DEFAULT 0,
+          claimed_by   TEXT,
+          opened_at    BIGINT
+        ) \(isQueue);
+        -- One that is opened waits for its tokens, in revocation.
+        CREATE INDEX revocation_queue_due ON revocation_queue (due_at, id) WHERE opened_at IS NULL;
+        -- A code that is exchanged late belongs to the request that came before.
+        CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
+
+        """
+
+    /// Which requests of operators are not done with.
+    static let open = "(answer IS NULL OR position IS NOT NULL)"
+
+    /// Which reasons leave it open whether Apple sent anything.
+    static let unsigned = """
+        reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature')
+        """
+
+    /// Every row that leaves a queue stands in its log.
+    private static let logs = """
+        CREATE TABLE notification_log (
+          id          \(id),
+          app         TEXT   COLLATE "C" NOT NULL,
+          jti         TEXT   NOT NULL,
+          client_id   TEXT   COLLATE "C" NOT NULL,
+          user_id     TEXT   COLLATE "C" NOT NULL,
+          type        TEXT   COLLATE "C" NOT NULL,
+          event_time  BIGINT NOT NULL,
+          payload     BYTEA,
+          received_at BIGINT NOT NULL,
+          settled_at  BIGINT NOT NULL,
+          outcome     TEXT   NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'unknown_type')),
+          CHECK (payload IS NOT NULL OR outcome = 'duplicate')
+        );
+        -- Time first: what arrives together then stands together, so that a batch touches few pages.
+        CREATE UNIQUE INDEX notification_log_event ON notification_log (event_time, user_id, app, type) WHERE outcome <> 'duplicate';
+
+        CREATE TABLE notification_quarantine (
+          id          \(id),
+          payload     BYTEA  NOT NULL,
+          received_at BIGINT NOT NULL,
+          rejected_at BIGINT NOT NULL,
+          reason      TEXT   NOT NULL,
+          detail      TEXT   NOT NULL
+        );
+        -- The ring of rubbish that anybody could have sent, oldest first.
+        CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE \(unsigned);
+        CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHERE reason = 'unknown_key';
+
+        CREATE TABLE grant_log (
+          id         \(id),
+          client_id  TEXT   COLLATE "C" NOT NULL,
+          user_id    TEXT   COLLATE "C",
+          granted_at BIGINT NOT NULL,
+          settled_at BIGINT NOT NULL,
+          outcome    TEXT   NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'in_future', 'rejected')),
+          reason     TEXT,
+          detail     TEXT,
+          CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
+        );
+
+        -- The receipt: what Apple was asked, when by our clock and by its own, and what it answered.
+        CREATE TABLE revocation_log (
+          id               \(id),
+          request          BIGINT NOT NULL,
+          app              TEXT   COLLATE "C",
+          client_id        TEXT   COLLATE "C" NOT NULL,
+          user_id          TEXT   COLLATE "C" NOT NULL,
+          requested_at     BIGINT NOT NULL,
+          token_granted_at BIGINT,
+          key_id           TEXT,
+          before_at        BIGINT,
+          before_date      BIGINT,
+          before_answer    TEXT CHECK (before_answer IN ('accepted', 'invalid_grant')),
+          revoke_at        BIGINT,
+          revoke_date      BIGINT,
+          revoke_answer    TEXT CHECK (revoke_answer IN ('revoked')),
+          after_at         BIGINT,
+          after_date       BIGINT,
+          after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
+          settled_at       BIGINT NOT NULL,
+          outcome          TEXT   NOT NULL CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'rejected')),
+          reason           TEXT,
+          CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
+        );
+        CREATE INDEX revocation_log_user ON revocation_log (user_id);
+
+        CREATE TABLE credential_change (
+          id               \(id),
+          app              TEXT   COLLATE "C" NOT NULL,
+          client_id        TEXT   COLLATE "C" NOT NULL,
+          user_id          TEXT   COLLATE "C" NOT NULL,
+          kind             TEXT   NOT NULL CHECK (kind IN ('state', 'email')),
+          from_state       TEXT,
+          to_state         TEXT,
+          reason           TEXT,
+          email            TEXT,
+          email_forwarding TEXT,
+          source           TEXT   NOT NULL CHECK (source IN ('notification', 'refresh', 'grant', 'revocation')),
+          notification_jti TEXT,
+          occurred_at      BIGINT NOT NULL,
+          recorded_at      BIGINT NOT NULL,
+          CHECK ((kind = 'state') = (to_state IS NOT NULL AND reason IS NOT NULL))
+        );
+
+        """
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// Users with all that is kept of them, in `user_event` and `credential`.
+struct UserTable {
+    let connection: Connection
+    let directory: ClientDirectory
+
+    /// Asks for users, and holds them and their credentials until the transaction ends.
+    ///
+    /// Of two first facts about one user, the second could not lock a row that is not there yet, and one of them would be lost. So each
+    /// user gets a row first.
+    struct Answer {
+        fileprivate var users, credentials: Connection.Answer?
+    }
+
+    func sendLock(_ ids: [AppUserID]) throws -> Answer {
+        var keys = RowArrays()
+        for id in ids { directory.apps[id.app].map { keys.append(id.userID, $0.id) } }
+        guard keys.count > 0 else { return Answer() }
+        try connection.send(
+            """
+            INSERT INTO user_event (user_id, app) SELECT k.user_id, k.app FROM unnest($1, $2) AS k (user_id, app)
+             ORDER BY k.user_id COLLATE "C", k.app
+                ON CONFLICT DO NOTHING
+            """,
+            keys
+        )
+        return Answer(
+            users: try connection.send(
+                """
+                SELECT u.user_id, u.app, \(AppUser.columns)
+                  FROM unnest($1, $2) AS k (user_id, app) JOIN user_event u ON u.user_id = k.user_id AND u.app = k.app
+                 ORDER BY u.user_id, u.app FOR UPDATE OF u
+                """,
+                keys.parameters
+            ),
+            credentials: try connection.send(
+                """
+                SELECT c.user_id, c.app, c.client, \(CredentialRecord.columns(of: "c"))
+                  FROM unnest($1, $2) AS k (user_id, app) JOIN credential c ON c.user_id = k.user_id AND c.app = k.app
+                 ORDER BY c.user_id, c.client FOR UPDATE OF c
+                """,
+                keys.parameters
+            )
+        )
+    }
+
+    func users(_ answer: Answer) throws -> [AppUserID: UserRecord] {
+        guard let users = answer.users, let credentials = answer.credentials else { return [:] }
+        let names = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
+        func id(_ row: Row) -> AppUserID? {
+            names[row.integer(at: 1)].map { AppUserID(app: $0, userID: row.text(at: 0) ?? "") }
+        }
+        var held: [AppUserID: [(clientID: String, record: CredentialRecord)]] = [:]
+        try connection.rows(of: credentials).forEach { row in
+            guard let id = id(row), let client = directory.clientsByID[row.integer(at: 2)] else { return }
+            held[id, default: []].append((client.clientID, CredentialRecord(row, from: 3)))
+        }
+        var records: [AppUserID: UserRecord] = [:]
+        try connection.rows(of: users).forEach { row in
+            guard let id = id(row) else { return }
+            records[id] = UserRecord(id, stored: AppUser(row, from: 2), credentials: held[id] ?? [])
+        }
+        return records
+    }
+
+    /// Writes what has changed.
+    func sendSave(_ users: [UserRecord]) throws {
+        var (registers, new, changed) = (RowArrays(), RowArrays(), RowArrays())
+        for user in users {
+            guard let app = directory.apps[user.id.app]?.id else { continue }
+            if user.areRegistersChanged { user.registers.append(to: &registers, user: user.id.userID, app: app) }
+            for holding in user.holdings where holding.isChanged {
+                guard let client = directory.clients[holding.clientID], let standing = holding.standing else { continue }
+                if holding.stored == nil {
+                    holding.record.append(to: &new, user: user.id.userID, client: client, standing: standing)
+                } else {
+                    holding.record.append(to: &changed, user: user.id.userID, client: client, standing: standing)
+                }
+            }
+        }
+        try connection.send(AppUser.table.update, registers)
+        try connection.send(CredentialRecord.table.insert, new)
+        try connection.send(CredentialRecord.table.update, changed)
+    }
+
+    /// Adds to what is counted of each app, under the lock on the tail.
+    func sendAdd(_ tallies: [String: UserRecord.Tally]) throws {
+        var rows = RowArrays()
+        for (app, change) in tallies {
+            rows.append(app, change.unverified, change.pending, change.neverAccepted, change.foreign)
+        }
+        try connection.send(
+            """
+            UPDATE app SET unverified = app.unverified + n.unverified, pending = app.pending + n.pending,
+                           never_accepted = app.never_accepted + n.never_accepted, foreign_tokens = app.foreign_tokens + n.foreign_tokens
+              FROM unnest($1, $2, $3, $4, $5) AS n (name, unverified, pending, never_accepted, foreign_tokens)
+             WHERE app.name = n.name
+            """,
+            rows
+        )
+    }
+}
