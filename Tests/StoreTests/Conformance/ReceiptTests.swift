@@ -87,15 +87,18 @@ import Testing
         let store = try kind.make()
         try await store.requestRevocation(at: .start)
         try await open(store)
+        // No text where a table can hold such, and else too long.
+        let isText = kind == .postgres
+        let (sql, shown) = isText ? ("repeat('x', 513)", String(repeating: "x", count: 513)) : ("CAST(x'ff' AS TEXT)", "\u{fffd}")
         try await store.run(
-            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (CAST(x'ff' AS TEXT), 'user', ?)",
+            "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (\(sql), 'user', ?)",
             [.at(.start)]
         )
         let malformed = try await store.ports.claimRevocationRequests(upTo: 10, at: Self.asked, lease: .minutes(1))
         _ = try await store.settle(malformed.map { .revocationRequest($0, .rejected(.malformed)) }, at: Self.asked)
         let receipts = try await store.ports.revocations(of: "user").receipts
         #expect(receipts.map(\.outcome) == ["no_token", "rejected"] && receipts.map(\.reason) == [nil, "malformed"])
-        #expect(receipts.map(\.request) == [1, 2] && receipts.map(\.app) == ["example", nil] && receipts[1].clientID == "\u{fffd}")
+        #expect(receipts.map(\.request) == [1, 2] && receipts.map(\.app) == ["example", nil] && receipts[1].clientID == shown)
         #expect(receipts.allSatisfy { $0.proof == RevocationProof() && $0.tokenGrantedAt == nil })
     }
 

@@ -76,8 +76,9 @@ import Testing
         }
     }
 
-    @Test func aLongHistoryGoesInPortions() async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach)
+    func aLongHistoryGoesInPortions(_ kind: StoreKind) async throws {
+        let store = try kind.make()
         try await store.receive(1_700)
         let work = try await store.claimNotifications(upTo: 1_700)
         _ = try await store.settle(
@@ -115,9 +116,9 @@ import Testing
     }
 
     /// The clock was a year ahead while some rows were settled: they keep nobody else.
-    @Test(arguments: Log.allCases)
-    func rowsFromTheFutureStopNothing(_ log: Log) async throws {
-        let store = try StoreKind.memory.make(retention: log.tenDays)
+    @Test(arguments: StoreKind.oneOfEach, Log.allCases)
+    func rowsFromTheFutureStopNothing(_ kind: StoreKind, _ log: Log) async throws {
+        let store = try kind.make(retention: log.tenDays)
         try await append(1_100, from: .start + .days(365), to: log, in: store)
         try await append(700, from: .start, to: log, in: store)
         try await append(10, from: .start + .days(30), to: log, in: store)
@@ -132,8 +133,9 @@ import Testing
     }
 
     /// However many they are: the next walk goes on where this one stopped.
-    @Test func norDoManyOfThem() async throws {
-        let store = try StoreKind.memory.make(retention: Log.grants.tenDays)
+    @Test(arguments: StoreKind.oneOfEach)
+    func norDoManyOfThem(_ kind: StoreKind) async throws {
+        let store = try kind.make(retention: Log.grants.tenDays)
         try await append(10_000, from: .start + .days(365), to: .grants, in: store)
         try await append(700, from: .start, to: .grants, in: store)
         for _ in 1...6 { try await store.ports.maintain(at: .start + .days(30)) }
@@ -157,8 +159,9 @@ import Testing
     }
 
     /// What retention takes no longer counts against the ring.
-    @Test func makesRoomInTheRing() async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach)
+    func makesRoomInTheRing(_ kind: StoreKind) async throws {
+        let store = try kind.make()
         for (count, now) in [(10_000, Timestamp.start), (10_000, .start + .days(366))] {
             try await store.ports.maintain(at: now)
             try await store.receive(count, at: now)

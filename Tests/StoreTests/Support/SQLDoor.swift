@@ -6,4 +6,7 @@ protocol SQLDoor: Sendable {
     /// Runs one statement and commits.
     func run(_ sql: String, _ arguments: [SQLValue]) async throws
     func rows(_ sql: String, _ arguments: [SQLValue]) async throws -> [[SQLValue]]
+    /// Refuses, until they are allowed again, writes to a column.
+    func refuseWrites(to column: String, of table: String) async throws
+    func allowWrites(to table: String) async throws
 }

@@ -34,6 +34,16 @@ struct SQLiteDoor: SQLDoor {
     }
 }
 
+extension SQLiteDoor {
+    func refuseWrites(to column: String, of table: String) async throws {
+        try await run("CREATE TRIGGER refuse BEFORE UPDATE OF \(column) ON \(table) BEGIN SELECT RAISE(ABORT, 'no'); END", [])
+    }
+
+    func allowWrites(to table: String) async throws {
+        try await run("DROP TRIGGER refuse", [])
+    }
+}
+
 extension SQLValue: DatabaseValueConvertible {
     init(_ value: DatabaseValue) {
         switch value.storage {

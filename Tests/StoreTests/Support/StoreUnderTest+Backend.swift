@@ -23,7 +23,7 @@ extension StoreUnderTest {
         try await run(
             """
             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-            INSERT INTO notification_queue (payload, received_at) SELECT ?, ? FROM n
+            INSERT INTO notification_queue (payload, received_at) SELECT CAST(? AS TEXT), ? FROM n
             """,
             [.integer(Int64(count)), .text(String(repeating: "x", count: bytes)), .at(time)]
         )

@@ -10,17 +10,20 @@ final class StoreUnderTest: Sendable {
     let ports: any StorePorts
     let door: any SQLDoor
     private let registerApp: @Sendable (_ name: String, _ clientIDs: [String]) throws -> Void
+    private let restartProcess: @Sendable (_ now: Timestamp) throws -> Timestamp
     private let tearDown: @Sendable () -> Void
 
     init(
         ports: any StorePorts,
         door: any SQLDoor,
         register: @escaping @Sendable (_ name: String, _ clientIDs: [String]) throws -> Void,
+        restart: @escaping @Sendable (_ now: Timestamp) throws -> Timestamp,
         tearDown: @escaping @Sendable () -> Void
     ) throws {
         self.ports = ports
         self.door = door
         registerApp = register
+        restartProcess = restart
         self.tearDown = tearDown
         try self.register("example", ["app", "web"])
         try self.register("other", ["elsewhere"])
@@ -33,6 +36,14 @@ final class StoreUnderTest: Sendable {
     /// Takes an app of the configuration in.
     func register(_ app: String, _ clientIDs: [String]) throws {
         try registerApp(app, clientIDs)
+    }
+
+    /// The process has died, and the next one is there.
+    ///
+    /// - Returns: when it can claim what the other had, if that is not claimed more than twice: at once where it knows that it is alone, and
+    ///   else when the leases have ended.
+    func restart(at now: Timestamp) throws -> Timestamp {
+        try restartProcess(now)
     }
 
     func run(_ sql: String, _ arguments: [SQLValue] = []) async throws {

@@ -35,8 +35,9 @@ import Testing
     }
 
     /// They no longer count against the ring.
-    @Test func makesRoomInTheRing() async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach)
+    func makesRoomInTheRing(_ kind: StoreKind) async throws {
+        let store = try kind.make()
         func reject(_ count: Int, _ reason: RejectionReason) async throws -> Int {
             try await store.receive(count)
             let work = try await store.claimNotifications(upTo: count)

@@ -157,9 +157,9 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .hours(23)).isEmpty, "no early first check")
     }
 
-    @Test(arguments: GrantRejection.allCases)
-    func everyRefusalIsLoggedWithItsReason(_ reason: GrantRejection) async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach, GrantRejection.allCases)
+    func everyRefusalIsLoggedWithItsReason(_ kind: StoreKind, _ reason: GrantRejection) async throws {
+        let store = try kind.make()
         try await store.grant(nil, code: "c")
         let work = try await claim(store)[0]
         #expect(try await store.settle(.code(work, .rejected(reason, detail: "words"))) == .grant(.rejected, reason))

@@ -23,8 +23,9 @@ import Testing
         return try await store.settle(work.map { .notification($0, .rejected(reason, detail: "")) })
     }
 
-    @Test func isShortByNumber() async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach)
+    func isShortByNumber(_ kind: StoreKind) async throws {
+        let store = try kind.make()
         #expect(try await reject(2, .wrongAudience, in: store).evicted == 0)
         #expect(try await reject(Self.longest, .malformed, in: store).evicted == 0)
         let first = try await store.column("SELECT MIN(id) FROM notification_quarantine WHERE reason = 'malformed'")[0].integer
@@ -39,8 +40,9 @@ import Testing
         #expect(oldest == first.map { $0 + 7 })
     }
 
-    @Test func isShortBySize() async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach)
+    func isShortBySize(_ kind: StoreKind) async throws {
+        let store = try kind.make()
         #expect(try await reject(Self.largest / 65_536, .badSignature, bytes: 65_536, in: store).evicted == 0)
         #expect(try await reject(1, .badSignature, bytes: 1, in: store).evicted == 1)
         #expect(try await reject(1, .badSignature, bytes: 65_535, in: store).evicted == 0)

@@ -295,15 +295,13 @@ import Testing
         let store = try kind.make()
         try await store.signIn(token: "r")
         let before = try await store.ports.breakers()
-        try await store.run(
-            "CREATE TRIGGER refuse BEFORE UPDATE OF pending_since ON credential BEGIN SELECT RAISE(ABORT, 'no'); END"
-        )
         let due = try await store.claimCredentials(at: Self.asked)[0]
         let verdict = RefreshVerdict.rejected(at: Self.asked)
+        try await store.door.refuseWrites(to: "pending_since", of: "credential")
         await #expect(throws: StoreError.self) { try await store.settle(.refresh(due, verdict), at: Self.asked) }
         #expect(try await store.ports.breakers() == before)
         #expect(try await pending(store) == 0)
-        try await store.run("DROP TRIGGER refuse")
+        try await store.door.allowWrites(to: "credential")
         #expect(try await store.settle(.refresh(due, verdict), at: Self.asked) == .refreshed)
         #expect(try await store.ports.breakers()["example"]?.judged.rejections == 1)
         #expect(try await store.settle(.refresh(due, verdict), at: Self.asked) == .superseded)

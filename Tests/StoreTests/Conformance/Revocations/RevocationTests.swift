@@ -4,8 +4,6 @@
 import CredentialCore
 import Testing
 
-@testable import SQLiteStore
-
 /// Requests to revoke, their tokens, and the receipts.
 @Suite struct RevocationTests {
     private static let asked = Timestamp.start + .hours(1)
@@ -24,11 +22,11 @@ import Testing
     }
 
     /// A request of a user who holds tokens, opened.
-    private func open(_ store: StoreUnderTest, _ user: String = "user", clients: String...) async throws {
+    private func open(_ store: StoreUnderTest, _ user: String = "user", clients: String..., at now: Timestamp = now) async throws {
         for client in clients { try await store.signIn(user, client: client, token: "r-\(client)-\(user)") }
         try await store.requestRevocation(user, at: Self.asked)
-        for request in try await claimRequests(store) {
-            #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
+        for request in try await claimRequests(store, at: now) {
+            #expect(try await store.settle(.revocationRequest(request, .accepted), at: now) == .postponed)
         }
     }
 
@@ -106,8 +104,7 @@ import Testing
         let lost = try await claimTokens(store)[0]
         #expect(lost.proof.next == .revoke)
         #expect(try await claimTokens(store).isEmpty, "leased")
-        try (store.ports as! SQLiteStore).recover()
-        let again = try await claimTokens(store)[0]
+        let again = try await claimTokens(store, at: store.restart(at: Self.now))[0]
         #expect(again.proof == lost.proof && again.claim.attempts == 2)
         #expect(try await store.settle(.revocation(lost, answer(.revoked)), at: Self.now) == .superseded)
         #expect(try await store.settle(.revocation(again, answer(.revoked)), at: Self.now) == .postponed)
@@ -230,19 +227,20 @@ import Testing
     func aSuspectComesAlone(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await open(store, "suspect", clients: "app")
+        var now = Self.now
         for _ in 1...2 {
-            _ = try await claimTokens(store)
-            try (store.ports as! SQLiteStore).recover()
+            _ = try await claimTokens(store, at: now)
+            now = try store.restart(at: now)
         }
-        try await open(store, "other", clients: "app")
-        #expect(try await claimTokens(store).map(\.id.userID) == ["suspect"])
-        #expect(try await claimTokens(store).map(\.id.userID) == ["other"])
+        try await open(store, "other", clients: "app", at: now)
+        #expect(try await claimTokens(store, at: now).map(\.id.userID) == ["suspect"])
+        #expect(try await claimTokens(store, at: now).map(\.id.userID) == ["other"])
     }
 
     /// Known or waiting, with a code too, at whichever client of the app.
-    @Test(arguments: ["known", "waiting", "code", "elsewhere", "older"])
-    func knowsWhoHasSignedInAgain(_ how: String) async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach, ["known", "waiting", "code", "elsewhere", "older"])
+    func knowsWhoHasSignedInAgain(_ kind: StoreKind, _ how: String) async throws {
+        let store = try kind.make()
         try await open(store, clients: "app")
         switch how {
         case "known": try await store.signIn(client: "web", at: Self.now)
@@ -278,9 +276,9 @@ import Testing
     }
 
     /// What is newer than the request is not to be sorted before it.
-    @Test(arguments: ["sign-in", "event"])
-    func knowsNothingThatIsOlderThanWhatIsKnown(_ what: String) async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach, ["sign-in", "event"])
+    func knowsNothingThatIsOlderThanWhatIsKnown(_ kind: StoreKind, _ what: String) async throws {
+        let store = try kind.make()
         try await store.requestRevocation("ann", at: Self.asked)
         let ann = CredentialID(clientID: "web", userID: "ann")
         #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == Self.asked)
@@ -307,8 +305,9 @@ import Testing
     }
 
     /// By Apple's clock, where that of the backend was ahead.
-    @Test func aSignInAfterAppleWasAskedIsNewer() async throws {
-        let store = try StoreKind.memory.make()
+    @Test(arguments: StoreKind.oneOfEach)
+    func aSignInAfterAppleWasAskedIsNewer(_ kind: StoreKind) async throws {
+        let store = try kind.make()
         try await store.signIn(token: "r")
         try await store.requestRevocation(at: Self.asked + .hours(1))
         _ = try await store.settle(.revocationRequest(try await claimRequests(store)[0], .accepted), at: Self.now)

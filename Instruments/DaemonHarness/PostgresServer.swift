@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import Foundation
+
+/// A server of PostgreSQL of our own: its files in a temporary folder, and no way in but a socket there.
+///
+/// It refuses to run as root. Root runs it as `nobody`, who is on every system and owns nothing of another cluster's. It ends with the
+/// process that started it, however that ends, and takes its folder along: a shell waits for the end of a pipe that only we hold.
+package final class PostgresServer: Sendable {
+    package let folder: URL
+    /// The whole server's superuser.
+    package static let user = "siwatch"
+    private let keeper: pid_t
+    private let pipeEnd: Int32
+
+    /// - Parameter isDurable: whether a commit survives a crash of the machine, as tests of that need it.
+    /// - Throws: `HarnessError`
+    package init(isDurable: Bool = false) throws {
+        guard let programs = Self.programs else {
+            throw HarnessError("PostgreSQL's server is missing: run make setup-postgres, or install postgresql")
+        }
+        folder = try Self.makeFolder()
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        pipeEnd = ends[1]
+        let settings = [
+            "listen_addresses=", "unix_socket_directories=\(folder.path)", "max_connections=200", "shared_buffers=64MB", "autovacuum=off",
+            "fsync=\(isDurable ? "on" : "off")", "full_page_writes=\(isDurable ? "on" : "off")", "synchronous_commit=on",
+            "log_min_messages=fatal", "max_locks_per_transaction=256",
+        ].map { "-c '\($0)'" }.joined(separator: " ")
+        keeper = try Self.start(
+            """
+            trap '' INT TERM HUP
+            cd "$1" || exit 1
+            as() { exec \(geteuid() == 0 ? "setpriv --reuid=nobody --regid=$(id -g nobody) --clear-groups -- " : "")"$@"; }
+            (as \(programs)/initdb -D data -U \(Self.user) -A trust -E UTF8 --locale=C --no-sync) >log 2>&1 || exit 1
+            as \(programs)/postgres -D "$1/data" \(settings) >>log 2>&1 &
+            read _ <&3
+            kill -QUIT $! 2>/dev/null
+            wait
+            rm -rf "$1"
+            """,
+            folder.path,
+            waitingFor: ends[0]
+        )
+        close(ends[0])
+        guard isReady() else { throw HarnessError("PostgreSQL does not start: \(log)") }
+    }
+
+    deinit {
+        stop()
+    }
+
+    /// Ends it and waits for that.
+    package func stop() {
+        guard close(pipeEnd) == 0 else { return }
+        var status: Int32 = 0
+        while waitpid(keeper, &status, 0) < 0, errno == EINTR {}
+    }
+
+    /// As libpq reads it.
+    package func address(user: String = PostgresServer.user) -> String {
+        "host=\(folder.path) user=\(user) dbname=postgres"
+    }
+
+    package var log: String { (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? "" }
+
+    /// Looks for the last line of the file that the server writes once it takes connections, until its keeper has ended.
+    private func isReady() -> Bool {
+        let file = folder.appending(path: "data/postmaster.pid")
+        var status: Int32 = 0
+        while waitpid(keeper, &status, WNOHANG) == 0 {
+            let lines = (try? String(contentsOf: file, encoding: .utf8))?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
+            if lines.count >= 8, lines[7].hasPrefix("ready") { return true }
+            usleep(2_000)
+        }
+        return false
+    }
+
+    /// Debian keeps them out of the PATH.
+    private static var programs: String? {
+        let debian = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
+        let newest = debian.compactMap { Int($0) }.sorted(by: >).map { "/usr/lib/postgresql/\($0)/bin" }
+        let path = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":").map(String.init) ?? []
+        return (newest + path).first { FileManager.default.isExecutableFile(atPath: $0 + "/initdb") }
+    }
+
+    /// In the first place that an ordinary user can get to, and whose path is short enough for a socket (107 bytes).
+    private static func makeFolder() throws -> URL {
+        let name = "siwatch-postgres-\(UUID().uuidString.prefix(8))"
+        for parent in [FileManager.default.temporaryDirectory.standardizedFileURL, URL(filePath: "/tmp")] {
+            let folder = parent.appending(path: name)
+            guard folder.path.utf8.count < 80, isOpenToOthers(parent) else { continue }
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            if geteuid() == 0, let nobody = getpwnam("nobody") { chown(folder.path, nobody.pointee.pw_uid, nobody.pointee.pw_gid) }
+            return folder
+        }
+        throw HarnessError("no folder for PostgreSQL: neither the temporary one nor /tmp is open to it")
+    }
+
+    private static func isOpenToOthers(_ folder: URL) -> Bool {
+        guard geteuid() == 0 else { return true }
+        return sequence(first: folder) { $0.path == "/" ? nil : $0.deletingLastPathComponent() }.allSatisfy { folder in
+            let mode = try? FileManager.default.attributesOfItem(atPath: folder.path)[.posixPermissions] as? Int
+            return (mode ?? 0) & 0o001 != 0
+        }
+    }
+
+    private static func start(_ script: String, _ argument: String, waitingFor pipeEnd: Int32) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, pipeEnd, 3)
+        // Threads of Dispatch block nearly all signals, and a child would inherit that.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        let words = ["/bin/sh", "-c", script, "siwatch-postgres", argument]
+        var argv = words.map { strdup($0) } + [nil]
+        defer { for text in argv { free(text) } }
+        var envp = ProcessInfo.processInfo.environment.map { strdup("\($0)=\($1)") } + [nil]
+        defer { for text in envp { free(text) } }
+        var identifier = pid_t()
+        let result = posix_spawn(&identifier, "/bin/sh", &actions, &attributes, &argv, &envp)
+        guard result == 0 else { throw HarnessError("/bin/sh does not start: \(String(cString: strerror(result)))") }
+        return identifier
+    }
+}

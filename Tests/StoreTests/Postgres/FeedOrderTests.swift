@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// Several siwatch on one database: whoever follows the feed by `id > :last_seen` misses nothing, and nobody's fact is lost.
+@Suite(.timeLimit(.minutes(1))) struct FeedOrderTests {
+    private static let replicas = 4
+    private static let rounds = 15
+    private static let users = 12
+
+    /// As another process on the same schema.
+    private func replica(of store: StoreUnderTest) throws -> StoreUnderTest {
+        let first = try #require(store.ports as? PostgresStore)
+        return try PostgresUnderTest.store(PostgresStore.open(first.address))
+    }
+
+    @Test func aReaderMissesNothingOfFourWriters() async throws {
+        let store = try StoreKind.postgres.make()
+        let replicas = try (1...Self.replicas).map { _ in try replica(of: store) }
+        let seen = try await withThrowingTaskGroup(of: Void.self) { writers in
+            for (number, replica) in replicas.enumerated() {
+                writers.addTask {
+                    for round in 0..<Self.rounds {
+                        for user in 0..<Self.users { try await replica.grant("user-\(number)-\(round)-\(user)") }
+                        try await settleAll(of: replica)
+                    }
+                }
+            }
+            let reader = Task { try await follow(store, to: Self.replicas * Self.rounds * Self.users) }
+            try await writers.waitForAll()
+            return try await reader.value
+        }
+        #expect(try await store.column("SELECT id FROM credential_change ORDER BY id").compactMap(\.integer) == seen)
+    }
+
+    /// First facts of the same users in four places at once, in any order: each register keeps its greatest, and nobody waits for ever.
+    @Test func factsAboutTheSameUsersAreAllKept() async throws {
+        let store = try StoreKind.postgres.make()
+        let replicas = try (1...Self.replicas).map { _ in try replica(of: store) }
+        for second in 0..<Self.rounds {
+            for user in (0..<Self.users).shuffled() {
+                try await store.grant("user-\(user)", client: second.isMultiple(of: 2) ? "app" : "web", at: .start + .seconds(second))
+            }
+        }
+        try await withThrowingTaskGroup(of: Void.self) { writers in
+            for replica in replicas { writers.addTask { try await settleAll(of: replica, upTo: 7) } }
+            try await writers.waitForAll()
+        }
+        #expect(try await store.count("grant_log") == Int64(Self.rounds * Self.users))
+        #expect(
+            try await store.rows("SELECT client_id, changed_at, COUNT(*) FROM credential_state GROUP BY 1, 2 ORDER BY client_id")
+                == [
+                    ["app", .at(.start + .seconds(Self.rounds - 1)), .integer(Int64(Self.users))],
+                    ["web", .at(.start + .seconds(Self.rounds - 2)), .integer(Int64(Self.users))],
+                ]
+        )
+        #expect(try await store.ports.credentialCounts().map(\.count) == [2 * Self.users])
+    }
+
+    private func settleAll(of store: StoreUnderTest, upTo limit: Int = 100) async throws {
+        let now = Timestamp.start + .minutes(1)
+        while case let work = try await store.claimGrants(upTo: limit, at: now), !work.isEmpty {
+            let results = try await store.settle(work.map { .grant($0, .acceptance(of: $0)) }, at: now).results
+            #expect(!results.contains(.superseded))
+        }
+    }
+
+    /// Ids as a backend sees them that asks for those after the last it has seen.
+    private func follow(_ store: StoreUnderTest, to count: Int) async throws -> [Int64] {
+        var seen: [Int64] = []
+        while seen.count < count {
+            let query = "SELECT id FROM credential_change WHERE id > ? ORDER BY id"
+            seen += try await store.column(query, [.integer(seen.last ?? 0)]).compactMap(\.integer)
+            await Task.yield()
+        }
+        return seen
+    }
+}

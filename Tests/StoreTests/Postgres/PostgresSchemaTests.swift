@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// The same tables and views for backends of both stores, and one migration at a time.
+@Suite struct PostgresSchemaTests {
+    /// Those that docs/schema.md names.
+    private static let tables = [
+        "notification_queue", "grant_queue", "revocation_queue", "user_state", "credential_state", "app_client", "credential_change",
+        "notification_log", "notification_quarantine", "grant_log", "revocation_log",
+    ]
+
+    @Test(arguments: tables)
+    func theColumnsAreTheSame(_ table: String) async throws {
+        let sqlite = try await StoreKind.memory.make().column("SELECT name FROM pragma_table_info(?) ORDER BY name", [.text(table)])
+        let postgres = try await StoreKind.postgres.make().column(
+            "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 ORDER BY 1",
+            [.text(table)]
+        )
+        #expect(postgres == sqlite && !postgres.isEmpty)
+    }
+
+    /// What a backend's developer reads.
+    @Test(
+        arguments: [
+            ("notification_queue (payload) VALUES ('')", "payload is 1 to 65536 bytes"),
+            ("notification_queue (payload, received_at) VALUES ('x', 1)", "received_at is milliseconds since 1970"),
+            ("notification_queue (id, payload) OVERRIDING SYSTEM VALUE VALUES (-7, 'x')", "id is not to be given"),
+            ("grant_queue (client_id, user_id) VALUES ('', 'user')", "client_id is not empty and has no NUL"),
+            ("grant_queue (client_id, user_id) VALUES ('app', '')", "user_id is not empty and has no NUL"),
+            ("grant_queue (client_id) VALUES ('app')", "user_id is missing"),
+            (
+                "grant_queue (client_id, user_id, refresh_token) VALUES ('app', 'user', '')",
+                "refresh_token is NULL or not empty, and has no NUL"
+            ),
+            (
+                "grant_queue (client_id, user_id, refresh_token, authorization_code) VALUES ('app', 'user', 'r', 'c')",
+                "a refresh_token or an authorization_code, not both"
+            ),
+            ("grant_queue (client_id, user_id, email_is_private) VALUES ('app', 'user', 2)", "email_is_private is 0, 1 or NULL"),
+            ("grant_queue (client_id, user_id, granted_at) VALUES ('app', 'user', 1750000000)", "granted_at is milliseconds since 1970"),
+            (
+                "revocation_queue (client_id, user_id, requested_at) VALUES ('app', 'user', 1750000000)",
+                "requested_at is milliseconds since 1970"
+            ),
+        ]
+    )
+    func aRefusalSaysWhatOughtToHold(_ insert: String, _ constraint: String) async throws {
+        let store = try StoreKind.postgres.make()
+        do {
+            try await store.run("INSERT INTO \(insert)")
+            Issue.record("taken")
+        } catch StoreError.refused(let text) {
+            // And no word of the row.
+            #expect(text == "23514 \(constraint)")
+        }
+    }
+
+    @Test func manyMayMigrateAtOnce() async throws {
+        let address = try PostgresUnderTest.address()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 1...4 { group.addTask { _ = try PostgresStore.open(address) } }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test func aNewerSchemaIsUsedWhileItIsCompatible() async throws {
+        let store = try StoreKind.postgres.make()
+        let address = try #require(store.ports as? PostgresStore).address
+        try await store.run("UPDATE schema_version SET version = 7")
+        _ = try PostgresStore.open(address)
+        try await store.run("UPDATE schema_version SET compatible_from = 7")
+        #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
+    }
+
+    @Test func whatIsNotOursIsLeftAlone() async throws {
+        let address = try PostgresUnderTest.address()
+        let door = PostgresDoor(address)
+        try await door.run("CREATE SCHEMA \(address.quotedSchema)", [])
+        try await door.run("CREATE TABLE theirs (id BIGINT)", [])
+        #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
+        #expect(try await door.rows("SELECT COUNT(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace", []) == [[1]])
+    }
+
+    @Test func aClientDoesNotChangeHands() async throws {
+        let store = try StoreKind.postgres.make()
+        #expect(throws: StoreOpenError.self) { try store.register("other", ["elsewhere", "app"]) }
+        #expect(try await store.signIn() == .grant(.applied, nil))
+    }
+
+    /// A connection that is lost is made anew, and what was claimed is settled over the next.
+    @Test func aLostConnectionIsMadeAnew() async throws {
+        let store = try StoreKind.postgres.make()
+        try await store.grant()
+        let work = try await store.claimGrants()
+        let postgres = try #require(store.ports as? PostgresStore)
+        await #expect(throws: StoreError.self) {
+            try await postgres.writer.run { try $0.rows("SELECT pg_terminate_backend(pg_backend_pid())").count }
+        }
+        #expect(try await store.settle(.grant(work[0], .acceptance(of: work[0]))) == .grant(.applied, nil))
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// What a backend may do, and what it may not.
+@Suite struct RoleTests {
+    private struct Site {
+        let store: StoreUnderTest
+        let door: PostgresDoor
+
+        /// - Parameter role: whom the door stands for.
+        init(as role: String) async throws {
+            store = try StoreKind.postgres.make()
+            let address = try #require(store.ports as? PostgresStore).address
+            // The tests trust whoever comes by the socket.
+            try await store.run("ALTER ROLE \(role) LOGIN")
+            door = PostgresDoor(try PostgresUnderTest.address(address, as: role))
+        }
+
+        func isRefused(_ sql: String) async throws -> Bool {
+            do {
+                try await door.run(sql, [])
+                return false
+            } catch StoreError.readOnly(let text) {
+                return text.hasPrefix("42501")
+            }
+        }
+    }
+
+    @Test func aBackendInsertsFollowsAndReads() async throws {
+        let site = try await Site(as: "siwatch_backend")
+        let backend = site.door
+        let id = try await backend.rows("INSERT INTO notification_queue (payload) VALUES ('jws') RETURNING id", [])
+        #expect(id == [[1]])
+        try await backend.run(
+            "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES ('app', 'ann', 'r', ?)",
+            [.at(.start)]
+        )
+        try await backend.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('app', 'bob')", [])
+        try await site.store.settleGrants(at: .start)
+        #expect(try await backend.rows("SELECT to_state FROM credential_change WHERE id > 0", []) == [["authorized"]])
+        #expect(try await backend.rows("SELECT user_id, state FROM user_state", []) == [["ann", "authorized"]])
+        #expect(try await backend.rows("SELECT client_id FROM credential_state", []) == [["app"]])
+        #expect(try await backend.rows("SELECT COUNT(*) FROM app_client", []) == [[3]])
+    }
+
+    @Test(
+        arguments: [
+            "SELECT refresh_token FROM grant_queue", "SELECT payload FROM notification_queue", "SELECT sealed_token FROM credential",
+            "SELECT sealed FROM secret", "SELECT payload FROM notification_log",
+            "UPDATE credential SET state = 'authorized'", "UPDATE grant_queue SET due_at = 0", "UPDATE credential_change SET to_state = ''",
+            "DELETE FROM notification_queue", "DELETE FROM credential_change", "TRUNCATE grant_queue", "DROP TABLE secret",
+            "INSERT INTO notification_queue (payload, due_at) VALUES ('x', 1)",
+            "INSERT INTO notification_queue (id, payload) OVERRIDING SYSTEM VALUE VALUES (7, 'x')",
+            "INSERT INTO grant_queue (client_id, user_id, claimed_by) VALUES ('app', 'ann', 'me')",
+            "INSERT INTO revocation_queue (client_id, user_id, attempts) VALUES ('app', 'ann', 9)",
+            "INSERT INTO credential_change (app, client_id, user_id, kind, source, occurred_at, recorded_at) VALUES ('', '', '', '', '', 0, 0)",
+            "INSERT INTO operator_request (request, requested_at) VALUES ('{}', 0)",
+            "SELECT setval('notification_queue_quiet', 4102444800000)", "SELECT setval('notification_queue_id_seq', 1)",
+            "SELECT tell_of_insert()", "CREATE TABLE mine (id BIGINT)",
+        ]
+    )
+    func nothingElse(_ sql: String) async throws {
+        #expect(try await Site(as: "siwatch_backend").isRefused(sql))
+    }
+
+    @Test(
+        arguments: [
+            "INSERT INTO notification_queue (payload) VALUES ('jws')", "SELECT id FROM grant_queue", "SELECT 1 FROM credential",
+        ]
+    )
+    func aReaderOnlyReads(_ sql: String) async throws {
+        let site = try await Site(as: "siwatch_reader")
+        #expect(try await site.isRefused(sql))
+        #expect(try await site.door.rows("SELECT 1 FROM user_state", []).isEmpty)
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// The gate that tells siwatch of inserts. Each test ends because one is seen, and hangs where none is.
+@Suite(.timeLimit(.minutes(1))) struct WakeupTests {
+    @Test func seesEveryInsert() async throws {
+        let store = try StoreKind.postgres.make()
+        var commits = try #require(store.ports as? PostgresStore).commits().makeAsyncIterator()
+        for _ in 1...20 {
+            try await store.receive()
+            await commits.next()
+        }
+    }
+
+    @Test func seesTheFirstInsertAfterAPause() async throws {
+        let store = try StoreKind.postgres.make()
+        let postgres = try #require(store.ports as? PostgresStore)
+        var commits = postgres.commits().makeAsyncIterator()
+        await commits.next()
+        for queue in ["grant_queue", "revocation_queue"] {
+            // Until the gates are open again, and siwatch sleeps.
+            while try await store.column("SELECT last_value FROM grant_queue_quiet") != [0] { await Task.yield() }
+            try await store.run("INSERT INTO \(queue) (client_id, user_id) VALUES ('app', 'ann')")
+            await commits.next()
+        }
+    }
+
+    /// Of a hundred inserts in one moment, the first one tells.
+    @Test func aBusyQueueIsNotToldOfAgain() async throws {
+        let store = try StoreKind.postgres.make()
+        let address = try #require(store.ports as? PostgresStore).address
+        let listener = ConnectionThread(address, label: "listener")
+        try await listener.run { connection in
+            let channel = try connection.rows("SELECT \(Schema.channel)").first?.text(at: 0) ?? ""
+            try connection.run("LISTEN \(channel)")
+        }
+        try await store.run("SELECT setval('notification_queue_quiet', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 900)")
+        for _ in 1...10 { try await store.receive() }
+        #expect(try await listener.run { try $0.rows("SELECT 1").count + $0.notifications().count } == 1)
+        try await store.run("SELECT setval('notification_queue_quiet', 0)")
+        for _ in 1...10 { try await store.receive() }
+        let told = try await listener.run { try $0.rows("SELECT 1").count + $0.notifications().count } - 1
+        #expect((1...3).contains(told))
+    }
+
+    /// A transaction that is still open holds back nobody else's word.
+    @Test func anOpenTransactionSilencesNobody() async throws {
+        let store = try StoreKind.postgres.make()
+        let postgres = try #require(store.ports as? PostgresStore)
+        let open = ConnectionThread(postgres.address, label: "open")
+        var commits = postgres.commits().makeAsyncIterator()
+        await commits.next()
+        try await open.begin("INSERT INTO notification_queue (payload) VALUES ('long')")
+        let isShut = "SELECT last_value > extract(epoch FROM clock_timestamp()) * 1000 FROM notification_queue_quiet"
+        while try await store.column(isShut) == [1] { await Task.yield() }
+        try await store.receive("short")
+        await commits.next()
+        #expect(try await store.count("notification_queue") == 1)
+        await open.close()
+    }
+}
+
+extension ConnectionThread {
+    /// Begins a transaction and leaves it open.
+    fileprivate func begin(_ sql: String) throws {
+        try run { connection in
+            try connection.send("BEGIN")
+            try connection.send(sql)
+            try connection.flush()
+        }
+    }
+}
