@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import NIOConcurrencyHelpers
 import Testing
 
 @testable import PostgresStore
@@ -11,6 +12,7 @@ import Testing
     private static let replicas = 4
     private static let rounds = 15
     private static let users = 12
+    private let isSettled = NIOLockedValueBox(false)
 
     /// As another process on the same schema.
     private func replica(of store: StoreUnderTest) throws -> StoreUnderTest {
@@ -30,11 +32,29 @@ import Testing
                     }
                 }
             }
-            let reader = Task { try await follow(store, to: Self.replicas * Self.rounds * Self.users) }
+            let reader = Task { try await follow(store) }
             try await writers.waitForAll()
+            reader.cancel()
             return try await reader.value
         }
+        #expect(seen.count == Self.replicas * Self.rounds * Self.users)
         #expect(try await store.column("SELECT id FROM credential_change ORDER BY id").compactMap(\.integer) == seen)
+    }
+
+    /// Ids are given out under one lock, which ends with the commit: nobody numbers a change while another's is not to be seen yet.
+    @Test func theTailIsOnesAtATime() async throws {
+        let store = try StoreKind.postgres.make()
+        let other = ConnectionThread(try #require(store.ports as? PostgresStore).address, label: "other")
+        try await other.begin("SELECT \(Tail.lock)")
+        let settling = Task {
+            defer { isSettled.withLockedValue { $0 = true } }
+            return try await store.signIn()
+        }
+        let waiting = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 'credential_change'::regclass"
+        while try await store.column(waiting) == [0], !isSettled.withLockedValue({ $0 }) { await Task.yield() }
+        #expect(!isSettled.withLockedValue { $0 })
+        await other.close()
+        #expect(try await settling.value == .grant(.applied, nil))
     }
 
     /// First facts of the same users in four places at once, in any order: each register keeps its greatest, and nobody waits for ever.
@@ -69,14 +89,15 @@ import Testing
         }
     }
 
-    /// Ids as a backend sees them that asks for those after the last it has seen.
-    private func follow(_ store: StoreUnderTest, to count: Int) async throws -> [Int64] {
+    /// Ids as a backend sees them that asks for those after the last it has seen, until it is cancelled and has looked once more.
+    private func follow(_ store: StoreUnderTest) async throws -> [Int64] {
         var seen: [Int64] = []
-        while seen.count < count {
+        while true {
+            let isLast = Task.isCancelled
             let query = "SELECT id FROM credential_change WHERE id > ? ORDER BY id"
             seen += try await store.column(query, [.integer(seen.last ?? 0)]).compactMap(\.integer)
+            if isLast { return seen }
             await Task.yield()
         }
-        return seen
     }
 }

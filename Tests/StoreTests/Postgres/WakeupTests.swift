@@ -67,7 +67,7 @@ import Testing
 
 extension ConnectionThread {
     /// Begins a transaction and leaves it open.
-    fileprivate func begin(_ sql: String) throws {
+    func begin(_ sql: String) throws {
         try run { connection in
             try connection.send("BEGIN")
             try connection.send(sql)
