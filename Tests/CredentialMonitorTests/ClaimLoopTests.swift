@@ -24,27 +24,37 @@ struct ClaimLoopTests {
     }
 
     /// A lane of refreshes that Apple keeps waiting, with that many credentials due.
-    private func lane(of monitor: Monitor, withDue count: Int) async throws -> ServiceGroup {
+    private func lane(of monitor: Monitor, withDue count: Int, isImpatient: Bool = false) async throws -> ServiceGroup {
         for user in 0..<count { try await monitor.grant("user\(user)") }
         try await monitor.settle(monitor.grantHandler)
         monitor.clock.advance(by: .seconds(2 * 86_400))
         monitor.endpoint.holdAnswers()
+        let loop: any Service = isImpatient ? monitor.loop(Impatient(base: monitor.refreshHandler)) : monitor.loop(monitor.refreshHandler)
         return ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: [.init(service: monitor.loop(monitor.refreshHandler))],
-                logger: .init(label: "test")
-            )
+            configuration: ServiceGroupConfiguration(services: [.init(service: loop)], logger: .init(label: "test"))
         )
+    }
+
+    /// Checks that may not wait in reserve.
+    private struct Impatient: WorkHandler {
+        var base: RefreshHandler
+
+        var lane: Lane { base.lane }
+        var width: Int { base.width }
+        var reserve: Reserve? { base.reserve.map { Reserve(most: $0.most, longestWait: .zero) } }
+
+        func claim(upTo slots: Int) async throws -> [DueCredential] { try await base.claim(upTo: slots) }
+        func resolve(_ work: DueCredential) async -> [Settlement] { await base.resolve(work) }
     }
 
     /// A lane of refreshes with 64 hands, all of them under way, and 36 pieces of work in reserve.
     private func withReserve(
-        timeout: Duration = .seconds(15),
+        isImpatient: Bool = false,
         _ body: (Monitor) async throws -> Void
     ) async throws -> (asked: Int, verified: Int, claimed: Int) {
         var counts = (0, 0, 0)
-        try await Monitor.with(timeout: timeout) { monitor in
-            let group = try await lane(of: monitor, withDue: 100)
+        try await Monitor.with { monitor in
+            let group = try await lane(of: monitor, withDue: 100, isImpatient: isImpatient)
             async let running: Void = group.run()
             try await monitor.endpoint.call(64)
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 100)
@@ -72,8 +82,8 @@ struct ClaimLoopTests {
         #expect(counts == (asked: 64, verified: 64, claimed: 36))
     }
 
-    @Test func leavesToItsLeaseWhatHasWaitedForLongerThanARequestMayTake() async throws {
-        let counts = try await withReserve(timeout: .zero) { _ in }
+    @Test func leavesToItsLeaseWhatHasWaitedForTooLong() async throws {
+        let counts = try await withReserve(isImpatient: true) { _ in }
         #expect(counts == (asked: 64, verified: 64, claimed: 36))
     }
 

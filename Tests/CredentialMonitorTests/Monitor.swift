@@ -21,7 +21,7 @@ struct Monitor {
     let metrics = TestMetrics()
     let endpoint: ScriptedTokenEndpoint
     let store: SQLiteStore
-    let policy: RefreshPolicy
+    let policy = RefreshPolicy(interval: .seconds(86_400))
     let budget: RequestBudget
     /// Of its codes.
     let codeBudget: RequestBudget
@@ -33,13 +33,11 @@ struct Monitor {
 
     private init(
         requestsPerSecond: Double,
-        timeout: Duration,
         breaker: BreakerRules?,
         canaries: Set<String>,
         store wrap: (SQLiteStore) -> any WorkStore
     ) throws {
         self.canaries = canaries
-        policy = RefreshPolicy(interval: .seconds(86_400), timeout: timeout)
         store = try SQLiteStore.inMemory()
         try store.register([AppClients(name: Self.app, clientIDs: Self.clients)])
         endpoint = ScriptedTokenEndpoint(clock: clock.wallClock)
@@ -64,19 +62,12 @@ struct Monitor {
     /// Runs the writer around a test.
     static func with(
         requestsPerSecond: Double = 10_000,
-        timeout: Duration = .seconds(15),
         breaker: BreakerRules? = nil,
         canaries: Set<String> = [],
         store wrap: (SQLiteStore) -> any WorkStore = { $0 },
         _ body: (Monitor) async throws -> Void
     ) async throws {
-        let monitor = try Monitor(
-            requestsPerSecond: requestsPerSecond,
-            timeout: timeout,
-            breaker: breaker,
-            canaries: canaries,
-            store: wrap
-        )
+        let monitor = try Monitor(requestsPerSecond: requestsPerSecond, breaker: breaker, canaries: canaries, store: wrap)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try? await monitor.writer.run() }
             defer { group.cancelAll() }

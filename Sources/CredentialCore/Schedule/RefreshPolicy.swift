@@ -96,7 +96,13 @@ package struct RefreshPolicy: Sendable, Equatable {
         min(shortestLease * (1 << min(max(attempts, 0), 10)), longestDelay)
     }
 
-    private var shortestLease: Duration { max(.seconds(60), timeout * 2 + .seconds(30)) }
+    private var shortestLease: Duration { max(.seconds(60), timeout * 2 + leaseMargin) }
+
+    /// For what comes after the answer, its commit above all.
+    private var leaseMargin: Duration { .seconds(30) }
+
+    /// How long what is claimed may wait before Apple is asked, so that its lease outlives the request. No shorter than a request may take.
+    package var longestReserve: Duration { shortestLease - timeout - leaseMargin }
 
     /// The furthest that a due time can lie ahead; what lies beyond it came from a clock that has since been set back.
     package var longestDelay: Duration {

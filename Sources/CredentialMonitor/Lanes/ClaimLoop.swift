@@ -50,6 +50,11 @@ package struct Reserve: Sendable {
     package var most: Int
     /// What has waited for longer is left to its lease.
     package var longestWait: Duration
+
+    package init(most: Int, longestWait: Duration) {
+        self.most = most
+        self.longestWait = longestWait
+    }
 }
 
 /// The lanes by the name that logs and health reports use.

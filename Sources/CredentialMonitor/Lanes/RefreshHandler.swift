@@ -54,8 +54,8 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package var width: Int { budget.limits.maxConcurrentRequests }
-    /// Enough for a commit to be worth its fsync. The lease outlives two requests that time out one after the other.
-    package var reserve: Reserve? { Reserve(most: max(width, 512), longestWait: policy.timeout) }
+    /// Enough for a commit to be worth its fsync.
+    package var reserve: Reserve? { Reserve(most: max(width, 512), longestWait: policy.longestReserve) }
     /// To believe a rejection asks Apple nothing.
     package func isHeld(_ work: DueCredential) -> Bool {
         if case .admission = work.purpose { false } else { budget.isPaused(at: clock.now) }

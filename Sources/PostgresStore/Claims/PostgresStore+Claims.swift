@@ -28,7 +28,7 @@ extension PostgresStore {
         let claim = QueueClaim(
             queue: .grant,
             lane: "authorization_code IS NULL",
-            returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private"
+            returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed"
         )
         return try await claims.run { [owner] connection in
             try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
@@ -121,7 +121,7 @@ struct QueueClaim {
 extension ClaimedGrant.Content {
     /// Nil where something is too long to have been meant.
     ///
-    /// - Parameter row: `client_id, user_id, refresh_token, email, email_is_private`, from the given index on.
+    /// - Parameter row: `client_id, user_id, refresh_token, email, email_is_private, token_sealed`, from the given index on.
     fileprivate init?(_ row: Row, from start: Int) {
         guard let clientID = row.text(at: start, upTo: Longest.identifier), let userID = row.text(at: start + 1, upTo: Longest.identifier)
         else { return nil }
@@ -136,6 +136,11 @@ extension ClaimedGrant.Content {
             let isPrivate = row.isNull(at: start + 4) ? nil : row.integer(at: start + 4) != 0
             address = text.isEmpty ? nil : EmailAddress(text, isPrivate: isPrivate)
         }
-        self.init(credential: CredentialID(clientID: clientID, userID: userID), refreshToken: token, address: address)
+        self.init(
+            credential: CredentialID(clientID: clientID, userID: userID),
+            refreshToken: token,
+            sealedToken: row.isNull(at: start + 5) ? nil : row.bytes(at: start + 5),
+            address: address
+        )
     }
 }

@@ -26,7 +26,8 @@ extension Schema {
         REVOKE ALL ON SCHEMA \(schema) FROM PUBLIC;
         GRANT USAGE ON SCHEMA \(schema) TO \(backendRole), \(readerRole);
         GRANT INSERT (payload, received_at), SELECT (id) ON notification_queue TO \(backendRole);
-        GRANT INSERT (client_id, user_id, refresh_token, authorization_code, redirect_uri, nonce, email, email_is_private, granted_at),
+        GRANT INSERT (client_id, user_id, refresh_token, token_sealed, authorization_code, redirect_uri, nonce, email, email_is_private,
+                      granted_at),
               SELECT (id) ON grant_queue TO \(backendRole);
         GRANT INSERT (client_id, user_id, requested_at), SELECT (id) ON revocation_queue TO \(backendRole);
         GRANT SELECT ON app_client, credential_state, user_state, credential_change TO \(backendRole), \(readerRole);

@@ -46,6 +46,7 @@ enum Schema {
           user_id            TEXT    COLLATE "C"
                                      CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> ''),
           refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> ''),
+          token_sealed       BYTEA   CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (octet_length(token_sealed) BETWEEN 54 AND 8245),
           authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> ''),
           redirect_uri       TEXT,
           nonce              TEXT,
@@ -59,8 +60,8 @@ enum Schema {
           waits_since        BIGINT,
           failures           INTEGER NOT NULL DEFAULT 0,
           answer_lost        INTEGER NOT NULL DEFAULT 0,
-          CONSTRAINT "a refresh_token or an authorization_code, not both"
-            CHECK (refresh_token IS NULL OR authorization_code IS NULL),
+          CONSTRAINT "a refresh_token, a token_sealed or an authorization_code"
+            CHECK (num_nonnulls(refresh_token, token_sealed, authorization_code) <= 1),
           CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
         ) \(isQueue);
         -- Codes are another lane: they must not stand in the way of this one.

@@ -204,6 +204,14 @@ import Testing
         #expect(policy.longestDelay > policy.interval)
     }
 
+    /// Whatever the time-out: what has waited for so long, is asked about and times out is settled before the lease ends.
+    @Test(arguments: [(250, 29_750), (15_000, 15_000), (60_000, 60_000)])
+    func theLeaseOutlivesTheReserveAndTheRequest(timeout: Int, wait: Int) {
+        let policy = RefreshPolicy(interval: .seconds(86_400), timeout: .milliseconds(timeout))
+        #expect(policy.longestReserve == .milliseconds(wait))
+        #expect(policy.lease(attempts: 0) == policy.longestReserve + policy.timeout + .seconds(30))
+    }
+
     @Test func aCredentialWithoutNamesHasAPlaceToo() {
         let nameless = CredentialID(clientID: "", userID: "")
         #expect(RefreshPolicy().nextCheck(afterAnswerAt: now, of: nameless) >= now)

@@ -39,7 +39,7 @@ import Testing
             ),
             (
                 "grant_queue (client_id, user_id, refresh_token, authorization_code) VALUES ('app', 'user', 'r', 'c')",
-                "a refresh_token or an authorization_code, not both"
+                "a refresh_token, a token_sealed or an authorization_code"
             ),
             ("grant_queue (client_id, user_id, email_is_private) VALUES ('app', 'user', 2)", "email_is_private is 0, 1 or NULL"),
             ("grant_queue (client_id, user_id, granted_at) VALUES ('app', 'user', 1750000000)", "granted_at is milliseconds since 1970"),
