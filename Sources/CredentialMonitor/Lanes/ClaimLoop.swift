@@ -2,9 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-import NIOConcurrencyHelpers
 import ServiceLifecycle
-import Synchronization
 
 /// One lane of work: how to claim it and how to resolve it. The loop does the rest.
 package protocol WorkHandler: Sendable {
@@ -203,97 +201,5 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
             // Nothing is lost: the claim runs out and the row is due again.
             telemetry.settlementFailed(handler.lane, error)
         }
-    }
-}
-
-/// What a loop has claimed: pieces of work under way, each in a hand of its own, and others in reserve.
-private final class Hands<Work: Sendable>: Sendable {
-    private struct State {
-        var busy = 0
-        /// The next one last, and until when each may be taken up.
-        var reserve: [(work: Work, end: ContinuousClock.Instant)] = []
-        var throughput = Throughput(at: .now)
-    }
-
-    private let state = NIOLockedValueBox(State())
-    private let isWaiting = Atomic<Bool>(false)
-    private let isHinted = Atomic<Bool>(false)
-
-    /// Whether the loop has been hinted at since it last woke.
-    var hasHinted: Bool {
-        get { isHinted.load(ordering: .relaxed) }
-        set { isHinted.store(newValue, ordering: .relaxed) }
-    }
-
-    /// How many pieces of work are under way or in reserve, and how many are done in a second.
-    var counts: (claimed: Int, donePerSecond: Int) {
-        state.withLockedValue { ($0.busy + $0.reserve.count, $0.throughput.perSecond(at: .now)) }
-    }
-
-    /// - Returns: what is to be taken up at once. The rest is kept in reserve.
-    func receive(_ work: [Work], width: Int, longestWait: Duration) -> ArraySlice<Work> {
-        let end = ContinuousClock.now + longestWait
-        return state.withLockedValue { state in
-            let taken = work.prefix(max(width - state.busy, 0))
-            state.busy += taken.count
-            state.reserve = work.dropFirst(taken.count).reversed().map { ($0, end) } + state.reserve
-            return taken
-        }
-    }
-
-    /// One piece of work is done.
-    func finish() {
-        state.withLockedValue { $0.throughput.add(at: .now) }
-    }
-
-    /// What a hand takes up after it has finished something; nil where it is to rest.
-    func next(width: Int) -> Work? {
-        let now = ContinuousClock.now
-        return state.withLockedValue { state in
-            while state.busy <= width, let (work, end) = state.reserve.popLast() {
-                if now < end { return work }
-            }
-            state.busy -= 1
-            return nil
-        }
-    }
-
-    /// Whether the caller is the one to wait: one delayed hint at a time is enough.
-    func startWaiting() -> Bool {
-        !isWaiting.exchange(true, ordering: .relaxed)
-    }
-
-    func stopWaiting() {
-        isWaiting.store(false, ordering: .relaxed)
-    }
-}
-
-/// How much is done in a second, by what was done in half of one.
-package struct Throughput {
-    private var start: ContinuousClock.Instant
-    private var count = 0
-    private var before = 0
-
-    private static let period = Duration.milliseconds(500)
-
-    package init(at now: ContinuousClock.Instant) {
-        start = now
-    }
-
-    package mutating func add(at now: ContinuousClock.Instant) {
-        turn(at: now)
-        count += 1
-    }
-
-    /// By this period or the one before, whichever was busier.
-    package mutating func perSecond(at now: ContinuousClock.Instant) -> Int {
-        turn(at: now)
-        return max(count, before) * 2
-    }
-
-    private mutating func turn(at now: ContinuousClock.Instant) {
-        guard now - start >= Self.period else { return }
-        before = now - start < Self.period * 2 ? count : 0
-        (count, start) = (0, now)
     }
 }
