@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What `status`, the metrics and `explain` ask of a store. Nothing here scans a table.
+/// What `status`, the metrics, `explain` and other commands ask of a store. But for what is counted, nothing here scans a table.
 package protocol CredentialReader: Sendable {
     func queues() async throws -> [QueueStatus]
     func credentialCounts() async throws -> [CredentialCount]
@@ -29,4 +29,23 @@ package protocol CredentialReader: Sendable {
     func apps() async throws -> [AppStatus]
     /// How many credentials of each app were due before `time` and still wait, counted up to `limit` each.
     func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int]
+    /// How many credentials of an app stand in the schedule. A count: it takes a second for ten million.
+    func scheduledCredentials(of app: String) async throws -> Int
+    /// Whether a client has a token that Apple could be asked about.
+    func hasScheduledCredentials(clientID: String) async throws -> Bool
+    func waitingRevocations() async throws -> WaitingRevocationCounts
+
+    /// All that is known of a user, by every app.
+    func history(of userID: String) async throws -> UserHistory
+    /// What was asked to be revoked of a user, and what came of it.
+    func revocations(of userID: String) async throws -> UserRevocations
+
+    /// Notifications in quarantine, latest first.
+    ///
+    /// - Parameter id: those before it; nil for the first page.
+    func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification]
+    func quarantinedIDs(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [Int64]
+    func quarantined(_ id: Int64) async throws -> QuarantinedNotification?
+    /// By reason.
+    func quarantineCounts() async throws -> [String: Int]
 }

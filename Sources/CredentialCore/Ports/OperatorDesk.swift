@@ -18,6 +18,11 @@ package protocol OperatorDesk: Sendable {
     ///
     /// - Returns: nil where nothing is left to do.
     func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest?
+
+    /// Appends a notification to its queue, as a backend does.
+    ///
+    /// - Throws: `StoreError.refused` for a body that is empty or longer than `Queue.longestNotification`.
+    func enqueue(notification body: [UInt8]) async throws -> Int64
 }
 
 /// A request that was carried out, or a further piece of one.
@@ -31,10 +36,4 @@ package struct HandledRequest: Sendable {
         self.request = request
         self.answer = answer
     }
-}
-
-/// Why an app keeps its name.
-package enum AppRenameError: Error, Sendable, Equatable {
-    case unknown(String, known: [String])
-    case taken(String)
 }

@@ -12,6 +12,9 @@ package enum Queue: String, Sendable, CaseIterable {
     /// The counter of rows that have left it.
     package var removedCounter: String { "\(rawValue)_removed" }
 
+    /// In bytes: what the queue of notifications takes.
+    package static let longestNotification = 65_536
+
     /// The column that says when a row came.
     package var arrivalColumn: String {
         switch self {

@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 ///
 /// Whatever takes locks takes them in one order: rows of queues by id, users, credentials, breakers, and last the tail, which is all that
 /// settlements share. Claims wait for nobody: they skip what is locked.
-package final class PostgresStore: Sendable {
+package final class PostgresStore: CredentialStore {
     let address: PostgresAddress
     /// Settlements, and what operators ask.
     let writer: ConnectionThread
@@ -87,7 +87,7 @@ package final class PostgresStore: Sendable {
         }
     }
 
-    package func close() async {
+    package func close() async throws {
         for thread in [writer, claims, reader] { await thread.close() }
     }
 }

@@ -47,6 +47,12 @@ extension PostgresStore: OperatorDesk {
         }
     }
 
+    package func enqueue(notification body: [UInt8]) async throws -> Int64 {
+        try await writer.run { connection in
+            try connection.rows("INSERT INTO notification_queue (payload) VALUES ($1) RETURNING id", body).first?.integer(at: 0) ?? 0
+        }
+    }
+
     /// Gives an app another name, in every table that holds it.
     ///
     /// - Throws: `AppRenameError`, and nothing has changed then.

@@ -4,7 +4,7 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-extension PostgresStore {
+extension PostgresStore: StoreUpkeep {
     /// Rows per transaction: few enough that no settlement waits long for them.
     private static let portion = 500
 
@@ -27,6 +27,20 @@ extension PostgresStore {
 
     /// What was erased stays in dead rows until the server's vacuum has passed, and in its log and archives: that is theirs to end.
     package func sweep(at now: Timestamp) async throws {}
+
+    /// The oldest snapshot of the database: vacuum leaves what it may still see.
+    package var logPinnedSince: Timestamp? {
+        get async throws {
+            try await reader.run { connection in
+                try connection.rows(
+                    """
+                    SELECT (floor(extract(epoch FROM MIN(COALESCE(xact_start, query_start))) * 1000))::bigint FROM pg_stat_activity
+                     WHERE backend_xmin IS NOT NULL AND datname = current_database() AND pid <> pg_backend_pid()
+                    """
+                ).first?.time(at: 0)
+            }
+        }
+    }
 
     private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp, where condition: String = "TRUE") async throws {
         try await walk(table, column, olderThan: cutoff) { connection, ids in

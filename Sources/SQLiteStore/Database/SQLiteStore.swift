@@ -9,7 +9,7 @@ import NIOConcurrencyHelpers
 /// One SQLite file: its connections, and the rules that a commit survives whatever comes.
 ///
 /// `journal_mode=WAL` with `synchronous=FULL`: a commit that returned is on disk.
-package final class SQLiteStore: Sendable {
+package final class SQLiteStore: CredentialStore {
     let writer: any DatabaseWriter
     /// The only connection of a store without a file; nil with one.
     let memory: DatabaseQueue?
@@ -180,7 +180,7 @@ package final class SQLiteStore: Sendable {
     /// A random key that the database keeps sealed, made once.
     ///
     /// - Parameter make: seals a new key where there is none yet.
-    package func sealedSecret(named name: String, make: () throws -> [UInt8]) throws -> [UInt8] {
+    package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {
         try translatingErrors {
             try writer.write { db in
                 if let sealed = try Data.fetchOne(db, sql: "SELECT sealed FROM secret WHERE name = ?", arguments: [name]) {

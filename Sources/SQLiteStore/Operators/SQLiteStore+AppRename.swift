@@ -5,9 +5,6 @@ import CredentialCore
 import GRDB
 
 extension SQLiteStore {
-    /// Gives an app another name, in every table that holds it. For the holder of the lock.
-    ///
-    /// - Throws: `AppRenameError`, and nothing has changed then.
     package func renameApp(_ old: String, to new: String) async throws {
         try await write { db in
             let known = try String.fetchAll(db, sql: "SELECT name FROM app ORDER BY name")

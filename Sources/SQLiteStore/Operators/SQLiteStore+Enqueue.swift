@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 import Foundation
 import GRDB
 
 extension SQLiteStore {
-    /// Appends a notification to its queue, as a backend does.
-    ///
-    /// - Throws: `StoreError.refused` for a body that is empty or too long.
     package func enqueue(notification body: [UInt8]) async throws -> Int64 {
         try await write { db in
             try db.execute(
@@ -18,7 +15,4 @@ extension SQLiteStore {
             return db.lastInsertedRowID
         }
     }
-
-    /// In bytes: what the queue takes.
-    package static let longestNotification = 65_536
 }

@@ -6,7 +6,7 @@ import Foundation
 import GRDB
 import NIOConcurrencyHelpers
 
-extension SQLiteStore {
+extension SQLiteStore: StoreUpkeep {
     /// Rows per transaction: few enough that no settlement waits long for them.
     private static let portion = 500
 

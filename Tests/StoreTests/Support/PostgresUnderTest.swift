@@ -36,5 +36,3 @@ enum PostgresUnderTest {
         )
     }
 }
-
-extension PostgresStore: StorePorts {}

@@ -7,14 +7,14 @@ import CredentialCore
 ///
 /// It knows three clients in two apps: `app` and `web` of `example`, and `elsewhere` of `other`.
 final class StoreUnderTest: Sendable {
-    let ports: any StorePorts
+    let ports: any CredentialStore
     let door: any SQLDoor
     private let registerApp: @Sendable (_ name: String, _ clientIDs: [String]) throws -> Void
     private let restartProcess: @Sendable (_ now: Timestamp) throws -> Timestamp
     private let tearDown: @Sendable () -> Void
 
     init(
-        ports: any StorePorts,
+        ports: any CredentialStore,
         door: any SQLDoor,
         register: @escaping @Sendable (_ name: String, _ clientIDs: [String]) throws -> Void,
         restart: @escaping @Sendable (_ now: Timestamp) throws -> Timestamp,
