@@ -91,7 +91,8 @@ let package = Package(
         .executableTarget(
             name: "siwatch",
             dependencies: [
-                "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "PrometheusMetrics", "SQLiteStore",
+                "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "PostgresStore", "PrometheusMetrics",
+                "SQLiteStore",
                 ahc, argumentParser, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, serviceLifecycle, tomlKit,
                 unixSignals,
             ],
@@ -121,7 +122,8 @@ let package = Package(
         .target(
             name: "DaemonHarness",
             dependencies: [
-                "AppleSimulatorKit", ahc, argumentParser, grdb, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1, unixSignals,
+                "AppleSimulatorKit", "CLibpq",
+                ahc, argumentParser, grdb, nioConcurrency, nioCore, nioFoundationCompat, nioHTTP1, unixSignals,
             ],
             path: "Instruments/DaemonHarness",
             swiftSettings: strict

@@ -4,98 +4,99 @@
 package import AppleSimulatorKit
 package import GRDB
 
-/// What an app's backend does with the database: a second process's view of it, with the pragmas that docs/schema.md asks for.
+/// What an app's backend does with the database: a second process's view of it, as docs/schema.md asks for it.
 package struct Backend: Sendable {
-    private let queue: DatabaseQueue
+    private let database: any BackendDatabase
 
     package init(databasePath: String) throws {
-        var configuration = GRDB.Configuration()
-        configuration.busyMode = .timeout(10)
-        configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA synchronous = FULL")
-        }
-        queue = try DatabaseQueue(path: databasePath, configuration: configuration)
+        database = try BackendFile(path: databasePath)
+    }
+
+    package init(_ schema: ServerSchema) throws {
+        try self.init(on: schema.server, as: PostgresServer.user, schema: schema.name)
+    }
+
+    package init(on server: PostgresServer, as user: String, schema: String = "public") throws {
+        database = try BackendServer(server.address(user: user), schema: schema)
     }
 
     /// Reports sign-ins, in one transaction.
     package func insert(_ signIns: [SignIn]) async throws {
-        try await queue.write { db in
-            let statement = try db.cachedStatement(
-                sql: """
-                    INSERT INTO grant_queue (client_id, user_id, refresh_token, email, email_is_private, granted_at)
-                    VALUES (?, ?, ?, ?, ?, ?)
-                    """
-            )
-            for signIn in signIns {
-                try statement.execute(arguments: [
-                    signIn.clientID, signIn.userID, signIn.refreshToken, signIn.email, signIn.emailIsPrivate, signIn.grantedAt.milliseconds,
-                ])
+        try await database.transaction(
+            """
+            INSERT INTO grant_queue (client_id, user_id, refresh_token, email, email_is_private, granted_at)
+            VALUES (?, ?, ?, ?, ?, ?)
+            """,
+            signIns.map { signIn in
+                let row: [(any DatabaseValueConvertible)?] = [
+                    signIn.clientID, signIn.userID, signIn.refreshToken, signIn.email, signIn.emailIsPrivate.map { $0 ? 1 : 0 },
+                    signIn.grantedAt.milliseconds,
+                ]
+                return row.map { $0?.databaseValue ?? .null }
             }
-        }
+        )
     }
 
     /// Reports sign-ins by their codes, in one transaction.
     package func insert(codes: [CodeRow]) async throws {
-        try await queue.write { db in
-            for row in codes {
-                let values: KeyValuePairs<String, (any DatabaseValueConvertible)?> = [
-                    "client_id": row.clientID,
-                    "authorization_code": row.code,
-                    "user_id": row.userID,
-                    "redirect_uri": row.redirectURI,
-                    "nonce": row.nonce,
-                    "granted_at": row.grantedAt?.milliseconds,
-                ]
-                try Self.insert(values, into: "grant_queue", db)
+        try await database.transaction(
+            codes.map { row in
+                Self.insertion(
+                    into: "grant_queue",
+                    [
+                        "client_id": row.clientID,
+                        "authorization_code": row.code,
+                        "user_id": row.userID,
+                        "redirect_uri": row.redirectURI,
+                        "nonce": row.nonce,
+                        "granted_at": row.grantedAt?.milliseconds,
+                    ]
+                )
             }
-        }
+        )
     }
 
     /// Asks for the revocation of what users have granted to a client, in one transaction.
     package func insert(revocationsOf users: [String], at clientID: String, requestedAt: Moment? = nil) async throws {
-        try await queue.write { db in
-            for user in users {
-                let values: KeyValuePairs<String, (any DatabaseValueConvertible)?> = [
-                    "client_id": clientID,
-                    "user_id": user,
-                    "requested_at": requestedAt?.milliseconds,
-                ]
-                try Self.insert(values, into: "revocation_queue", db)
+        try await database.transaction(
+            users.map { user in
+                Self.insertion(
+                    into: "revocation_queue",
+                    ["client_id": clientID, "user_id": user, "requested_at": requestedAt?.milliseconds]
+                )
             }
-        }
+        )
     }
 
     /// Names only the columns that have a value, and so leaves the others to their defaults.
-    private static func insert(
-        _ values: KeyValuePairs<String, (any DatabaseValueConvertible)?>,
+    private static func insertion(
         into table: String,
-        _ db: Database
-    ) throws {
+        _ values: KeyValuePairs<String, (any DatabaseValueConvertible)?>
+    ) -> (sql: String, arguments: [DatabaseValue]) {
         let given = values.filter { $0.value != nil }
         let columns = given.map(\.key).joined(separator: ", ")
         let marks = given.map { _ in "?" }.joined(separator: ", ")
-        try db.cachedStatement(sql: "INSERT INTO \(table) (\(columns)) VALUES (\(marks))")
-            .execute(arguments: StatementArguments(given.map(\.value)))
+        return ("INSERT INTO \(table) (\(columns)) VALUES (\(marks))", given.map { $0.value?.databaseValue ?? .null })
     }
 
     /// Stores notifications as they came, in one transaction.
     package func insert(notifications: [String]) async throws {
-        try await queue.write { db in
-            let statement = try db.cachedStatement(sql: "INSERT INTO notification_queue (payload) VALUES (?)")
-            for body in notifications { try statement.execute(arguments: [body]) }
-        }
+        try await database.transaction(
+            "INSERT INTO notification_queue (payload) VALUES (?)",
+            notifications.map { [database.payload($0)] }
+        )
     }
 
-    package func execute(_ sql: String, _ arguments: StatementArguments = []) async throws {
-        try await queue.write { db in try db.execute(sql: sql, arguments: arguments) }
+    package func execute(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) async throws {
+        try await database.execute(sql, arguments.map { $0?.databaseValue ?? .null })
     }
 
-    package func rows(_ sql: String, _ arguments: StatementArguments = []) async throws -> [Row] {
-        try queue.read { db in try Row.fetchAll(db, sql: sql, arguments: arguments) }
+    package func rows(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) async throws -> [Row] {
+        try await database.rows(sql, arguments.map { $0?.databaseValue ?? .null })
     }
 
-    package func int(_ sql: String, _ arguments: StatementArguments = []) async throws -> Int {
-        try await queue.read { db in try Int.fetchOne(db, sql: sql, arguments: arguments) ?? 0 }
+    package func int(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) async throws -> Int {
+        try await rows(sql, arguments).first?[0] ?? 0
     }
 
     /// Waits until a query that counts comes to `value`.
@@ -108,26 +109,37 @@ package struct Backend: Sendable {
 
     /// The first value of a query that counts to meet a condition, or the last one seen once `limit` is over.
     ///
-    /// It looks again whenever somebody has committed; SQLite tells of other processes' commits only when asked.
+    /// It looks again whenever somebody may have committed.
     @discardableResult
     package func first(of sql: String, within limit: Duration, where isMet: (Int) -> Bool) async throws -> Int {
         let end = ContinuousClock.now + limit
         while true {
-            let version = try await dataVersion()
+            let version = try await database.version()
             let seen = try await int(sql)
             if isMet(seen) { return seen }
-            while try await dataVersion() == version {
+            repeat {
                 guard .now < end else { return seen }
                 try await Task.sleep(for: .milliseconds(2))
-            }
+            } while try await database.version().map { $0 == version } ?? false
         }
     }
 
-    private func dataVersion() async throws -> Int {
-        try await queue.unsafeRead { db in try Int.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0 }
-    }
-
     package func close() throws {
-        try queue.close()
+        try database.close()
     }
+}
+
+/// Where a backend's statements go, in SQLite's words.
+protocol BackendDatabase: Sendable {
+    /// Carries out one statement for each of some rows of arguments, all in one transaction.
+    func transaction(_ sql: String, _ rows: [[DatabaseValue]]) async throws
+    func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws
+    /// Carries out one statement, or several without arguments, in one transaction.
+    func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws
+    func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row]
+    /// A body as the queue of notifications takes it.
+    func payload(_ body: String) -> DatabaseValue
+    /// Changes when others commit; nil where nobody can tell.
+    func version() async throws -> Int?
+    func close() throws
 }

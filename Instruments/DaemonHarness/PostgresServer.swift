@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import Foundation
+import Synchronization
 
 /// A server of PostgreSQL of our own: its files in a temporary folder, and no way in but a socket there.
 ///
@@ -9,14 +10,19 @@ package import Foundation
 /// process that started it, however that ends, and takes its folder along: a shell waits for the end of a pipe that only we hold.
 package final class PostgresServer: Sendable {
     package let folder: URL
-    /// The whole server's superuser.
+    /// The whole server's superuser, unless another is named.
     package static let user = "siwatch"
+    /// One that the whole process shares.
+    package static let shared = Result { try PostgresServer() }
     private let keeper: pid_t
     private let pipeEnd: Int32
+    private let isStopped = Atomic(false)
 
-    /// - Parameter isDurable: whether a commit survives a crash of the machine, as tests of that need it.
+    /// - Parameters:
+    ///   - isDurable: whether a commit survives a crash of the machine, as tests of that need it.
+    ///   - superuser: who makes everything else.
     /// - Throws: `HarnessError`
-    package init(isDurable: Bool = false) throws {
+    package init(isDurable: Bool = false, superuser: String = PostgresServer.user) throws {
         guard let programs = Self.programs else {
             throw HarnessError("PostgreSQL's server is missing: run make setup-postgres, or install postgresql")
         }
@@ -35,11 +41,12 @@ package final class PostgresServer: Sendable {
             trap '' INT TERM HUP
             cd "$1" || exit 1
             as() { exec \(geteuid() == 0 ? "setpriv --reuid=nobody --regid=$(id -g nobody) --clear-groups -- " : "")"$@"; }
-            (as \(programs)/initdb -D data -U \(Self.user) -A trust -E UTF8 --locale=C --no-sync) >log 2>&1 || exit 1
-            as \(programs)/postgres -D "$1/data" \(settings) >>log 2>&1 &
-            read _ <&3
-            kill -QUIT $! 2>/dev/null
-            wait
+            (as \(programs)/initdb -D data -U \(superuser) -A trust -E UTF8 --locale=C --no-sync) >log 2>&1 || exit 1
+            up() { as \(programs)/postgres -D "$1/data" \(settings) >>log 2>&1 & server=$!; }
+            down() { kill -QUIT $server 2>/dev/null; wait $server; rm -f data/postmaster.pid; }
+            up "$1"
+            while read -r command <&3; do $command "$1"; done
+            down
             rm -rf "$1"
             """,
             folder.path,
@@ -55,24 +62,51 @@ package final class PostgresServer: Sendable {
 
     /// Ends it and waits for that.
     package func stop() {
-        guard close(pipeEnd) == 0 else { return }
+        // The number is soon another file's.
+        guard !isStopped.exchange(true, ordering: .relaxed), close(pipeEnd) == 0 else { return }
         var status: Int32 = 0
         while waitpid(keeper, &status, 0) < 0, errno == EINTR {}
     }
+
+    /// Ends it as a crash would, and leaves it so.
+    package func takeDown() {
+        command("down")
+        while FileManager.default.fileExists(atPath: identity.path) { usleep(2_000) }
+    }
+
+    /// Starts it again, and waits until it has recovered.
+    ///
+    /// - Throws: `HarnessError`
+    package func bringUp() throws {
+        command("up")
+        guard isReady() else { throw HarnessError("PostgreSQL does not start again: \(log)") }
+    }
+
+    private func command(_ word: String) {
+        let line = Array("\(word)\n".utf8)
+        write(pipeEnd, line, line.count)
+    }
+
+    /// The file in which the server says who and how far it is.
+    private var identity: URL { folder.appending(path: "data/postmaster.pid") }
 
     /// As libpq reads it.
     package func address(user: String = PostgresServer.user) -> String {
         "host=\(folder.path) user=\(user) dbname=postgres"
     }
 
+    /// The same as a URL, as a configuration takes it.
+    package func url(user: String = PostgresServer.user) -> String {
+        "postgresql://\(user)@/postgres?host=\(folder.path)"
+    }
+
     package var log: String { (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? "" }
 
     /// Looks for the last line of the file that the server writes once it takes connections, until its keeper has ended.
     private func isReady() -> Bool {
-        let file = folder.appending(path: "data/postmaster.pid")
         var status: Int32 = 0
         while waitpid(keeper, &status, WNOHANG) == 0 {
-            let lines = (try? String(contentsOf: file, encoding: .utf8))?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
+            let lines = (try? String(contentsOf: identity, encoding: .utf8))?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
             if lines.count >= 8, lines[7].hasPrefix("ready") { return true }
             usleep(2_000)
         }

@@ -15,24 +15,35 @@ package struct Site: Sendable {
     /// Sets a site up, migrated and with no daemon yet, and takes it down again whatever happens.
     ///
     /// - Parameter tables: further TOML, by table, such as `["refresh": "interval = \"1s\""]`.
-    package static func with(listen: String = "", _ tables: [String: String] = [:], _ body: (Site) async throws -> Void) async throws {
+    package static func with(
+        on database: SiteDatabase = .file,
+        listen: String = "",
+        _ tables: [String: String] = [:],
+        _ body: (Site) async throws -> Void
+    ) async throws {
         let folder = try WatchedFolder()
         defer { folder.remove() }
-        try await with(folder, listen: listen, tables, body)
+        try await with(folder, on: database, listen: listen, tables, body)
     }
 
     /// The same in a folder that stays.
     package static func with<Result>(
         _ folder: WatchedFolder,
+        on database: SiteDatabase = .file,
         listen: String = "",
         _ tables: [String: String] = [:],
         _ body: (Site) async throws -> Result
     ) async throws -> Result {
         let apple = try await SimulatedApple(in: folder.url)
         defer { apple.process.signal(SIGKILL) }
-        try folder.configure(apple: apple, listen: listen, tables)
+        let schema: ServerSchema? =
+            switch database {
+            case .file: nil
+            case .server(let server): try ServerSchema(on: server)
+            }
+        try folder.configure(apple: apple, on: schema, listen: listen, tables)
         try await folder.complete("migrate")
-        let backend = try Backend(databasePath: folder.databasePath)
+        let backend = try schema.map(Backend.init) ?? Backend(databasePath: folder.databasePath)
         defer { try? backend.close() }
         return try await body(Site(apple: apple, folder: folder, backend: backend))
     }

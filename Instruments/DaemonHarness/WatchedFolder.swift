@@ -21,12 +21,14 @@ package struct WatchedFolder: Sendable {
     /// - Parameter more: further TOML, by table, such as `["refresh": "interval = \"1s\""]`.
     package func configure(
         apple: SimulatedApple,
+        on server: ServerSchema? = nil,
         clientIDs: [String] = SimulatedApple.clientIDs,
         listen: String = "",
         _ more: [String: String] = [:]
     ) throws {
         var tables = more
-        tables["database"] = "path = \"siwatch.sqlite\"\n" + (more["database"] ?? "")
+        let database = server.map { "url = \"\($0.url)\"\nschema = \"\($0.name)\"\n" } ?? "path = \"siwatch.sqlite\"\n"
+        tables["database"] = database + (more["database"] ?? "")
         tables["operations"] = "listen = \"\(listen)\"\n" + (more["operations"] ?? "")
         tables["apple"] = """
             token_endpoint = "\(apple.url)/auth/token"

@@ -32,8 +32,12 @@ struct EnduranceBenchmark: Sendable {
 
     private struct Sample {
         var resident, log: Int
-        /// Whether somebody reads what has long been overwritten.
-        var isPinned: Bool
+        var phase: Phase
+    }
+
+    /// Whether somebody reads what has long been overwritten.
+    private enum Phase {
+        case undisturbed, pinned, afterwards
     }
 
     /// What was handed to siwatch.
@@ -76,7 +80,7 @@ struct EnduranceBenchmark: Sendable {
                 try await reader.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
             }
             let log = try FileManager.default.attributesOfItem(atPath: place.folder.databasePath + "-wal")[.size] as? Int ?? 0
-            samples.append(Sample(resident: try ProcessUsage(of: daemon).resident, log: log, isPinned: readsSince != nil))
+            samples.append(Sample(resident: try ProcessUsage(of: daemon).resident, log: log, phase: readsSince != nil ? .pinned : hasRead ? .afterwards : .undisturbed))
             try await Task.sleep(for: .milliseconds(500))
         }
         return (samples, work)
@@ -86,15 +90,16 @@ struct EnduranceBenchmark: Sendable {
         // The first fifth warms up.
         let (warm, tenth) = (samples.dropFirst(samples.count / 5), max(samples.count / 10, 1))
         let (early, late) = (Self.median(warm.prefix(tenth)), Self.median(warm.suffix(tenth)))
-        func log(pinned: Bool) -> String { megabytes(samples.filter { $0.isPinned == pinned }.map(\.log).max() ?? 0) }
+        func log(_ phase: Phase) -> String { megabytes(samples.filter { $0.phase == phase }.map(\.log).max() ?? 0) }
         return Section(
             "Endurance: \(length) of full load, \(work.notifications) notifications and \(work.rounds) rounds of \(max(notifications, refreshes)) checks",
             [
                 .init(label: "resident memory after a fifth of that time", figure: megabytes(early)),
                 .init(label: "resident memory at the end", figure: megabytes(late), ratio: (Double(late) / Double(early)).rounded(to: 3)),
                 .init(label: "resident memory at most", figure: megabytes(samples.map(\.resident).max() ?? 0)),
-                .init(label: "the log of the database at most", figure: log(pinned: false)),
-                .init(label: "the same while a reader keeps one snapshot", figure: log(pinned: true)),
+                .init(label: "the log of the database at most", figure: log(.undisturbed)),
+                .init(label: "the same while a reader keeps one snapshot", figure: log(.pinned)),
+                .init(label: "and at the end", figure: megabytes(samples.last?.log ?? 0)),
             ],
             arguments: "--only endurance --minutes \(Int(length.inSeconds / 60))"
         )

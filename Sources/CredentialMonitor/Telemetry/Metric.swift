@@ -26,7 +26,7 @@ extension Metric {
     private static let lags = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 21_600, 86_400]
     private static let sizes = [1.0, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000]
 
-    static let buildInfo = Metric("build_info", .gauge, by: ["version", "sqlite"], "Always 1; the labels say what runs.")
+    static let buildInfo = Metric("build_info", .gauge, by: ["version", "database"], "Always 1; the labels say what runs.")
     static let ready = Metric("ready", .gauge, "1 while the daemon is ready, as /readyz says it.")
     static let notifications = Metric(
         "notifications_total",

@@ -123,8 +123,8 @@ extension Telemetry {
         }
     }
 
-    package func describeBuild(version: String, sqlite: String) {
-        gauge(Metric.buildInfo, 1, ["version": version, "sqlite": sqlite])
+    package func describeBuild(version: String, database: String) {
+        gauge(Metric.buildInfo, 1, ["version": version, "database": database])
     }
 }
 

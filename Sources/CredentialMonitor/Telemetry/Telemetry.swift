@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CoreMetrics
-package import CredentialCore
+import CredentialCore
 package import Logging
 import NIOConcurrencyHelpers
 

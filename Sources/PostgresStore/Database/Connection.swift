@@ -29,8 +29,10 @@ final class Connection {
     }
 
     /// - Throws: `PostgresError`
-    init(_ address: PostgresAddress) throws {
-        guard let handle = Self.connect(address) else { throw PostgresError(connection: "libpq has no memory") }
+    init(_ address: PostgresAddress, isForReading: Bool = false) throws {
+        guard let handle = Self.connect(address.parameters(isForReading: isForReading)) else {
+            throw PostgresError(connection: "libpq has no memory")
+        }
         self.handle = handle
         guard PQstatus(handle) == CONNECTION_OK else {
             // Before a statement was sent, there is no row to quote.
@@ -41,8 +43,8 @@ final class Connection {
         guard PQenterPipelineMode(handle) == 1, PQsetnonblocking(handle, 1) == 0 else { throw PostgresError(connection: lastMessage) }
     }
 
-    private static func connect(_ address: PostgresAddress) -> OpaquePointer? {
-        let texts = (address.parameters.map { strdup($0.key) }, address.parameters.map { strdup($0.value) })
+    private static func connect(_ parameters: [(String, String)]) -> OpaquePointer? {
+        let texts = (parameters.map { strdup($0.0) }, parameters.map { strdup($0.1) })
         defer { for text in texts.0 + texts.1 { free(text) } }
         return PQconnectdbParams(texts.0.map { UnsafePointer($0) } + [nil], texts.1.map { UnsafePointer($0) } + [nil], 1)
     }
@@ -206,6 +208,11 @@ extension Connection {
     func rollBack() throws {
         try flush()
         if isInTransaction { try rows("ROLLBACK") }
+    }
+
+    /// Whether no pooler stands between: one gives its clients numbers of its own.
+    func speaksWithTheServerItself() throws -> Bool {
+        try rows("SELECT pg_backend_pid()").integer == Int(PQbackendPID(handle))
     }
 
     /// The descriptor, for whoever waits for more than one.

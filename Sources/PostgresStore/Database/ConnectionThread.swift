@@ -9,13 +9,15 @@ import Dispatch
 /// It is made when it is first needed, and anew after it was lost.
 actor ConnectionThread {
     private let address: PostgresAddress
+    private let isForReading: Bool
     private var connection: Connection?
     private nonisolated let executor: QueueExecutor
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    init(_ address: PostgresAddress, label: String) {
+    init(_ address: PostgresAddress, isForReading: Bool = false, label: String) {
         self.address = address
+        self.isForReading = isForReading
         executor = QueueExecutor(label: label)
     }
 
@@ -57,7 +59,7 @@ actor ConnectionThread {
     private func ready() throws -> Connection {
         if let connection, !connection.isBroken { return connection }
         connection = nil
-        let connection = try Connection(address)
+        let connection = try Connection(address, isForReading: isForReading)
         self.connection = connection
         return connection
     }

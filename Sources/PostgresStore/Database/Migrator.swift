@@ -39,6 +39,26 @@ struct Migrator {
         try connection.flush()
     }
 
+    /// - Throws: `StoreOpenError` where the schema cannot be used as it is, `PostgresError`.
+    func refuseOther() throws {
+        guard try isThere() else { throw StoreOpenError("the schema \(address.schema) is not there yet; siwatch migrate creates it") }
+    }
+
+    /// Whether there is a siwatch that this program can use as it is.
+    ///
+    /// - Throws: `StoreOpenError` where something else is, `PostgresError`.
+    func isThere() throws -> Bool {
+        try checkServer()
+        guard let version = try version() else {
+            try refuseForeign()
+            return false
+        }
+        guard try isCurrent(version) else {
+            throw StoreOpenError("the schema \(address.schema) has version \(version.written); siwatch migrate brings it up to date")
+        }
+        return true
+    }
+
     private func checkServer() throws {
         let row = try connection.rows(
             """

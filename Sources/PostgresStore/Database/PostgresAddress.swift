@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CLibpq
+package import CredentialCore
+import Foundation
+
 /// Where a database is, and in which schema of it siwatch's tables stand.
-package struct PostgresAddress: Sendable {
+package struct PostgresAddress: Sendable, Equatable {
     /// As libpq reads it, a URL or keywords and values. It may hold a password, so it is shown nowhere.
     private let server: String
+    private let password: Secret?
     package let schema: String
 
-    package init(_ server: String, schema: String = "siwatch") {
+    /// - Parameter password: nil where libpq finds one itself, or none is needed.
+    package init(_ server: String, schema: String = "siwatch", password: Secret? = nil) {
         self.server = server
         self.schema = schema
+        self.password = password
     }
 
     /// The schema as SQL writes it.
@@ -17,18 +24,86 @@ package struct PostgresAddress: Sendable {
 
     /// With what every connection of ours needs. A dead server or road is noticed within half a minute, on both sides; whoever stalls in a
     /// transaction loses it; who waits for a lock gives way.
-    var parameters: KeyValuePairs<String, String> {
+    ///
+    /// - Parameter isForReading: any server will do then, a standby too.
+    func parameters(isForReading: Bool) -> [(String, String)] {
         let options = [
             "search_path=\(quotedSchema),pg_temp", "lock_timeout=10s", "statement_timeout=60s", "idle_in_transaction_session_timeout=30s",
             "synchronous_commit=on", "tcp_user_timeout=30s", "tcp_keepalives_idle=10", "tcp_keepalives_interval=5",
+            "default_transaction_read_only=\(isForReading ? "on" : "off")",
         ]
-        return [
+        var parameters = [
             // libpq takes a whole address in the place of a name. What follows it counts more.
-            "dbname": server,
-            "options": options.map { "-c " + $0.escapingSpaces }.joined(separator: " "),
-            "application_name": "siwatch", "client_encoding": "UTF8", "connect_timeout": "10", "tcp_user_timeout": "30000",
-            "keepalives_idle": "10", "keepalives_interval": "5", "target_session_attrs": "read-write",
+            ("dbname", server),
+            ("options", options.map { "-c " + $0.escapingSpaces }.joined(separator: " ")),
+            ("application_name", "siwatch"), ("client_encoding", "UTF8"), ("connect_timeout", "10"), ("tcp_user_timeout", "30000"),
+            ("keepalives_idle", "10"), ("keepalives_interval", "5"), ("target_session_attrs", isForReading ? "any" : "read-write"),
         ]
+        if let password { parameters.append(("password", password.reveal)) }
+        if !isLocal, part("sslmode") == nil { parameters.append(("sslmode", Self.safeMode)) }
+        return parameters
+    }
+}
+
+// MARK: What an address says
+
+extension PostgresAddress {
+    /// Who can read along on the road is kept out, and whoever pretends to be the server.
+    private static let safeMode = "verify-full"
+
+    /// For people, without a secret: `user@host:port/database, schema siwatch`.
+    package var description: String {
+        let hosts = (part("host") ?? part("hostaddr"))?.split(separator: ",").map(String.init) ?? ["localhost"]
+        let ports = part("port")?.split(separator: ",").map(String.init) ?? []
+        let places = hosts.enumerated().map { index, host in
+            let port = index < ports.count ? ports[index] : ports.last
+            return host + (port.map { ":\($0)" } ?? "")
+        }
+        let user = part("user").map { "\($0)@" } ?? ""
+        return "postgresql://\(user)\(places.joined(separator: ","))/\(part("dbname") ?? part("user") ?? ""), schema \(schema)"
+    }
+
+    /// Whether no network lies between, by the names: a socket, or a loopback address.
+    private var isLocal: Bool {
+        guard let hosts = part("host") ?? part("hostaddr") else { return true }
+        return hosts.split(separator: ",", omittingEmptySubsequences: false).allSatisfy { host in
+            host.isEmpty || "/@".contains(host.first!) || ["localhost", "127.0.0.1", "::1"].contains(host)
+        }
+    }
+
+    /// Nil where somebody between could read along or pretend to be the server: the `sslmode` that lets them.
+    package var unsafeMode: String? {
+        guard !isLocal, let mode = part("sslmode"), mode != Self.safeMode else { return nil }
+        return mode
+    }
+
+    /// Why the text is no address to be written into a configuration, as the end of a sentence.
+    package static func problem(of text: String) -> String? {
+        guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") else {
+            return "must be postgresql://user@host:port/database, with ?host=/folder for a socket"
+        }
+        guard let parts = parse(text) else { return "is not a URL that libpq understands" }
+        if parts["password"] != nil || parts["sslpassword"] != nil {
+            return "must not hold a password; name a file that holds it in database.password_file"
+        }
+        let ours = ["options", "application_name", "client_encoding", "target_session_attrs", "replication"].filter { parts[$0] != nil }
+        return ours.isEmpty ? nil : "must not set \(ours.joined(separator: ", ")), which siwatch sets itself"
+    }
+
+    /// What the address itself says: the environment and the defaults are not in it.
+    private func part(_ name: String) -> String? { Self.parse(server)?[name] }
+
+    /// By libpq's keywords; nil where it is no address.
+    private static func parse(_ text: String) -> [String: String]? {
+        guard let options = PQconninfoParse(text, nil) else { return nil }
+        defer { PQconninfoFree(options) }
+        var parts: [String: String] = [:]
+        var option = options
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val { parts[String(cString: keyword)] = String(cString: value) }
+            option += 1
+        }
+        return parts
     }
 }
 

@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 ///
 /// Whatever takes locks takes them in one order: rows of queues by id, users, credentials, breakers, and last the tail, which is all that
 /// settlements share. Claims wait for nobody: they skip what is locked.
-package final class PostgresStore: CredentialStore {
+package final class PostgresStore: CredentialStore, Sendable {
     let address: PostgresAddress
     /// Settlements, and what operators ask.
     let writer: ConnectionThread
@@ -21,12 +21,12 @@ package final class PostgresStore: CredentialStore {
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
-    private init(_ address: PostgresAddress, retention: Retention) {
+    init(_ address: PostgresAddress, isForReading: Bool = false, retention: Retention = Retention()) {
         self.address = address
         self.retention = retention
-        writer = ConnectionThread(address, label: "siwatch writer")
-        claims = ConnectionThread(address, label: "siwatch claims")
-        reader = ConnectionThread(address, label: "siwatch reader")
+        writer = ConnectionThread(address, isForReading: isForReading, label: "siwatch writer")
+        claims = ConnectionThread(address, isForReading: isForReading, label: "siwatch claims")
+        reader = ConnectionThread(address, isForReading: isForReading, label: "siwatch reader")
     }
 
     /// Connects, and brings the schema up to date.
@@ -34,14 +34,57 @@ package final class PostgresStore: CredentialStore {
     /// - Throws: `StoreOpenError`, or `StoreError`.
     package static func open(_ address: PostgresAddress, retention: Retention = Retention()) throws -> PostgresStore {
         let store = PostgresStore(address, retention: retention)
-        let directory = try store.writer.wait { writer in
+        try store.loadDirectory { try Migrator(address: address, connection: $0).migrate() }
+        return store
+    }
+
+    /// Connects to look at what is there, beside others that are at work. Nothing is written, and nothing but reading works.
+    ///
+    /// - Throws: `StoreOpenError` where the schema is not ours to read, or `StoreError`.
+    package static func openForReading(_ address: PostgresAddress) throws -> PostgresStore {
+        let store = PostgresStore(address, isForReading: true)
+        try store.loadDirectory { try Migrator(address: address, connection: $0).refuseOther() }
+        return store
+    }
+
+    /// Connects to append and to ask, beside others that are at work. The schema is left as it is.
+    ///
+    /// - Throws: `StoreOpenError` where the schema is not ours, or `StoreError`.
+    package static func openBeside(_ address: PostgresAddress) throws -> PostgresStore {
+        let store = PostgresStore(address)
+        try store.loadDirectory { try Migrator(address: address, connection: $0).refuseOther() }
+        return store
+    }
+
+    /// Whether there is a siwatch in the schema.
+    ///
+    /// - Throws: `StoreOpenError` where something else is, or a newer siwatch; or `StoreError`.
+    package static func exists(at address: PostgresAddress) throws -> Bool {
+        try PostgresStore(address, isForReading: true).reader.wait { reader in
+            try reader.run { try Migrator(address: address, connection: $0).isThere() }
+        }
+    }
+
+    private func loadDirectory(after prepare: @Sendable (Connection) throws -> Void) throws {
+        let directory = try writer.wait { writer in
             try writer.run { connection in
-                try Migrator(address: address, connection: connection).migrate()
+                try prepare(connection)
                 return try ClientDirectory(connection)
             }
         }
-        store.directory.withLockedValue { $0 = directory }
-        return store
+        self.directory.withLockedValue { $0 = directory }
+    }
+
+    /// Whether anything is sealed, so that a lost key file must not be replaced by a new one.
+    package func hasSealedRows() throws -> Bool {
+        try reader.wait { reader in try reader.run { try $0.rows("SELECT EXISTS (SELECT 1 FROM secret)").isTrue } }
+    }
+
+    /// As the server calls itself.
+    package func serverVersion() throws -> String {
+        try reader.wait { reader in
+            try reader.run { try $0.rows("SELECT current_setting('server_version')").first?.text(at: 0) ?? "" }
+        }
     }
 
     /// Takes the configured apps in.

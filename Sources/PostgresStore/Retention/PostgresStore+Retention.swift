@@ -28,14 +28,15 @@ extension PostgresStore: StoreUpkeep {
     /// What was erased stays in dead rows until the server's vacuum has passed, and in its log and archives: that is theirs to end.
     package func sweep(at now: Timestamp) async throws {}
 
-    /// The oldest snapshot of the database: vacuum leaves what it may still see.
+    /// The oldest snapshot of the database that has stood for a minute: vacuum leaves what it may still see.
     package var logPinnedSince: Timestamp? {
         get async throws {
             try await reader.run { connection in
                 try connection.rows(
                     """
                     SELECT (floor(extract(epoch FROM MIN(COALESCE(xact_start, query_start))) * 1000))::bigint FROM pg_stat_activity
-                     WHERE backend_xmin IS NOT NULL AND datname = current_database() AND pid <> pg_backend_pid()
+                     WHERE backend_xmin IS NOT NULL AND datname = current_database()
+                       AND COALESCE(xact_start, query_start) < clock_timestamp() - INTERVAL '1 minute'
                     """
                 ).first?.time(at: 0)
             }

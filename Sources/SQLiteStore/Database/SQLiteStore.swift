@@ -9,7 +9,7 @@ import NIOConcurrencyHelpers
 /// One SQLite file: its connections, and the rules that a commit survives whatever comes.
 ///
 /// `journal_mode=WAL` with `synchronous=FULL`: a commit that returned is on disk.
-package final class SQLiteStore: CredentialStore {
+package final class SQLiteStore: CredentialStore, Sendable {
     let writer: any DatabaseWriter
     /// The only connection of a store without a file; nil with one.
     let memory: DatabaseQueue?
@@ -111,6 +111,8 @@ package final class SQLiteStore: CredentialStore {
             guard !db.configuration.readonly else { return }
             // Checkpoints are ours to time; erased tokens do not linger in free pages.
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON")
+            // What a reader that stayed has made of the log is given back. In bytes.
+            try db.execute(sql: "PRAGMA journal_size_limit = 67108864")
             // 24 MB: users come in no order, so their pages are read again and again.
             try db.execute(sql: "PRAGMA cache_size = -24576")
         }

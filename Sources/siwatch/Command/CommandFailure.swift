@@ -61,8 +61,8 @@ extension CommandFailure {
         case StoreError.full: self = .unavailable("the disk has no space for the database")
         case StoreError.outcomeUnknown(let reason): self = .unavailable("the database cannot be read or written: \(reason)")
         case StoreError.readOnly(let reason):
-            self = .unusable(["database.path: the database cannot be written: \(reason); siwatch check, as the service's user, says why"])
-        case StoreError.damaged(let reason): self = .unusable(["database.path: the database is damaged: \(reason)"])
+            self = .unusable(["the database cannot be written: \(reason); siwatch check, as the service's user, says why"])
+        case StoreError.damaged(let reason): self = .unusable(["the database is damaged: \(reason)"])
         case let error as BackupError: self = .failed(error.sentence)
         case let error as AppRenameError: self = .failed(error.sentence)
         case let error as DatabaseFile.Unusable: self = .unusable(["database.path: \(error)"])

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import PostgresStore
 import SQLiteStore
 
 enum Version {
@@ -11,10 +12,10 @@ enum Version {
 struct ShowVersion: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "version",
-        abstract: "Says which siwatch this is, and which SQLite it uses."
+        abstract: "Says which siwatch this is, and which libraries it keeps its data with."
     )
 
     func run() {
-        print("siwatch \(Version.current), SQLite \(SQLiteLibrary.version)")
+        print("siwatch \(Version.current), SQLite \(SQLiteLibrary.version), libpq \(PostgresLibrary.version)")
     }
 }

@@ -5,6 +5,7 @@ import ArgumentParser
 import CredentialCore
 import CredentialSealing
 import Foundation
+import PostgresStore
 import SQLiteStore
 
 struct Check: AsyncParsableCommand {
@@ -26,14 +27,23 @@ struct Check: AsyncParsableCommand {
         } catch {
             mistakes += error.messages
         }
-        let file = DatabaseFile(path: configuration.database.path)
-        var contents = DatabaseFile.Contents.none
-        let obstacles = file.obstacles
-        mistakes += obstacles
+        let database: DatabaseLocation
         do {
-            contents = try file.inspect(isInUse: DatabaseLock.isHeld(database: file.path))
+            database = try configuration.namedDatabase()
+        } catch {
+            throw CommandFailure.unusable(mistakes + error.messages)
+        }
+        var isThere = false
+        var warnings: [String] = []
+        var obstacles = database.obstacles
+        do {
+            isThere = try database.exists()
+            if case .server(let address) = database {
+                let found = try PostgresStore.examine(address, clock: .system, clockSkew: configuration.queues.clockSkew)
+                (obstacles, warnings) = (found.obstacles.map { "database.url: \($0)" }, found.warnings)
+            }
             // To read beside a daemon takes the right to write, too.
-            if contents != .none, obstacles.isEmpty { (unknownCanaries, rounds) = try await examine(file, configuration, keys) }
+            if isThere, obstacles.isEmpty { (unknownCanaries, rounds) = try await examine(database, configuration, keys) }
         } catch DatabaseFile.Unusable.unreadable where !obstacles.isEmpty {
             // Why that is so is said.
         } catch {
@@ -41,12 +51,14 @@ struct Check: AsyncParsableCommand {
             guard failure.code == CommandFailure.unusable([]).code else { throw failure }
             mistakes += failure.messages
         }
+        mistakes += obstacles
         guard let keys, mistakes.isEmpty else { throw CommandFailure.unusable(mistakes) }
 
         for warning in configuration.warnings { printError("warning: \(configuration.source): \(warning)") }
-        if let user = file.userInPlaceOfRoot {
+        if case .file(let file) = database, let user = file.userInPlaceOfRoot {
             printError("warning: root may read and write what \(user) may not: run it with sudo -u \(user)")
         }
+        for warning in warnings { printError("warning: database.url: \(warning)") }
         for canary in unknownCanaries { printError("warning: \(configuration.source): \(canary)") }
         for round in rounds where !round.round.fits { printError("warning: \(configuration.source): \(round)") }
         print("\(configuration.source) is good.")
@@ -54,12 +66,7 @@ struct Check: AsyncParsableCommand {
             let clients = app.clientIDs.joined(separator: ", ")
             print("  app \(app.name.printable): \(clients); signed with key \(app.keys[0].id) of team \(app.teamID)")
         }
-        switch contents {
-        case .none where file.isEmptyFile:
-            print("  database \(file.path): an empty file, which some program left; siwatch migrate creates the database in its place")
-        case .none: print("  database \(file.path): not there yet; siwatch migrate creates it")
-        case .siwatch: print("  database \(file.path): usable")
-        }
+        print("  database \(database.name): \(isThere ? "usable" : database.absence)")
         if keys.ring == nil { print("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it") }
     }
 
@@ -67,24 +74,34 @@ struct Check: AsyncParsableCommand {
     ///
     /// - Returns: the canaries it has no token of, and how long a check of all tokens takes.
     private func examine(
-        _ file: DatabaseFile,
+        _ database: DatabaseLocation,
         _ configuration: Configuration,
         _ keys: Keys?
     ) async throws -> ([UnknownCanary], [AppRound]) {
-        let store = try SQLiteStore.openForReading(file)
-        defer { try? store.close() }
-        try store.check(configuration.clientsOfApps)
-        let unknownCanaries = try await store.unknownCanaries(of: configuration)
-        let rounds = try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name))
-        guard let keys, let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else {
-            return (unknownCanaries, rounds)
+        try await database.openForReading().closing { store in
+            try store.check(configuration.clientsOfApps)
+            if let keys, let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {
+                guard let ring = keys.ring else { throw CommandFailure.missingKey(of: configuration) }
+                do {
+                    _ = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
+                } catch let error as SealingError {
+                    throw CommandFailure.wrongKey(of: configuration, error)
+                }
+            }
+            return (
+                try await store.unknownCanaries(of: configuration),
+                try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name))
+            )
         }
-        guard let ring = keys.ring else { throw CommandFailure.missingKey(of: configuration) }
-        do {
-            _ = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
-        } catch {
-            throw CommandFailure.wrongKey(of: configuration, error)
+    }
+}
+
+extension DatabaseLocation {
+    /// What is said of one that is not there.
+    fileprivate var absence: String {
+        if case .file(let file) = self, file.isEmptyFile {
+            return "an empty file, which some program left; siwatch migrate creates the database in its place"
         }
-        return (unknownCanaries, rounds)
+        return "not there yet; siwatch migrate creates it"
     }
 }

@@ -4,7 +4,6 @@
 import CredentialCore
 import Foundation
 import Logging
-import SQLiteStore
 
 /// From TOML to a configuration, or to all of its mistakes at once.
 extension Configuration {
@@ -51,7 +50,7 @@ extension Configuration {
     private static let longestWindow = 10_000
 
     private mutating func read(_ root: inout TableReader) {
-        root.table("database") { $0.read("path", .fileName, into: &database.path) }
+        root.table("database") { database.read(&$0) }
         root.tables("app") { table in
             var app = App()
             app.read(&table)
@@ -101,6 +100,7 @@ extension Configuration {
 
     private mutating func resolve(_ names: FileNames) {
         database.path = names.path(of: database.path)
+        database.passwordFile = database.passwordFile.map(names.keyPath)
         encryption.keyFile = names.keyPath(of: encryption.keyFile)
         for app in apps.indices {
             for key in apps[app].keys.indices {
@@ -129,6 +129,22 @@ extension Configuration {
             var keys = FirstPlaces()
             for (position, key) in app.keys.enumerated() {
                 keys.enter(key.id, at: "app[\(index)].key[\(position)].id", in: &root)
+            }
+        }
+    }
+}
+
+extension Configuration.Database {
+    fileprivate mutating func read(_ table: inout TableReader) {
+        table.read("path", .fileName, into: &path)
+        table.read("url", .databaseURL, into: &url)
+        table.read("schema", .schema, into: &schema)
+        table.read("password_file", .optional(.fileName), into: &passwordFile)
+        if table.has("url") {
+            if table.has("path") { table.note(.at("database.path", "stands beside database.url: one of the two names the database")) }
+        } else {
+            for key in ["schema", "password_file"] where table.has(key) {
+                table.note(.at("database.\(key)", "belongs to database.url, which is missing"))
             }
         }
     }

@@ -4,7 +4,6 @@
 import AppleIdentity
 import CredentialCore
 import CredentialMonitor
-import SQLiteStore
 
 /// The configuration in the terms of those who go by it.
 extension Configuration {

@@ -4,7 +4,7 @@
 import CredentialCore
 import Foundation
 import Logging
-import SQLiteStore
+import PostgresStore
 
 /// What `siwatch.toml` says. The values here are the defaults; etc/siwatch.toml explains each.
 struct Configuration: Sendable, Equatable {
@@ -24,7 +24,14 @@ struct Configuration: Sendable, Equatable {
     var apple = Apple()
 
     struct Database: Sendable, Equatable {
+        /// Of an SQLite file.
         var path = "/var/lib/siwatch/siwatch.sqlite"
+        /// Of a database on a PostgreSQL server; nil where the file is used.
+        var url: String?
+        /// Where in that database siwatch's tables stand.
+        var schema = "siwatch"
+        /// Nil where libpq finds a password by itself, or none is needed.
+        var passwordFile: String?
     }
 
     /// One Apple app group: the primary App ID and its Services IDs. Users grant and withdraw consent for the group.
@@ -98,7 +105,15 @@ struct Configuration: Sendable, Equatable {
 extension Configuration {
     /// What is legal and yet hardly meant.
     var warnings: [ConfigurationMistake] {
-        guard refresh.interval < .hours(24), apple.tokenEndpoint == Apple().tokenEndpoint else { return [] }
-        return [.at("refresh.interval", "is below 24h, and Apple throttles those who validate a token more often than once a day")]
+        var warnings: [ConfigurationMistake] = []
+        if refresh.interval < .hours(24), apple.tokenEndpoint == Apple().tokenEndpoint {
+            let problem = "is below 24h, and Apple throttles those who validate a token more often than once a day"
+            warnings.append(.at("refresh.interval", problem))
+        }
+        if let mode = database.url.flatMap({ PostgresAddress($0).unsafeMode }) {
+            let problem = "says sslmode=\(mode): only verify-full keeps out whoever stands between and pretends to be the server"
+            warnings.append(.at("database.url", problem))
+        }
+        return warnings
     }
 }

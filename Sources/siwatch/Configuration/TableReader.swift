@@ -38,6 +38,9 @@ struct TableReader {
         if table[key] == nil { note(.at(place(of: key), "is missing")) }
     }
 
+    /// Whether a key stands there, right or wrong.
+    func has(_ key: String) -> Bool { table[key] != nil }
+
     /// Reads a table that may be absent: `[key]`.
     mutating func table(_ key: String, _ body: (inout TableReader) -> Void) {
         guard let value = value(of: key) else { return }

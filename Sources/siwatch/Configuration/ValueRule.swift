@@ -3,6 +3,7 @@
 
 import CredentialCore
 import Foundation
+import PostgresStore
 
 /// How a value is read: the TOML type it must have, and what makes it possible.
 struct ValueRule<Value> {
@@ -90,9 +91,37 @@ extension ValueRule<String> {
         }
     }
 
+    /// A schema of a PostgreSQL database.
+    static var schema: ValueRule {
+        .string("must be 1 to 63 characters a-z, 0-9 and _ that begin with no digit, and not with pg_") { text in
+            text.utf8.count <= 63 && !text.hasPrefix("pg_") && text.wholeMatch(of: /[a-z_][a-z0-9_]*/) != nil ? text : nil
+        }
+    }
+
     static var fileName: ValueRule {
         .string("must name a file; a key itself never stands here") {
             $0.isEmpty || $0.hasControlCharacters || $0.hasPrefix("-----") ? nil : $0
+        }
+    }
+}
+
+extension ValueRule<String?> {
+    static func optional(_ rule: ValueRule<String>) -> ValueRule {
+        ValueRule { value, path, mistakes in rule.read(value, path, &mistakes).map { .some($0) } }
+    }
+
+    /// Where a database on a PostgreSQL server is. What is wrong with one is said without quoting it: it may hold a password.
+    static var databaseURL: ValueRule {
+        ValueRule { value, path, mistakes in
+            guard let text = value.string else {
+                mistakes.append(.at(path, "must be a string, not \(value.kind)"))
+                return nil
+            }
+            if let problem = PostgresAddress.problem(of: text) {
+                mistakes.append(.at(path, problem))
+                return nil
+            }
+            return .some(text)
         }
     }
 }

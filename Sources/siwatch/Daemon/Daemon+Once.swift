@@ -3,7 +3,6 @@
 
 import CredentialCore
 import CredentialMonitor
-import SQLiteStore
 import ServiceLifecycle
 import UnixSignals
 

@@ -30,10 +30,10 @@ extension Daemon {
 
     var maintenance: Recurring {
         Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, writer, clock, clockGuard, logPin, telemetry] in
-            telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
+            if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }
             if let now = clockGuard.trusted { try await store.forget(at: now) }
             try await store.sweep(at: clock.now)
-            logPin.observe(since: store.logPinnedSince, at: clock.now)
+            logPin.observe(since: try await store.logPinnedSince, at: clock.now)
             if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }
             if let now = clockGuard.trusted { telemetry.notificationsMissed(try await store.countMissedNotifications(at: now)) }
         }

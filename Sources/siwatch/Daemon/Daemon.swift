@@ -20,7 +20,7 @@ struct Daemon {
     let configuration: Configuration
     let logger: Logger
     let output: LogOutput
-    let store: SQLiteStore
+    let store: any CredentialStore
     let registry: PrometheusRegistry
     let telemetry: Telemetry
     let client: HTTPClient
@@ -63,7 +63,7 @@ struct Daemon {
             factory: PrometheusMetricsFactory(registry: registry),
             pseudonym: database.pseudonyms.pseudonym
         )
-        telemetry.describeBuild(version: Version.current, sqlite: SQLiteLibrary.version)
+        telemetry.describeBuild(version: Version.current, database: database.program)
         telemetry.createSeries(apps: configuration.apps.map(\.name))
         telemetry.configurationLoaded(at: clock.now)
         self.telemetry = telemetry

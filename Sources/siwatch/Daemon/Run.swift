@@ -24,18 +24,20 @@ struct Run: AsyncParsableCommand {
         LoggingSystem.bootstrap { label in LogLines(label: label, output: output) }
 
         let database = try OpenedDatabase(configuration, keys)
-        defer { database.close() }
-        let daemon = try await Daemon(configuration, keys, database, log: output)
         do {
-            if once { try await daemon.runOnce() } else { try await daemon.run() }
-        } catch let failure as CommandFailure {
-            try? await daemon.shutdown()
-            throw failure
+            let daemon = try await Daemon(configuration, keys, database, log: output)
+            do {
+                if once { try await daemon.runOnce() } else { try await daemon.run() }
+            } catch {
+                try? await daemon.shutdown()
+                throw error
+            }
+            try await daemon.shutdown()
         } catch {
-            try? await daemon.shutdown()
-            throw CommandFailure.failed("\(error)")
+            await database.close()
+            throw error as? CommandFailure ?? .failed("\(error)")
         }
-        try await daemon.shutdown()
+        await database.close()
     }
 
     /// Work moves from thread to thread, and glibc would keep what it has freed in an arena for each of them: a fifth of the memory.

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
-import SQLiteStore
+import CredentialCore
 
 struct App: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -33,12 +33,10 @@ extension App {
         func run() async throws {
             let configuration = try options.readConfiguration()
             do {
-                let file = try configuration.existingDatabase()
-                let lock = try DatabaseLock.retrying(database: file.path)
-                defer { lock.release() }
-                let store = try SQLiteStore.open(file, retention: configuration.retention)
-                defer { try? store.close() }
-                try await store.renameApp(old, to: new)
+                let database = try configuration.existingDatabase()
+                let lock = try database.lock()
+                defer { lock?.release() }
+                try await database.open(retention: configuration.retention).closing { try await $0.renameApp(old, to: new) }
             } catch {
                 throw CommandFailure(database: error)
             }

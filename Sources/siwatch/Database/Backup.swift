@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import Foundation
+import PostgresStore
 import SQLiteStore
 
 struct Backup: AsyncParsableCommand {
@@ -11,6 +12,8 @@ struct Backup: AsyncParsableCommand {
         discussion: """
             The copy is a file of its own that needs no -wal. It holds the `sub`s and e-mail addresses of your users, and in grant_queue \
             the tokens of sign-ins that were waiting, in clear. The sealing key is not in it: keep that apart.
+
+            Of a database on a PostgreSQL server it writes nothing, and says which command does.
             """
     )
 
@@ -20,16 +23,66 @@ struct Backup: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        try await configuration.withStore { try await $0.backUp(to: file) }
+        switch try configuration.existingDatabase() {
+        case .file: try await copy(configuration)
+        case .server(let address): try advise(configuration, address)
+        }
+    }
+
+    private func copy(_ configuration: Configuration) async throws {
+        do {
+            let store = try SQLiteStore.openForReading(DatabaseFile(path: configuration.database.path))
+            defer { try? store.close() }
+            try await store.backUp(to: file)
+        } catch {
+            throw CommandFailure(database: error)
+        }
         let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? 0
         try output.print(
             Report(file: file, bytes: size, keyFile: configuration.encryption.keyFile),
+            "\(file.printable): \(size) bytes.\n\(keepTheKey(of: configuration))"
+        )
+    }
+
+    /// A server is backed up by its own programs: says by which command, once it is seen that it would come to its end.
+    private func advise(_ configuration: Configuration, _ address: PostgresAddress) throws {
+        let unreadable: [String]
+        do {
+            unreadable = try PostgresStore.unreadableTables(at: address)
+        } catch {
+            throw CommandFailure(database: error)
+        }
+        guard unreadable.isEmpty else {
+            throw CommandFailure.failed("pg_dump as this user would fail: it may not read \(unreadable.joined(separator: ", "))")
+        }
+        let url = (configuration.database.url ?? "").shellQuoted
+        let dump = "pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url)"
+        let restore = "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
+        try output.print(
+            Advice(backUp: dump, restore: restore, keyFile: configuration.encryption.keyFile),
             """
-            \(file.printable): \(size) bytes.
-            Keep a copy of \(configuration.encryption.keyFile) too, and keep it apart from this file: whoever has both has the refresh \
-            tokens, and without the key nobody has.
+            A server has its own programs for that. This writes one consistent copy of siwatch's schema, while everything runs:
+              \(dump)
+            and this puts it back where the schema is not there, with every siwatch stopped:
+              \(restore)
+            \(keepTheKey(of: configuration))
             """
         )
+    }
+
+    private func keepTheKey(of configuration: Configuration) -> String {
+        """
+        Keep a copy of \(configuration.encryption.keyFile) too, and keep it apart from this file: whoever has both has the refresh \
+        tokens, and without the key nobody has.
+        """
+    }
+
+    private struct Advice: Encodable {
+        /// Commands for a shell.
+        var backUp: String
+        var restore: String
+        /// Not in the backup, and needed to restore it.
+        var keyFile: String
     }
 
     private struct Report: Encodable {

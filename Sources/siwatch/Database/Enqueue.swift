@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import CredentialCore
 import Foundation
-import SQLiteStore
 
 struct Enqueue: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -23,15 +23,13 @@ struct Enqueue: AsyncParsableCommand {
         let configuration = try options.readConfiguration()
         let body = try read()
         guard !body.isEmpty else { throw CommandFailure.wrongUsage("\(sourceName) is empty") }
-        guard body.count <= SQLiteStore.longestNotification else {
+        guard body.count <= Queue.longestNotification else {
             throw CommandFailure.wrongUsage(
-                "\(sourceName) is longer than \(SQLiteStore.longestNotification) bytes: Apple did not send this"
+                "\(sourceName) is longer than \(Queue.longestNotification) bytes: Apple did not send this"
             )
         }
         do {
-            let store = try SQLiteStore.openBeside(configuration.existingDatabase())
-            defer { try? store.close() }
-            let id = try await store.enqueue(notification: body)
+            let id = try await configuration.existingDatabase().openBeside().closing { try await $0.enqueue(notification: body) }
             try output.print(["id": id], "Row \(id) of notification_queue.")
         } catch {
             throw CommandFailure(database: error)
@@ -47,7 +45,7 @@ struct Enqueue: AsyncParsableCommand {
         var body: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
         // One more than fits tells that it does not.
-        while body.count <= SQLiteStore.longestNotification {
+        while body.count <= Queue.longestNotification {
             let count = Foundation.read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
             if count < 0 { throw .failed("\(sourceName) cannot be read: \(systemError())") }

@@ -3,7 +3,7 @@
 
 import ArgumentParser
 
-struct Migrate: ParsableCommand {
+struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Creates the database and its sealing key, or brings them up to date.",
         discussion: """
@@ -14,10 +14,9 @@ struct Migrate: ParsableCommand {
 
     @OptionGroup var options: CommonOptions
 
-    func run() throws {
+    func run() async throws {
         let configuration = try options.readConfiguration()
-        let database = try OpenedDatabase(configuration, try Keys(configuration))
-        database.close()
-        print("\(configuration.database.path) is ready.")
+        await (try OpenedDatabase(configuration, try Keys(configuration))).close()
+        print("\(try configuration.namedDatabase().name) is ready.")
     }
 }

@@ -3,38 +3,41 @@
 
 import CredentialCore
 import CredentialSealing
+import PostgresStore
 import SQLiteStore
 
 /// The database of a configuration, locked, migrated and unsealed.
 struct OpenedDatabase {
-    var store: SQLiteStore
+    var store: any CredentialStore
     var sealer: CredentialSealer
     var pseudonyms: UserPseudonyms
+    /// What keeps it, with its version.
+    var program: String
 
-    private let lock: DatabaseLock
+    private let lock: DatabaseLock?
 
-    /// Takes the lock, then looks at the file before anything is written to it.
+    /// Takes the lock, then looks at what is there before anything is written to it.
     init(_ configuration: Configuration, _ keys: Keys) throws(CommandFailure) {
-        let file = DatabaseFile(path: configuration.database.path)
-        let obstacles = file.obstacles
+        let database = try configuration.namedDatabase()
+        let obstacles = database.obstacles
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
         do {
-            lock = try DatabaseLock.retrying(database: file.path)
+            lock = try database.lock()
         } catch {
             throw CommandFailure(database: error)
         }
         do {
-            if keys.ring == nil, try file.inspect() != .none, try SQLiteStore.hasSealedRows(in: file) {
-                throw CommandFailure.missingKey(of: configuration)
-            }
-            store = try SQLiteStore.open(file, retention: configuration.retention)
+            if keys.ring == nil, try database.hasSealedRows() { throw CommandFailure.missingKey(of: configuration) }
+            store = try database.open(retention: configuration.retention)
+            program = try database.program(of: store)
             let ring = try keys.ring ?? KeyRing.create(at: configuration.encryption.keyFile)
             let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {
                 try CredentialSealer.newFingerprintKey(sealedBy: ring)
             }
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
             pseudonyms = UserPseudonyms(ring)
-            try store.recover()
+            // What a former holder of the lock has left. Of those who share a server, each may still be at work on what it has claimed.
+            if let file = store as? SQLiteStore { try file.recover() }
             try store.register(configuration.clientsOfApps)
         } catch let failure as CommandFailure {
             throw failure
@@ -45,8 +48,26 @@ struct OpenedDatabase {
         }
     }
 
-    func close() {
-        try? store.close()
-        lock.release()
+    func close() async {
+        try? await store.close()
+        lock?.release()
+    }
+}
+
+extension DatabaseLocation {
+    fileprivate func program(of store: any CredentialStore) throws -> String {
+        switch self {
+        case .file: "SQLite \(SQLiteLibrary.version)"
+        case .server: "PostgreSQL \(try (store as? PostgresStore)?.serverVersion() ?? "")"
+        }
+    }
+
+    /// Whether anything in it is sealed, so that a lost key file must not be replaced by a new one.
+    fileprivate func hasSealedRows() throws -> Bool {
+        guard try exists() else { return false }
+        switch self {
+        case .file(let file): return try SQLiteStore.hasSealedRows(in: file)
+        case .server(let address): return try PostgresStore.openForReading(address).hasSealedRows()
+        }
     }
 }

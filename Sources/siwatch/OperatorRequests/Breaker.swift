@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CredentialCore
-import SQLiteStore
 
 struct Breaker: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -15,32 +15,44 @@ extension OperatorRequest {
     /// - Throws: where it was not done; nothing is left behind that might be done later.
     func carryOut(in configuration: Configuration) async throws(CommandFailure) -> OperatorAnswer {
         do {
-            let file = try configuration.existingDatabase()
-            // Whoever held the lock may be gone by the time a request is left: a daemon that stops, a probe of `siwatch status`.
-            for _ in 1...100 {
-                let lock: DatabaseLock
-                do {
-                    lock = try DatabaseLock(database: file.path)
-                } catch DatabaseLockError.held {
-                    if let answer = try await ask(file) { return answer }
-                    continue
-                }
-                defer { lock.release() }
-                return try await carryOutHere(file, configuration)
+            let database = try configuration.existingDatabase()
+            switch database {
+            // The replicas that are at work see what is changed: it is all in the tables.
+            case .server: return try await database.openBeside().closing { try await carryOut(on: $0, configuration) }
+            case .file(let file): return try await carryOut(in: file, configuration)
             }
-            throw CommandFailure.unavailable("the lock on \(file.path) changes hands all the time; try again")
         } catch {
             throw CommandFailure(database: error)
         }
     }
 
-    private func carryOutHere(_ file: DatabaseFile, _ configuration: Configuration) async throws -> OperatorAnswer {
-        let store = try SQLiteStore.open(file, retention: configuration.retention)
-        defer { try? store.close() }
+    private func carryOut(in file: DatabaseFile, _ configuration: Configuration) async throws -> OperatorAnswer {
+        // Whoever held the lock may be gone by the time a request is left: a daemon that stops, a probe of `siwatch status`.
+        for _ in 1...100 {
+            let lock: DatabaseLock
+            do {
+                lock = try DatabaseLock(database: file.path)
+            } catch DatabaseLockError.held {
+                if let answer = try await ask(file) { return answer }
+                continue
+            }
+            defer { lock.release() }
+            return try await SQLiteStore.open(file, retention: configuration.retention).closing { store in
+                try await carryOut(on: store, configuration)
+            }
+        }
+        throw CommandFailure.unavailable("the lock on \(file.path) changes hands all the time; try again")
+    }
+
+    private func carryOut(on store: any CredentialStore, _ configuration: Configuration) async throws -> OperatorAnswer {
         let clock = WallClock.system
         let id = try await store.submit(self, at: clock.now)
-        while try await store.handleNextRequest(under: configuration.refresh.recheckRules, at: clock.now) != nil {}
-        return try await store.answer(to: id) ?? .expired
+        while true {
+            while try await store.handleNextRequest(under: configuration.refresh.recheckRules, at: clock.now) != nil {}
+            if let answer = try await store.answer(to: id) { return answer }
+            // A replica has taken it.
+            try await Task.sleep(for: Self.pollInterval)
+        }
     }
 
     /// Leaves the request for the daemon and waits.

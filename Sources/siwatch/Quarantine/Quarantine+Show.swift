@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CredentialCore
-import SQLiteStore
 
 extension Quarantine {
     struct Show: AsyncParsableCommand {

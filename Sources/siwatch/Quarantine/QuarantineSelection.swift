@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CredentialCore
-import SQLiteStore
 
 /// Which rows of the quarantine are meant.
 struct QuarantineSelection: ParsableArguments {

@@ -2,19 +2,18 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import SQLiteStore
 
 /// How long one check of every token takes each app.
 ///
 /// Every authorized credential may have a token. Only where that many would not fit is the schedule itself counted, which takes a second
 /// for ten million, and then not again for an hour.
 actor CheckRounds {
-    private let store: SQLiteStore
+    private let store: any CredentialReader
     private var counted: [String: (tokens: Int, at: ContinuousClock.Instant)] = [:]
 
     private static let validity = Duration.hours(1)
 
-    init(_ store: SQLiteStore) {
+    init(_ store: any CredentialReader) {
         self.store = store
     }
 

@@ -4,7 +4,6 @@
 import ArgumentParser
 import CredentialCore
 import CredentialSealing
-import SQLiteStore
 
 struct Explain: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

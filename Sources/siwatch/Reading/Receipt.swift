@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CredentialCore
-import SQLiteStore
 
 struct Receipt: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -19,7 +19,8 @@ struct StatusPage {
         var lines = ["siwatch \(report.version) \(report.isRunning ? "runs" : "does not run") on \(report.database)"]
         if rates != nil { lines[0] += "  \(now.text)" }
         let bug = report.hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : ""
-        lines.append("SQLite \(report.sqlite)\(bug)")
+        lines += report.sqlite.map { ["SQLite \($0)\(bug)"] } ?? []
+        lines += report.postgresql.map { ["PostgreSQL \($0)"] } ?? []
         return lines + [""] + queues + [""] + apps + guards + [""] + apple + quarantine
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import PostgresStore
 import SQLiteStore
 
 /// What `siwatch status` says.
@@ -9,7 +10,10 @@ struct StatusReport: Encodable {
     var version = Version.current
     var database: String
     var isRunning: Bool
-    var sqlite: String
+    /// The version of the library; nil on a server.
+    var sqlite: String?
+    /// The version of the server; nil where there is none.
+    var postgresql: String?
     /// Whether this SQLite can lose committed pages when others checkpoint; ours never do so unguarded.
     var hasWALResetBug: Bool
     var queues: [QueueStatus]
@@ -30,11 +34,19 @@ struct StatusReport: Encodable {
     var signingKeysFetchedAt: Timestamp?
 
     /// - Parameter known: what was found a moment ago, and takes too long to be looked for again.
-    init(of configuration: Configuration, in store: SQLiteStore, knowing known: StatusReport? = nil) async throws {
-        database = configuration.database.path
-        isRunning = DatabaseLock.isHeld(database: database)
-        sqlite = SQLiteLibrary.version
-        hasWALResetBug = SQLiteLibrary.hasWALResetBug
+    init(of configuration: Configuration, in store: any CredentialStore, knowing known: StatusReport? = nil) async throws {
+        let database = try configuration.namedDatabase()
+        self.database = database.name
+        switch database {
+        case .file(let file):
+            isRunning = DatabaseLock.isHeld(database: file.path)
+            sqlite = SQLiteLibrary.version
+            hasWALResetBug = SQLiteLibrary.hasWALResetBug
+        case .server:
+            isRunning = false
+            postgresql = try (store as? PostgresStore)?.serverVersion()
+            hasWALResetBug = false
+        }
         let now = WallClock.system.now
         queues = try await store.queues()
         apps = try await store.apps()
@@ -78,7 +90,8 @@ struct StatusReport: Encodable {
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {
-        case version, database, isRunning, sqlite, hasWALResetBug, queues, apps, credentials, overdue, checks, breakers, unprovenClients
+        case version, database, isRunning, sqlite, postgresql, hasWALResetBug, queues, apps, credentials, overdue, checks, breakers,
+            unprovenClients
         case rounds, unknownCanaries, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import SQLiteStore
+import CredentialCore
 
 /// A canary that Apple cannot be asked about.
 struct UnknownCanary: Encodable, CustomStringConvertible {
@@ -11,7 +11,7 @@ struct UnknownCanary: Encodable, CustomStringConvertible {
     var description: String { "the canary \(userID.printable) of \(app.printable) has no token that Apple could be asked about" }
 }
 
-extension SQLiteStore {
+extension CredentialReader {
     func unknownCanaries(of configuration: Configuration) async throws -> [UnknownCanary] {
         var unknown: [UnknownCanary] = []
         for app in configuration.apps {

@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CredentialCore
-import SQLiteStore
 
 struct Unverified: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

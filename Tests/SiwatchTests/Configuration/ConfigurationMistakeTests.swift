@@ -75,6 +75,29 @@ struct ConfigurationMistakeTests {
     ]
 
     static let impossibleValues = [
+        Case(
+            "[database]\nurl = \"mysql://x/y\"",
+            "database.url",
+            "must be postgresql://user@host:port/database, with ?host=/folder for a socket"
+        ),
+        Case("[database]\nurl = \"postgresql://[h/y\"", "database.url", "is not a URL that libpq understands"),
+        Case(
+            "[database]\nurl = \"postgresql://me:secret@h/y\"",
+            "database.url",
+            "must not hold a password; name a file that holds it in database.password_file"
+        ),
+        Case("[database]\nurl = \"postgresql://h/y?options=-cx\"", "database.url", "must not set options, which siwatch sets itself"),
+        Case(
+            "[database]\nurl = \"postgresql:///y\"\npath = \"x\"",
+            "database.path",
+            "stands beside database.url: one of the two names the database"
+        ),
+        Case("[database]\nschema = \"x\"", "database.schema", "belongs to database.url, which is missing"),
+        Case(
+            "[database]\nurl = \"postgresql:///y\"\nschema = \"Pg\"",
+            "database.schema",
+            "must be 1 to 63 characters a-z, 0-9 and _ that begin with no digit, and not with pg_"
+        ),
         Case("[database]\npath = \"\"", "database.path", file),
         Case("[encryption]\nkey_file = \"\"", "encryption.key_file", file),
         Case("[encryption]\nkey_file = \"a\\nb\"", "encryption.key_file", file),

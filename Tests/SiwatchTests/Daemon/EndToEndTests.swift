@@ -8,8 +8,8 @@ import GRDB
 import Testing
 
 struct EndToEndTests {
-    @Test func whatAppleSaysStandsInTheTable() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases) func whatAppleSaysStandsInTheTable(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
             try await site.daemon { _ in
                 let signIns = try await site.apple.signIn(100)
                 try await site.settle(signIns)
@@ -54,8 +54,8 @@ struct EndToEndTests {
         }
     }
 
-    @Test func aSilentRevocationIsFoundByAskingApple() async throws {
-        try await Site.with(["refresh": "interval = \"1s\"", "breaker": "settle = \"100ms\""]) { site in
+    @Test(arguments: SiteDatabase.allCases) func aSilentRevocationIsFoundByAskingApple(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, ["refresh": "interval = \"1s\"", "breaker": "settle = \"100ms\""]) { site in
             try await site.daemon { _ in
                 let signIns = try await site.apple.signIn(20)
                 try await site.settle(signIns)
@@ -170,8 +170,8 @@ struct EndToEndTests {
         }
     }
 
-    @Test func onceSettlesWhatIsDueAndEnds() async throws {
-        try await Site.with(["refresh": "interval = \"1s\""]) { site in
+    @Test(arguments: SiteDatabase.allCases) func onceSettlesWhatIsDueAndEnds(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, ["refresh": "interval = \"1s\""]) { site in
             var signIns = try await site.apple.signIn(300)
             for index in signIns.indices { signIns[index].grantedAt = signIns[index].grantedAt + .seconds(-100) }
             try await site.tell(signIns)

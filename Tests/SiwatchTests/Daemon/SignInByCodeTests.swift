@@ -12,8 +12,8 @@ struct SignInByCodeTests {
     private static let (app, web) = (SimulatedApple.clientIDs[0], SimulatedApple.clientIDs[1])
     private static let returnAddress = "https://example.com/siwa?x=1&y=ü"
 
-    @Test func codesOfEveryKindBecomeSignIns() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases) func codesOfEveryKindBecomeSignIns(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
             try await site.daemon { _ in
                 let signIns =
                     try await site.apple.signInByCode(5)
@@ -42,8 +42,10 @@ struct SignInByCodeTests {
         }
     }
 
-    @Test func whatCannotBeExchangedIsLoggedWithItsReasonAndSignsNobodyInOrOut() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases) func whatCannotBeExchangedIsLoggedWithItsReasonAndSignsNobodyInOrOut(on database: SiteDatabase)
+        async throws
+    {
+        try await Site.with(on: database) { site in
             let known = try await site.apple.signIn(1)
             try await site.daemon { _ in
                 try await site.settle(known)
@@ -111,8 +113,8 @@ struct SignInByCodeTests {
         }
     }
 
-    @Test func aDeletedAccountIsProvedToBeRevokedAtEveryClient() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases) func aDeletedAccountIsProvedToBeRevokedAtEveryClient(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
             let users = try await site.apple.signIn(4)
             let again = try await site.apple.signIn([users[0].userID], clientID: Self.web)
             try await site.daemon { _ in
@@ -149,8 +151,8 @@ struct SignInByCodeTests {
         }
     }
 
-    @Test func whoSignsInAgainBeforeTheRevocationIsNotRevoked() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases) func whoSignsInAgainBeforeTheRevocationIsNotRevoked(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
             let users = try await site.apple.signIn(2)
             let again = try await site.apple.signIn(users.map(\.userID), clientID: Self.web)
             let earlier = try #require(users.map(\.grantedAt).max())

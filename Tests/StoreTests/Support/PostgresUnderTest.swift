@@ -9,20 +9,19 @@ import Synchronization
 
 /// Schemas on the one server of this process: each test has its own.
 enum PostgresUnderTest {
-    private static let server = Result { try PostgresServer() }
     private static let schemas = Atomic(0)
 
     /// Of a schema that is not there yet.
     static func address(user: String = PostgresServer.user) throws -> PostgresAddress {
         PostgresAddress(
-            try server.get().address(user: user),
+            try PostgresServer.shared.get().address(user: user),
             schema: "test_\(schemas.wrappingAdd(1, ordering: .relaxed).newValue)"
         )
     }
 
     /// The same schema, as somebody else.
     static func address(_ address: PostgresAddress, as user: String) throws -> PostgresAddress {
-        PostgresAddress(try server.get().address(user: user), schema: address.schema)
+        PostgresAddress(try PostgresServer.shared.get().address(user: user), schema: address.schema)
     }
 
     static func store(_ store: PostgresStore) throws -> StoreUnderTest {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// What there is to know of a server before anybody relies on it.
+package struct ServerExamination: Sendable, Equatable {
+    /// What keeps siwatch from working there, one sentence each.
+    package var obstacles: [String] = []
+    /// What works and yet is not what anybody should want, one sentence each.
+    package var warnings: [String] = []
+}
+
+extension PostgresStore {
+    /// Looks at a server without changing anything: its rights, its settings, its clock, and what stands in the way to it.
+    ///
+    /// - Parameter clockSkew: how far its clock and ours may be apart.
+    /// - Throws: `StoreOpenError` where something else stands in the schema, or a newer siwatch; or `StoreError`.
+    package static func examine(_ address: PostgresAddress, clock: WallClock, clockSkew: Duration) throws -> ServerExamination {
+        try PostgresStore(address).writer.wait { writer in
+            try writer.run { try Examiner(address: address, connection: $0, clock: clock, clockSkew: clockSkew).examine() }
+        }
+    }
+
+    /// Tables of the schema that this user may not read, so that `pg_dump` would fail.
+    package static func unreadableTables(at address: PostgresAddress) throws -> [String] {
+        try PostgresStore(address, isForReading: true).reader.wait { reader in
+            try reader.run { connection in
+                try connection.rows(
+                    """
+                    SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                     WHERE n.nspname = $1 AND c.relkind IN ('r', 'v', 'S') AND NOT has_table_privilege(c.oid, 'SELECT')
+                     ORDER BY c.relname
+                    """,
+                    address.schema
+                ).map { $0.text(at: 0) ?? "" }
+            }
+        }
+    }
+}
+
+private struct Examiner {
+    let address: PostgresAddress
+    let connection: Connection
+    let clock: WallClock
+    let clockSkew: Duration
+
+    /// Of one siwatch: its writer, claims, reader and listener.
+    private static let connections = 4
+
+    func examine() throws -> ServerExamination {
+        var found = ServerExamination()
+        found.obstacles = try Migrator(address: address, connection: connection).isThere() ? missingRights() : missingRightsToMigrate()
+        found.warnings = try settings() + room() + distanceOfClocks()
+        if try !connection.speaksWithTheServerItself() {
+            found.warnings.append(
+                """
+                a pooler stands in the way: in transaction mode siwatch's wake-ups and prepared statements do not pass it; name the server \
+                itself in database.url
+                """
+            )
+        }
+        return found
+    }
+
+    private func missingRights() throws -> [String] {
+        let tables = try connection.rows(
+            """
+            SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE n.nspname = $1 AND c.relkind = 'r' AND NOT has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE')
+             ORDER BY c.relname
+            """,
+            address.schema
+        ).map { $0.text(at: 0) ?? "" }
+        return tables.isEmpty ? [] : ["this user may not write \(tables.joined(separator: ", ")); siwatch is to log in as their owner"]
+    }
+
+    private func missingRightsToMigrate() throws -> [String] {
+        var missing: [String] = []
+        if try !isTrue("SELECT has_database_privilege(current_database(), 'CREATE')") {
+            missing.append(
+                """
+                this user may not create the schema \(address.schema); GRANT CREATE ON DATABASE \(try text("SELECT quote_ident(current_database())")) \
+                TO \(try text("SELECT quote_ident(current_user)")) lets it
+                """
+            )
+        }
+        let roles = try [Schema.backendRole, Schema.readerRole].filter {
+            try !connection.rows("SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1)", $0).isTrue
+        }
+        if !roles.isEmpty, try !isTrue("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user") {
+            missing.append(
+                "this user may not create the roles \(roles.joined(separator: " and ")): let an administrator run "
+                    + roles.map { "CREATE ROLE \($0) NOLOGIN" }.joined(separator: "; ")
+            )
+        }
+        return missing
+    }
+
+    /// Those that decide whether a commit that returned is on disk, and whether dead rows are taken away.
+    private func settings() throws -> [String] {
+        let meanings = [
+            "fsync": "a crash of the server's host loses commits, or the database",
+            "full_page_writes": "a crash of the server's host can damage the database",
+            "autovacuum": "what siwatch deletes stays on disk, and every claim becomes slower",
+        ]
+        return try meanings.sorted { $0.key < $1.key }.compactMap { name, meaning in
+            try connection.rows("SELECT current_setting($1)", name).first?.text(at: 0) == "off" ? "\(name) is off: \(meaning)" : nil
+        }
+    }
+
+    private func room() throws -> [String] {
+        let free = try connection.rows(
+            """
+            SELECT current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+                   - (SELECT COUNT(*)::integer FROM pg_stat_activity WHERE backend_type = 'client backend')
+            """
+        ).first?.int(at: 0)
+        guard let free, free < Self.connections else { return [] }
+        return ["\(max(free, 0)) connections are free, and each siwatch needs \(Self.connections): raise max_connections"]
+    }
+
+    private func distanceOfClocks() throws -> [String] {
+        let before = clock.now
+        let server = try connection.rows("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint").first?.time(at: 0)
+        guard let server else { return [] }
+        let apart = server < before ? server.duration(to: before) : before.duration(to: server)
+        guard apart > clockSkew else { return [] }
+        return ["its clock and that of this host are \(apart.components.seconds) s apart, and queues.clock_skew allows less"]
+    }
+
+    private func text(_ sql: String) throws -> String { try connection.rows(sql).first?.text(at: 0) ?? "" }
+
+    private func isTrue(_ sql: String) throws -> Bool { try connection.rows(sql).isTrue }
+}

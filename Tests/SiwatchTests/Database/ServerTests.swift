@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+/// What is different where the database is on a server of PostgreSQL.
+struct ServerTests {
+    @Test func checkSaysWhatIsThereAndMigrateMakesIt() async throws {
+        try await Site.with(on: .server) { site in
+            let (status, output) = try await site.folder.run("check")
+            #expect(status == 0, "\(output)")
+            #expect(output.contains { $0.contains("database postgresql://siwatch@/") && $0.hasSuffix(": usable") }, "\(output)")
+            // Nothing is on disk beside the server.
+            #expect(!FileManager.default.fileExists(atPath: site.folder.databasePath))
+            try site.folder.edit("schema = \"", "schema = \"new_")
+            let before = try await site.folder.run("check")
+            #expect(before.status == 0 && before.output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
+            #expect(try await site.folder.run("status").status == 78)
+            #expect(try await site.folder.run("migrate").status == 0)
+            #expect(try await site.folder.run("check").output.contains { $0.hasSuffix(": usable") })
+        }
+    }
+
+    @Test func aSchemaOfAnotherProgramOrOfANewerSiwatchIsLeftAlone() async throws {
+        try await Site.with(on: .server) { site in
+            try await site.backend.execute("UPDATE schema_version SET version = 2, compatible_from = 2")
+            for command in ["check", "run", "migrate", "status"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78 && output.joined().contains("made by a newer siwatch"), "\(command): \(output)")
+            }
+            try await site.backend.execute("DROP TABLE schema_version")
+            for command in ["check", "run", "migrate", "status"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78 && output.joined().contains("holds tables of another program"), "\(command): \(output)")
+            }
+        }
+    }
+
+    @Test func aServerThatIsAwayIsUnavailable() async throws {
+        try await Site.with(on: .server) { site in
+            try site.folder.edit("?host=/", "?host=/nowhere/")
+            for command in ["check", "run", "migrate", "status"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 69 && output.joined().contains("the database cannot be reached: "), "\(command): \(output)")
+            }
+        }
+    }
+
+    @Test func whoMayNotWriteIsToldSo() async throws {
+        try await Site.with(on: .server) { site in
+            try await site.backend.execute("CREATE ROLE stranger LOGIN")
+            try site.folder.edit("siwatch@/", "stranger@/")
+            let (status, output) = try await site.folder.run("check")
+            #expect(status == 78 && output.joined().contains("permission denied") || output.joined().contains("42501"), "\(output)")
+            #expect(try await site.folder.run("run").status == 78)
+            // One who could not make it, either.
+            try site.folder.edit("schema = \"", "schema = \"other_")
+            let (other, words) = try await site.folder.run("check")
+            #expect(other == 78 && words.joined().contains("GRANT CREATE ON DATABASE postgres TO stranger"), "\(words)")
+        }
+    }
+
+    @Test func aPasswordIsReadFromAFileThatNobodyElseMayRead() async throws {
+        try await Site.with(on: .server) { site in
+            let file = site.folder.url.appending(path: "password").path
+            try "what only siwatch knows\n".write(toFile: file, atomically: true, encoding: .utf8)
+            try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
+            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+            let (status, output) = try await site.folder.run("check")
+            #expect(status == 78 && output.joined().contains("database.password_file") && output.joined().contains("0644"), "\(output)")
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
+            let again = try await site.folder.run("check")
+            #expect(again.status == 0 && !again.output.joined().contains("only siwatch knows"), "\(again.output)")
+        }
+    }
+
+    @Test func aBackupIsTheServersAndIsSeenToWork() async throws {
+        try await Site.with(on: .server) { site in
+            let (status, output) = try await site.folder.run("backup", "/var/backups/it's.dump")
+            #expect(status == 0, "\(output)")
+            let dump = try #require(output.first { $0.hasPrefix("  pg_dump ") })
+            #expect(
+                dump.contains("--file='/var/backups/it'\\''s.dump'") && dump.contains("postgresql://siwatch@/postgres?host="),
+                "\(dump)"
+            )
+            #expect(output.contains { $0.hasPrefix("  pg_restore ") } && output.joined().contains("keep it apart"))
+        }
+    }
+
+    /// It has to itself what it takes down.
+    @Test func aServerThatGoesAndComesBackIsWaitedFor() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await Site.with(on: .server(server)) { site in
+            let signIns = try await site.apple.signIn(40)
+            try await site.daemon { daemon in
+                try await site.settle(Array(signIns[..<20]))
+                server.takeDown()
+                #expect(await daemon.line(containing: "Claiming work failed") != nil)
+                try server.bringUp()
+                try await site.settle(Array(signIns[20...]))
+                #expect(try await site.audit().wrong == [])
+            }
+        }
+    }
+
+    /// The sign-in and its grant are one commit.
+    @Test func aTransactionThatRollsBackLeavesNothing() async throws {
+        try await Site.with(on: .server) { site in
+            let signIns = try await site.apple.signIn(2)
+            let insert = "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES"
+            func row(_ signIn: SignIn) -> String { "('\(signIn.clientID)', '\(signIn.userID)', '\(signIn.refreshToken ?? "")')" }
+            try await site.daemon { _ in
+                try await site.backend.execute("BEGIN; \(insert) \(row(signIns[0])); ROLLBACK")
+                try await site.backend.execute("BEGIN; \(insert) \(row(signIns[1])); COMMIT")
+                try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 1)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 1)
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log") == 1)
+        }
+    }
+}
