@@ -86,7 +86,7 @@ final class BackendServer: BackendDatabase {
             var result = execute()
             defer { PQclear(result) }
             // The server was away: what a transaction had begun is gone, and all else is said again.
-            if PQstatus(connection) != CONNECTION_OK, isAlone {
+            if Self.isLost(result), isAlone {
                 PQreset(connection)
                 Self.enter(schema, connection)
                 PQclear(result)
@@ -97,6 +97,11 @@ final class BackendServer: BackendDatabase {
             }
             return try (0..<PQntuples(result)).map { try Self.row($0, of: result) }
         }
+    }
+
+    /// Whether no server has answered: it would have given a code. The status of the connection says so one statement later.
+    private static func isLost(_ result: OpaquePointer?) -> Bool {
+        PQresultStatus(result) == PGRES_FATAL_ERROR && PQresultErrorField(result, Int32(UInt8(ascii: "C"))) == nil
     }
 
     /// Nil for NULL.

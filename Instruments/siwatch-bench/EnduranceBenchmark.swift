@@ -80,7 +80,13 @@ struct EnduranceBenchmark: Sendable {
                 try await reader.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
             }
             let log = try FileManager.default.attributesOfItem(atPath: place.folder.databasePath + "-wal")[.size] as? Int ?? 0
-            samples.append(Sample(resident: try ProcessUsage(of: daemon).resident, log: log, phase: readsSince != nil ? .pinned : hasRead ? .afterwards : .undisturbed))
+            samples.append(
+                Sample(
+                    resident: try ProcessUsage(of: daemon).resident,
+                    log: log,
+                    phase: readsSince != nil ? .pinned : hasRead ? .afterwards : .undisturbed
+                )
+            )
             try await Task.sleep(for: .milliseconds(500))
         }
         return (samples, work)
