@@ -5,6 +5,7 @@ import CredentialCore
 import CredentialMonitor
 import CredentialTesting
 import Logging
+import SQLiteStore
 import ServiceLifecycle
 import Testing
 
@@ -47,17 +48,18 @@ struct ClaimLoopTests {
         func resolve(_ work: DueCredential) async -> [Settlement] { await base.resolve(work) }
     }
 
-    /// A lane of refreshes with 64 hands, all of them under way, and 36 pieces of work in reserve.
+    /// A lane of refreshes with 64 hands, all of them under way, and the rest of the work in reserve: up to 64 pieces.
     private func withReserve(
+        due: Int = 100,
         isImpatient: Bool = false,
         _ body: (Monitor) async throws -> Void
     ) async throws -> (asked: Int, verified: Int, claimed: Int) {
         var counts = (0, 0, 0)
         try await Monitor.with { monitor in
-            let group = try await lane(of: monitor, withDue: 100, isImpatient: isImpatient)
+            let group = try await lane(of: monitor, withDue: due, isImpatient: isImpatient)
             async let running: Void = group.run()
             try await monitor.endpoint.call(64)
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 100)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == min(due, 128))
             #expect(monitor.endpoint.calls.count == 64)
             try await body(monitor)
             monitor.endpoint.releaseAnswers()
@@ -80,6 +82,47 @@ struct ClaimLoopTests {
     @Test func leavesTheReserveToItsLeaseWhereApplePauses() async throws {
         let counts = try await withReserve { $0.budget.pause(for: .hours(1), at: $0.clock.now) }
         #expect(counts == (asked: 64, verified: 64, claimed: 36))
+    }
+
+    @Test func leavesTheReserveToItsLeaseWhereTheBreakerOpens() async throws {
+        let counts = try await withReserve { try await openBreaker(in: $0) }
+        #expect(counts == (asked: 64, verified: 64, claimed: 36))
+    }
+
+    /// One of the two that were not claimed before.
+    @Test(.timeLimit(.minutes(1))) func asksOneWhileTheBreakerIsOpenAndNothingOfTheReserve() async throws {
+        let counts = try await withReserve(due: 130) { monitor in
+            try await openBreaker(in: monitor)
+            monitor.endpoint.releaseAnswers()
+            try await monitor.endpoint.call(65)
+        }
+        #expect(counts == (asked: 65, verified: 65, claimed: 64))
+    }
+
+    @Test func leavesTheReserveToItsLeaseWhereAnOperatorPauses() async throws {
+        let counts = try await withReserve { _ = try await $0.ask(.pause(app: Monitor.app)) }
+        #expect(counts == (asked: 64, verified: 64, claimed: 36))
+    }
+
+    @Test func takesUpTheReserveOnceAnOperatorHasEndedThePause() async throws {
+        let counts = try await withReserve { monitor in
+            _ = try await monitor.ask(.pause(app: Monitor.app))
+            #expect(try await monitor.ask(.resume(app: Monitor.app)) == .resumed(wasPaused: true))
+        }
+        #expect(counts == (asked: 100, verified: 100, claimed: 0))
+    }
+
+    /// Apple blames the client of none of those who are due, and nobody who asks for them has heard of it.
+    private func openBreaker(in monitor: Monitor) async throws {
+        try await monitor.signIn("eve", client: Monitor.clients[1])
+        let checks = try await monitor.store.claimFirstChecks(
+            of: [Monitor.clients[1]],
+            upTo: 1,
+            at: monitor.clock.now,
+            policy: monitor.policy
+        )
+        try await monitor.writer.submit(checks.map { .refresh($0, .failed(.misconfigured, at: monitor.clock.now)) })
+        #expect(try await monitor.store.breakers()[Monitor.app]?.isOpen == true)
     }
 
     @Test func leavesToItsLeaseWhatHasWaitedForTooLong() async throws {

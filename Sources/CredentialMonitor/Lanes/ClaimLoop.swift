@@ -139,12 +139,13 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     /// How many pieces of work may be claimed; nil while it is less than a handful.
     private func free(_ hands: Hands<Handler.Work>) -> Int? {
         let (claimed, donePerSecond) = hands.counts
+        let reserve = handler.reserve
         var room = handler.width
-        if let reserve = handler.reserve { room += min(max(donePerSecond / 12, handler.width), reserve.most) }
+        if let reserve { room += min(max(donePerSecond / 12, handler.width), reserve.most) }
         let free = room - claimed
         guard free >= handler.handful(of: room) else { return nil }
         // Those whose outcome nobody waits for go on claiming when commits do not follow.
-        return handler.reserve == nil || writer.waiting < SettlementWriter.mostWaiting ? free : nil
+        return reserve == nil || writer.waiting < SettlementWriter.mostWaiting ? free : nil
     }
 
     /// One hand: settles a piece of work, and then what is in reserve.

@@ -61,8 +61,8 @@ package struct OperatorRequestHandler: Service {
         guard let handled = try await desk.handleNextRequest(under: rules(), at: clock.now) else { return false }
         if let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }
         switch handled.request {
-        case .confirmRejections, .resetBreaker: try await breakers.load(from: reader)
-        case .pause, .resume, .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, nil: break
+        case .confirmRejections, .resetBreaker, .pause, .resume: try await breakers.load(from: reader)
+        case .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, nil: break
         }
         for wakeup in refreshes { wakeup.hint() }
         return true

@@ -54,12 +54,17 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package var width: Int { budget.limits.maxConcurrentRequests }
-    /// Enough for a commit to be worth its fsync.
-    package var reserve: Reserve? { Reserve(most: max(width, 512), longestWait: policy.longestReserve) }
-    /// To believe a rejection asks Apple nothing.
+    /// Enough for a commit to be worth its fsync. While the app is held back there is none: what is claimed then is a probe, and finds a
+    /// hand at once.
+    package var reserve: Reserve? { Reserve(most: isHeldBack ? 0 : max(width, 512), longestWait: policy.longestReserve) }
+
+    /// What was claimed before the app was held back. To believe a rejection asks Apple nothing.
     package func isHeld(_ work: DueCredential) -> Bool {
-        if case .admission = work.purpose { false } else { budget.isPaused(at: clock.now) }
+        if case .admission = work.purpose { false } else { isHeldBack }
     }
+
+    /// Whether Apple has asked for patience or blames the configuration, the breaker is open, or an operator has paused the app.
+    private var isHeldBack: Bool { budget.isPaused(at: clock.now) || breakers.isHeldBack(app) }
 
     /// Rejections that are to be believed need no permit. For all else takes permits first and claims exactly that many, so that
     /// no claim waits for a permit: canaries, then whom Apple has blamed, then those that have waited longest.

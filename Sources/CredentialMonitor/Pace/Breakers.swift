@@ -4,9 +4,10 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// The breakers of all apps as last committed, and which clients Apple has accepted since the start.
+/// The breakers of all apps as last committed, the pauses of operators, and which clients Apple has accepted since the start.
 ///
-/// It sets the pace and chooses what to claim. What is believed is decided in the settling transaction, on the breaker as it is then.
+/// It sets the pace and chooses what to claim. What is believed is decided in the settling transaction, on the breaker as it is then, and
+/// whether an app is paused in the transaction that claims.
 package final class Breakers: Sendable {
     private let rules: BreakerRules
     private let interval: Duration
@@ -15,6 +16,8 @@ package final class Breakers: Sendable {
 
     private struct State {
         var breakers: [String: RejectionBreaker] = [:]
+        /// Apps that an operator has paused.
+        var paused: Set<String> = []
         var proofs = ClientProofs()
     }
 
@@ -26,6 +29,8 @@ package final class Breakers: Sendable {
 
     /// Takes over what the store holds: at the start, and after an operator's command.
     package func load(from reader: any CredentialReader) async throws {
+        let paused = Set(try await reader.apps().filter { $0.pausedAt != nil }.map(\.app))
+        state.withLockedValue { $0.paused = paused }
         note(try await reader.breakers())
     }
 
@@ -43,6 +48,11 @@ package final class Breakers: Sendable {
 
     func breaker(of app: String) -> RejectionBreaker {
         state.withLockedValue { $0.breakers[app] } ?? RejectionBreaker()
+    }
+
+    /// Whether next to nothing of an app is to be asked: its breaker is open, or an operator has paused it.
+    func isHeldBack(_ app: String) -> Bool {
+        state.withLockedValue { $0.paused.contains(app) || $0.breakers[app]?.isOpen ?? false }
     }
 
     /// Notes a 200 or an `invalid_grant`.
