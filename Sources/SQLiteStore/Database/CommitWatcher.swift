@@ -13,14 +13,15 @@ import GRDB
 final class CommitWatcher: Sendable {
     private let connection: DatabaseQueue
     private let logPath: String
+    private let longestCommit: Duration
 
-    /// From the last write to the log to the commit. A slower one is found by the loops' own timers.
-    private static let longestCommit = Duration.seconds(2)
-
-    /// - Parameter logPath: the log beside the database, where there is no reason for another.
-    init(path: String, logPath: String? = nil) throws {
+    /// - Parameters:
+    ///   - logPath: the log beside the database, where there is no reason for another.
+    ///   - longestCommit: from the last write to the log to the commit. A slower one is found by the loops' own timers.
+    init(path: String, logPath: String? = nil, longestCommit: Duration = .seconds(2)) throws {
         connection = try DatabaseQueue(path: path, configuration: .readOnly)
         self.logPath = logPath ?? path + "-wal"
+        self.longestCommit = longestCommit
     }
 
     /// An element after each commit; several commits may share one. The thread ends with the iteration.
@@ -51,7 +52,7 @@ final class CommitWatcher: Sendable {
                         // Before the look: what is written after it is told of.
                         if polled.count == 1, !writes.watch() { idleMilliseconds = 20 }
                         // A commit follows its writes when the disk has them, and another's may follow that; a roll-back never does.
-                        waitMilliseconds = .now - lastWrite < Self.longestCommit ? min(max(waitMilliseconds, 1) * 2, 25) : idleMilliseconds
+                        waitMilliseconds = .now - lastWrite < self.longestCommit ? min(max(waitMilliseconds, 1) * 2, 25) : idleMilliseconds
                     }
                 }
                 // Trouble with the database is reported by whoever has work for it.

@@ -31,6 +31,17 @@ import Testing
         await commits.next()
     }
 
+    /// It looks twice after the first write that it is told of, and then sleeps until the next: it has to have asked for that one.
+    @Test func isToldOfOneWriteAfterAnother() async throws {
+        let file = try FileUnderTest()
+        let watcher = try CommitWatcher(path: file.file.path, longestCommit: .zero)
+        var commits = watcher.commits().makeAsyncIterator()
+        let backend = Task { while !Task.isCancelled { try await file.store.receive() } }
+        for _ in 1...5 { await commits.next() }
+        backend.cancel()
+        try await backend.value
+    }
+
     @Test func looksWhereTheKernelDoesNotTell() async throws {
         let file = try FileUnderTest()
         let watcher = try CommitWatcher(path: file.file.path, logPath: "/nowhere/at-all-wal")
