@@ -51,6 +51,49 @@ struct SettlementWriterTests {
         }
     }
 
+    /// Whoever waits for SQLite's lock looks for it every 100 ms at worst.
+    @Test(.timeLimit(.minutes(1))) func afterTwoSecondsOfCommitsOthersGetTheirTurn() async throws {
+        let gate = TroubledStore.Trouble()
+        try await Monitor.with(store: { TroubledStore($0, gate) }) { monitor in
+            for user in ["ann", "bob"] { try await monitor.grant(user) }
+            gate.hold()
+            let grants = try await monitor.store.claimGrants(upTo: 2, at: monitor.clock.now, lease: .seconds(60))
+            try await withThrowingDiscardingTaskGroup { group in
+                group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[0]])) }
+                await gate.commitStarted()
+                group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[1]])) }
+                while monitor.writer.waiting < 1 { await Task.yield() }
+                monitor.clock.advance(by: .milliseconds(2001))
+                gate.release()
+                let end = try await monitor.clock.sleeper()
+                #expect(end == monitor.clock.now.advanced(by: .milliseconds(110)))
+                #expect(gate.batches == [1])
+                monitor.clock.advance(by: .milliseconds(110))
+            }
+            #expect(gate.batches == [1, 1])
+        }
+    }
+
+    @Test func aRushIsCommitsThatFollowOneAnother() {
+        let start = Timestamp(milliseconds: 1_750_000_000_000)
+        func moment(_ milliseconds: Int) -> Timestamp { start.advanced(by: .milliseconds(milliseconds)) }
+        func isLong(_ commits: [(start: Int, end: Int)]) -> Bool {
+            var rush = Rush(at: start)
+            return commits.reduce(false) { _, commit in
+                rush.begin(at: moment(commit.start))
+                return rush.isLong(at: moment(commit.end))
+            }
+        }
+        #expect(!isLong([(0, 2000)]))
+        #expect(isLong([(0, 2001)]))
+        #expect(isLong([(0, 1000), (1049, 2001)]))
+        #expect(!isLong([(0, 1000), (1050, 3050)]), "others had time to look")
+        #expect(isLong([(0, 1000), (1050, 3051)]))
+        // The clock was set back by an hour: it begins anew.
+        #expect(!isLong([(0, 1000), (-3_599_000, -3_597_000)]))
+        #expect(isLong([(0, 1000), (-3_599_000, -3_597_000), (-3_597_000, -3_596_999)]))
+    }
+
     /// Whoever asks about an app's tokens is woken by a new one, and by nothing else.
     @Test func newTokensAreAnnouncedByApp() async throws {
         try await Monitor.with { monitor in

@@ -51,9 +51,6 @@ package final class SettlementWriter: Service {
     /// Settlements per commit, at most: a longer transaction gains nothing and keeps others waiting.
     private var largestBatch: Int { haste.isOn ? 256 : 4096 }
     private static let gap = Duration.milliseconds(10)
-    /// How long commits follow one another before others get their turn at the database: less than half of what a backend waits for its
-    /// lock, of the five seconds that docs/schema.md asks for.
-    private static let longestRush = Duration.seconds(2)
     /// A little longer than whoever waits for SQLite's lock sleeps between two looks.
     private static let rest = Duration.milliseconds(110)
     /// Nobody claims more while so many submissions wait.
@@ -136,13 +133,13 @@ package final class SettlementWriter: Service {
 
     package func run() async throws {
         do {
-            var rush = Rush()
+            var rush = Rush(at: clock.now)
             // The signals end with graceful shutdown; what waits then is written below.
             for await _ in signals.cancelOnGracefulShutdown() {
                 while let batch = await gather() {
-                    rush.begin(at: .now)
+                    rush.begin(at: clock.now)
                     try await commit(batch)
-                    let isLong = rush.isLong(at: .now)
+                    let isLong = rush.isLong(at: clock.now)
                     if haste.isOn || isLong, batch[0].urgency != .urgent { await giveWay(for: haste.isOn ? Self.gap : Self.rest) }
                 }
             }
@@ -158,23 +155,7 @@ package final class SettlementWriter: Service {
     /// turn between two commits, and otherwise now and then.
     private func giveWay(for gap: Duration) async {
         guard state.withLockedValue({ !$0.waiting.contains { $0.urgency == .urgent } }) else { return }
-        try? await Task.sleep(for: gap)
-    }
-
-    /// Commits that follow one another with gaps so short that whoever looks now and then seldom meets one.
-    private struct Rush {
-        private var start = ContinuousClock.now
-        private var end = ContinuousClock.now
-
-        mutating func begin(at now: ContinuousClock.Instant) {
-            if now - end >= patience { start = now }
-        }
-
-        /// - Parameter now: the end of a commit.
-        mutating func isLong(at now: ContinuousClock.Instant) -> Bool {
-            end = now
-            return now - start > longestRush
-        }
+        try? await clock.sleep(for: gap)
     }
 
     /// What is to be committed next. Not long after the last commit, what nobody waits for waits for company; whoever waits ends that.
