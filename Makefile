@@ -66,7 +66,8 @@ plant-bugs: setup ## Plant known bugs one by one and see that the simulation fin
 	@scripts/plant_bugs.py $(ARGS)
 
 .PHONY: check
-check: setup ## Check format and imports, and build with warnings as errors
+check: setup ## Check format, imports and the places of planted bugs, and build with warnings as errors
+	scripts/plant_bugs.py --check
 	swift format lint --strict --recursive --parallel $(SOURCES)
 	swift build --scratch-path $(CHECK_FOLDER) --build-system native --build-tests \
 		-Xswiftc -warnings-as-errors --explicit-target-dependency-import-check error

@@ -7,6 +7,7 @@ A check that cannot fail proves nothing. The bugs are planted in the working tre
 meanwhile. Bugs at the edge of the store are planted by the tests themselves: Tests/CredentialTesting/Simulation/PlantedBug.swift.
 
     scripts/plant_bugs.py [WORD]     those with this word in their name; all without one
+    scripts/plant_bugs.py --check    only sees that each has its place in the sources
 """
 
 import re
@@ -41,13 +42,13 @@ BUGS = [
     ),
     (
         "a duplicate leaves no trace",
-        "SettlementTransaction+Queues.swift",
+        "SQLiteStore/Settling/SettlementTransaction+Queues.swift",
         "if db.changesCount > 0 { return true }",
         "if db.changesCount >= 0 { return true }",
     ),
     (
         "a settled notification stays in its queue",
-        "SettlementTransaction+Queues.swift",
+        "SQLiteStore/Settling/SettlementTransaction+Queues.swift",
         "        for ids in settled.ranges { try statements.removeNotifications.run(ids.lowerBound, ids.upperBound) }\n",
         "",
     ),
@@ -185,12 +186,19 @@ def simulate():
     return run.returncode != 0, run.stdout + run.stderr
 
 
+def place(name, path, before):
+    """The file of a bug; nothing where it does not have exactly one place."""
+    files = list(SOURCES.rglob(path))
+    if len(files) == 1 and files[0].read_text().count(before) == 1:
+        return files[0]
+    print(f"? {name}: its place in {path} has changed")
+
+
 def plant(name, path, before, after):
-    (file,) = SOURCES.rglob(path)
-    text = file.read_text()
-    if text.count(before) != 1:
-        print(f"? {name}: its place in {path} has changed")
+    file = place(name, path, before)
+    if file is None:
         return False
+    text = file.read_text()
     try:
         file.write_text(text.replace(before, after))
         found, output = simulate()
@@ -210,6 +218,8 @@ def main():
     # A bug is taken back on a signal too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     word = sys.argv[1] if len(sys.argv) > 1 else ""
+    if word == "--check":
+        sys.exit(0 if all([place(*bug[:3]) for bug in BUGS]) else 1)
     found, output = simulate()
     if found:
         sys.exit("without any bug the simulation fails already:\n" + output)
