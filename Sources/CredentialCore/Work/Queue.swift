@@ -15,6 +15,10 @@ package enum Queue: String, Sendable, CaseIterable {
     /// In bytes: what the queue of notifications takes.
     package static let longestNotification = 65_536
 
+    /// In bytes of payload, for one claim: many times what thousands of Apple's notifications have, and a bound to the memory that long
+    /// rubbish takes. The last one may go beyond.
+    package static let largestClaim = 32 << 20
+
     /// The column that says when a row came.
     package var arrivalColumn: String {
         switch self {

@@ -11,7 +11,7 @@ extension PostgresStore {
         lease: Duration,
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
-        let claim = QueueClaim(queue: .notification, lane: "TRUE", returning: "payload, received_at")
+        let claim = QueueClaim(queue: .notification, lane: "TRUE", size: "octet_length(payload)", returning: "payload, received_at")
         return try await claims.run { [owner] connection in
             try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: suspects, on: connection).map { row in
                 ClaimedNotification(
@@ -70,6 +70,8 @@ struct QueueClaim {
     let queue: Queue
     /// SQL: which of its rows.
     let lane: String
+    /// SQL: how much of `Queue.largestClaim` a row takes.
+    var size = "0"
     let returning: String
 
     /// Longest due first: `id`, `attempts`, and what is returned.
@@ -95,14 +97,15 @@ struct QueueClaim {
         return try connection.rows(
             """
             WITH due AS MATERIALIZED (
-              SELECT id, attempts, due_at FROM \(queue.rawValue) WHERE \(lane) AND due_at <= $1
+              SELECT id, attempts, due_at, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at <= $1
                ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED),
             numbered AS (
               SELECT id, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,
-                     bool_or(attempts >= \(Claim.suspectAttempts)) OVER w AS follows_suspect
+                     bool_or(attempts >= \(Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
                 FROM due WINDOW w AS (ORDER BY due_at, id)),
             taken AS (
-              SELECT id, place FROM numbered WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END),
+              SELECT id, place FROM numbered WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END
+                 AND size_before < \(Queue.largestClaim)),
             claimed AS (
               UPDATE \(queue.rawValue) q SET due_at = $3, attempts = LEAST(GREATEST(q.attempts, 0), 1000) + 1, claimed_by = $4
                 FROM taken WHERE q.id = taken.id

@@ -98,10 +98,7 @@ struct NotificationRows {
 
     // MARK: New rows
 
-    /// In bytes: many times what thousands of Apple's notifications have, and a bound to the memory that long rubbish takes.
-    private static let mostPayload = 32 << 20
-
-    /// Those that come next after the mark, with no more payload than that, save for the last. None while there is anything older.
+    /// Those that come next after the mark. None while there is anything older.
     func new(upTo limit: Int) throws -> [ClaimedNotification] {
         var notifications: [ClaimedNotification] = []
         var size = 0
@@ -122,7 +119,7 @@ struct NotificationRows {
             )
             notifications.append(notification)
             size += notification.payload.count
-            return size < Self.mostPayload
+            return size < Queue.largestClaim
         }
         return notifications
     }

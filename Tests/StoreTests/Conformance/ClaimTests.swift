@@ -72,6 +72,16 @@ import Testing
         #expect(try await store.claimNotifications(upTo: 2).count == 2)
     }
 
+    /// An endpoint is open to the world: what is sent there must not fill the memory.
+    @Test(arguments: StoreKind.oneOfEach)
+    func longRubbishIsClaimedInPortions(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.receive(600, bytes: 65_536)
+        let claims = try await [store.claimNotifications(upTo: 8192), store.claimNotifications(upTo: 8192)]
+        #expect(claims.map(\.count) == [512, 88])
+        #expect(claims[1].first?.id == 513)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func manyClaimantsShareTheRows(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -87,19 +87,6 @@ import Testing
         try await file.store.receive(Array(repeating: 0, count: size == 0 ? 1 : size - 1))
     }
 
-    /// An endpoint is open to the world: what is sent there must not fill the memory.
-    @Test func longRubbishIsClaimedInPortions() async throws {
-        let file = try FileUnderTest()
-        try await file.store.receive(600, bytes: 65_536)
-        let now = Timestamp.start
-        let claims = try await [
-            file.store.ports.claimNotifications(upTo: 8192, at: now, lease: .seconds(60), suspects: true),
-            file.store.ports.claimNotifications(upTo: 8192, at: now, lease: .seconds(60), suspects: true),
-        ]
-        #expect(claims.map(\.count) == [512, 88])
-        #expect(claims[1].first?.id == 513)
-    }
-
     @Test func aGrantIsWholeOrRefused() async throws {
         let file = try FileUnderTest()
         for columns in [
