@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import NIOConcurrencyHelpers
+import Testing
+
+/// What a store keeps for the daemon besides its work.
+@Suite struct KeptForTheDaemonTests {
+    @Test(arguments: StoreKind.allCases)
+    func aSecretIsMadeOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        #expect(try store.ports.sealedSecret(named: "key") == nil)
+        let made = NIOLockedValueBox<UInt8>(0)
+        let secrets = try await withThrowingTaskGroup { group in
+            for _ in 1...4 {
+                group.addTask {
+                    try store.ports.sealedSecret(named: "key") {
+                        made.withLockedValue { count in
+                            count += 1
+                            return [count]
+                        }
+                    }
+                }
+            }
+            return try await group.reduce(into: Set<[UInt8]>()) { $0.insert($1) }
+        }
+        #expect(secrets == [[1]] && made.withLockedValue { $0 } == 1)
+        #expect(try store.ports.sealedSecret(named: "key") == [1])
+        #expect(try store.ports.sealedSecret(named: "another") == nil)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aBlamedClientWithoutATokenIsForgotten(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("ann", client: "web", token: "r")
+        try await store.reject("ann", at: .start + .days(2), finding: .blamed)
+        #expect(try await store.ports.breakers()["example"]?.blamedClients == ["web"])
+        #expect(try await !store.ports.forgetDryClients(at: .start + .days(2)), "a good answer may come")
+
+        try await store.notify(.consentRevoked, "ann", client: "web", at: .start + .days(3))
+        #expect(try await store.ports.forgetDryClients(at: .start + .days(3)))
+        #expect(try await store.ports.breakers()["example"]?.isOpen == false)
+        #expect(try await !store.ports.forgetDryClients(at: .start + .days(3)))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aClientThatIsConfiguredNoMoreIsNotBlamed(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn("ann", client: "web", token: "r")
+        try await store.reject("ann", at: .start + .days(2), finding: .blamed)
+        let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
+        func keep(_ clientIDs: [String]) async throws -> Bool? {
+            try await store.ports.keepInBreakers([AppClients(name: "example", clientIDs: clientIDs)], under: rules, at: .start + .days(2))
+            return try await store.ports.breakers()["example"]?.isOpen
+        }
+        #expect(try await keep(["app", "web"]) == true)
+        #expect(try await keep(["app"]) == false)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theScheduleIsCounted(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for user in ["ann", "bob", "eve"] { try await store.signIn(user, token: "r-\(user)") }
+        try await store.signIn("tim")
+        try await store.signIn("ann", client: "elsewhere", token: "r")
+        try await store.notify(.accountDeleted, "eve", at: .start + .minutes(1))
+        #expect(try await store.ports.scheduledCredentials(of: "example") == 2)
+        #expect(try await store.ports.scheduledCredentials(of: "other") == 1)
+        #expect(try await store.ports.scheduledCredentials(of: "nobody") == 0)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anOperatorMayEnqueueANotification(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let body = Array("{\"payload\":\"é\"}".utf8)
+        let id = try await store.ports.enqueue(notification: body)
+        let claimed = try await store.claimNotifications()
+        #expect(claimed.map(\.id) == [id] && claimed[0].payload == body)
+        for size in [0, Queue.longestNotification + 1] {
+            do {
+                _ = try await store.ports.enqueue(notification: Array(repeating: 120, count: size))
+                Issue.record("taken: \(size)")
+            } catch StoreError.refused {}
+        }
+    }
+}
