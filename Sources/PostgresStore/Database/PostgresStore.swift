@@ -14,10 +14,14 @@ package final class PostgresStore: CredentialStore, Sendable {
     let writer: ConnectionThread
     let claims: ConnectionThread
     let reader: ConnectionThread
+    /// Renewals of leases, which wait for no commit.
+    let renewals: ConnectionThread
     let retention: Retention
     let directory = NIOLockedValueBox(ClientDirectory())
     /// By table.
     let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
+    /// How many batches were settled, or were to be.
+    let batches = NIOLockedValueBox<Int64>(0)
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
@@ -27,6 +31,7 @@ package final class PostgresStore: CredentialStore, Sendable {
         writer = ConnectionThread(address, isForReading: isForReading, label: "siwatch writer")
         claims = ConnectionThread(address, isForReading: isForReading, label: "siwatch claims")
         reader = ConnectionThread(address, isForReading: isForReading, label: "siwatch reader")
+        renewals = ConnectionThread(address, isForReading: isForReading, label: "siwatch renewals")
     }
 
     /// Connects, and brings the schema up to date.
@@ -131,6 +136,6 @@ package final class PostgresStore: CredentialStore, Sendable {
     }
 
     package func close() async throws {
-        for thread in [writer, claims, reader] { await thread.close() }
+        for thread in [writer, claims, reader, renewals] { await thread.close() }
     }
 }

@@ -63,6 +63,8 @@ extension PostgresStore: OperatorDesk {
             guard known.contains(old) else { throw AppRenameError.unknown(old, known: known) }
             guard !known.contains(new) else { throw AppRenameError.taken(new) }
             try connection.send("UPDATE app SET name = $1 WHERE name = $2", new, old)
+            // One of the new name is made when somebody owns it.
+            try connection.send("DELETE FROM lane WHERE app = $1", old)
             for table in ["notification_log", "revocation_log", "credential_change"] {
                 try connection.send("UPDATE \(table) SET app = $1 WHERE app = $2", new, old)
             }

@@ -11,9 +11,10 @@ enum Schema {
     /// The oldest program that can use what this one has migrated.
     static let compatibleFrom = 1
 
-    static let v1 = queues + logs + registers + bookkeeping + views + triggers
+    static let v1 = queues + logs + registers + bookkeeping + fleet + views + triggers
 
-    private static let now = "(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+    /// SQL: the server's clock.
+    static let now = "(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
     private static let legal = "BETWEEN 1546300800000 AND 4102444800000"
     private static let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     /// Rows come and go: what is dead is taken away soon and at once.

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension PostgresStore: Fleet {
+    /// How long somebody is remembered who is not seen any more.
+    private static let memory = Duration.hours(1)
+
+    /// Two flights: one that looks and one that writes, so that nobody who stalls in between holds a lock. What others have taken
+    /// meanwhile, the second finds taken.
+    package func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
+        let description = (replica: try JSONText.encode(replica), lanes: try JSONText.encode(lanes.map(\.text).sorted()))
+        return try await renewals.run { [owner] connection in
+            let plan = try Self.plan(renewing: owner, lanes, lease: lease, on: connection)
+            let (kept, taken) = (plan.kept(by: owner), plan.taken(by: owner))
+            try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
+            try connection.send(
+                """
+                INSERT INTO replica (owner, started_at, seen_at, replica, lanes) VALUES ($1, \(Schema.now), \(Schema.now), $2, $3)
+                    ON CONFLICT (owner) DO UPDATE SET seen_at = excluded.seen_at, replica = excluded.replica, lanes = excluded.lanes
+                """,
+                owner,
+                description.replica,
+                description.lanes
+            )
+            try connection.send("INSERT INTO lane (app) SELECT unnest($1) ON CONFLICT DO NOTHING", ArrayOf(lanes.sorted().map(\.text)))
+            try connection.send(
+                "UPDATE lane SET until = \(Schema.now) + $3 WHERE owner = $1 AND app = ANY($2)",
+                owner,
+                ArrayOf(kept.map(\.text)),
+                lease
+            )
+            try connection.send(
+                """
+                UPDATE lane SET owner = $1, epoch = lane.epoch + 1, until = \(Schema.now) + $3
+                  FROM (SELECT app FROM lane WHERE app = ANY($2) AND until <= \(Schema.now) ORDER BY app FOR UPDATE SKIP LOCKED) free
+                 WHERE lane.app = free.app
+                """,
+                owner,
+                ArrayOf(taken.map(\.text)),
+                lease
+            )
+            try connection.send("DELETE FROM replica WHERE seen_at < \(Schema.now) - $1", Self.memory)
+            let owned = try connection.send(
+                "SELECT app, epoch FROM lane WHERE owner = $1 AND app = ANY($2)",
+                owner,
+                ArrayOf(kept.union(taken).map(\.text))
+            )
+            let time = try connection.send("SELECT \(Schema.now)")
+            try connection.sendCommit()
+            let epochs = try connection.rows(of: owned).map { (FleetLane($0.text(at: 0) ?? ""), $0.integer(at: 1)) }
+            return Tenure(
+                epochs: Dictionary(uniqueKeysWithValues: epochs),
+                time: Timestamp(milliseconds: Int64(try connection.rows(of: time).integer))
+            )
+        }
+    }
+
+    private static func plan(
+        renewing owner: String,
+        _ lanes: Set<FleetLane>,
+        lease: Duration,
+        on connection: Connection
+    ) throws -> FleetPlan {
+        let living = try connection.send("SELECT owner, lanes FROM replica WHERE seen_at > \(Schema.now) - $1", lease)
+        let owned = try connection.send("SELECT app, owner FROM lane WHERE until > \(Schema.now)")
+        var plan = FleetPlan(replicas: [:], owners: [:])
+        try connection.rows(of: living).forEach { row in
+            let lanes = JSONText.decode(row.text(at: 1) ?? "", as: [String].self) ?? []
+            plan.replicas[row.text(at: 0) ?? ""] = Set(lanes.map { FleetLane($0) })
+        }
+        plan.replicas[owner] = lanes
+        try connection.rows(of: owned).forEach { plan.owners[FleetLane($0.text(at: 0) ?? "")] = $0.text(at: 1) }
+        return plan
+    }
+
+    package func release() async throws {
+        try await renewals.transaction { [owner] connection in
+            try connection.send("UPDATE lane SET owner = '', until = 0 WHERE owner = $1", owner)
+            try connection.send("DELETE FROM replica WHERE owner = $1", owner)
+        }
+    }
+
+    package func replicas() async throws -> [ReplicaStatus] {
+        try await reader.run { connection in
+            let replicas = try connection.send("SELECT owner, replica, started_at, seen_at FROM replica ORDER BY started_at, owner")
+            let lanes = try connection.send("SELECT app, owner FROM lane WHERE until > \(Schema.now) ORDER BY app")
+            let owned = Dictionary(grouping: try connection.rows(of: lanes).map { $0 }) { $0.text(at: 1) ?? "" }
+            return try connection.rows(of: replicas).compactMap { row in
+                guard let name = row.text(at: 0), let replica = JSONText.decode(row.text(at: 1) ?? "", as: Replica.self) else { return nil }
+                let lanes = owned[name, default: []].map { FleetLane($0.text(at: 0) ?? "") }
+                return ReplicaStatus(
+                    name: name,
+                    replica: replica,
+                    startedAt: Timestamp(milliseconds: row.integer(at: 2)),
+                    seenAt: Timestamp(milliseconds: row.integer(at: 3)),
+                    apps: lanes.filter { $0 != .maintenance }.map(\.text),
+                    keepsHouse: lanes.contains(.maintenance)
+                )
+            }
+        }
+    }
+
+    package var time: Timestamp {
+        get async throws {
+            try await renewals.run { Timestamp(milliseconds: Int64(try $0.rows("SELECT \(Schema.now)").integer)) }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import NIOConcurrencyHelpers
+import Testing
+
+@testable import PostgresStore
+
+/// Several siwatch on one schema. Time passes where a test lets it: what stands in the tables grows older.
+@Suite(.timeLimit(.minutes(1))) struct FleetTests {
+    private static let lease = Duration.seconds(3)
+    private static let apps: Set<FleetLane> = [.app("a"), .app("b"), .app("c")]
+    private static let all = apps.union([.maintenance])
+
+    private let store: StoreUnderTest
+    private let replicas: [PostgresStore]
+
+    init() throws {
+        store = try StoreKind.postgres.make()
+        let first = try #require(store.ports as? PostgresStore)
+        replicas = [first] + (try (1...3).map { _ in try PostgresStore.open(first.address) })
+    }
+
+    private func renew(_ number: Int, _ lanes: Set<FleetLane> = all) async throws -> [FleetLane: Int64] {
+        let replica = Replica(host: "host-\(number)", processID: 7, version: "1", clockSkew: .milliseconds(number))
+        return try await replicas[number].renew(replica, lanes: lanes, lease: Self.lease).epochs
+    }
+
+    private func pass(_ duration: Duration) async throws {
+        for column in ["lane SET until = until", "replica SET seen_at = seen_at"] {
+            try await store.run("UPDATE \(column) - ?", [.integer(duration.milliseconds)])
+        }
+    }
+
+    @Test func aLaneIsNobodyElsesUntilItsLeaseEnds() async throws {
+        #expect(try await renew(0) == [.app("a"): 1, .app("b"): 1, .app("c"): 1, .maintenance: 1])
+        #expect(try await renew(1, [.maintenance]).isEmpty)
+        try await pass(.milliseconds(2_000))
+        #expect(try await renew(1, [.maintenance]).isEmpty)
+        try await pass(.milliseconds(1_000))
+        #expect(try await renew(1, [.maintenance]) == [.maintenance: 2])
+        #expect(try await renew(0) == [.app("a"): 2, .app("b"): 2, .app("c"): 2], "its own have ended as well")
+    }
+
+    @Test func aRenewedLeaseGoesOn() async throws {
+        for _ in 1...5 {
+            #expect(try await renew(0, [.maintenance]) == [.maintenance: 1])
+            try await pass(.seconds(2))
+            #expect(try await renew(1, [.maintenance]).isEmpty)
+        }
+    }
+
+    @Test func whoLeavesHandsOverAtOnce() async throws {
+        _ = try await renew(0)
+        _ = try await renew(1)
+        try await replicas[0].release()
+        #expect(try await renew(1).count == 4)
+        #expect(try await replicas[2].replicas().map(\.replica.host) == ["host-1"])
+    }
+
+    @Test func appsAreSharedAndFallToThoseWhoStay() async throws {
+        #expect(try await renew(0).count == 4)
+        var owned: [[FleetLane: Int64]] = [[:], [:]]
+        for _ in 1...8 {
+            for number in 0...1 { owned[number] = try await renew(number) }
+            try await pass(.seconds(1))
+        }
+        #expect(Set(owned[0].keys) == [.app("a"), .app("b"), .maintenance] && Set(owned[1].keys) == [.app("c")])
+        for _ in 1...4 {
+            try await pass(.seconds(1))
+            owned[1] = try await renew(1)
+        }
+        #expect(Set(owned[1].keys) == Self.all)
+    }
+
+    /// Whoever knows nothing of an app is no reason to leave it to nobody.
+    @Test func whatOneAloneKnowsIsItsOwn() async throws {
+        _ = try await renew(0)
+        for _ in 1...5 {
+            #expect(try await renew(0).count == 4)
+            #expect(try await renew(1, [.app("d")]) == [.app("d"): 1])
+            try await pass(.seconds(1))
+        }
+    }
+
+    @Test func whoIsThereAndOwnsWhatIsSeen() async throws {
+        let before = try await replicas[0].time
+        _ = try await renew(0, Self.apps)
+        _ = try await renew(1)
+        let seen = try await replicas[2].replicas()
+        #expect(seen.map(\.replica.host) == ["host-0", "host-1"])
+        #expect(seen.map(\.replica.clockSkew) == [.zero, .milliseconds(1)])
+        #expect(seen.map(\.apps) == [["a", "b", "c"], []])
+        #expect(seen.map(\.keepsHouse) == [false, true])
+        #expect(seen.map(\.name) == replicas[0...1].map(\.owner))
+        #expect(seen.allSatisfy { before <= $0.startedAt && $0.startedAt <= $0.seenAt })
+        try await pass(.minutes(61))
+        _ = try await renew(0, Self.apps)
+        #expect(try await replicas[2].replicas().map(\.replica.host) == ["host-0"])
+    }
+
+    /// Leases that end at any time, and replicas that come at any time: in each epoch a lane has one owner.
+    @Test func noTwoEverOwnOneLane() async throws {
+        let owners = NIOLockedValueBox<[FleetLane: [Int64: Set<Int>]]>([:])
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in replicas.indices {
+                group.addTask {
+                    for _ in 1...40 {
+                        for (lane, epoch) in try await renew(number) {
+                            owners.withLockedValue { _ = $0[lane, default: [:]][epoch, default: []].insert(number) }
+                        }
+                        try await store.run("UPDATE lane SET until = 0 WHERE app = ?", [.text(["a", "b", "c", ""].randomElement()!)])
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let epochs = owners.withLockedValue { $0 }
+        #expect(Set(epochs.keys) == Self.all)
+        #expect(epochs.values.allSatisfy { $0.values.allSatisfy { $0.count == 1 } })
+        #expect(epochs.values.allSatisfy { $0.count > 10 })
+    }
+
+    /// One that commits is not in the way of its own renewals.
+    @Test func aRenewalWaitsForNoCommit() async throws {
+        let open = ConnectionThread(replicas[0].address, label: "open")
+        try await store.signIn()
+        try await open.begin("UPDATE settled_batch SET number = number")
+        #expect(try await renew(0).count == 4)
+        await open.close()
+    }
+}
