@@ -25,7 +25,8 @@ final class Connection {
 
     /// What a statement that was sent comes to.
     final class Answer {
-        fileprivate var rows: Rows?
+        /// Nil until they are there.
+        fileprivate(set) var rows: Rows?
     }
 
     /// - Throws: `PostgresError`

@@ -13,6 +13,9 @@ actor ConnectionThread {
     private var connection: Connection?
     private nonisolated let executor: QueueExecutor
 
+    /// Waits between looks whether a COMMIT happened whose answer was lost: as long as a server takes to start anew.
+    private static let looks: [Duration] = [.zero, .milliseconds(200), .seconds(1), .seconds(3)]
+
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     init(_ address: PostgresAddress, isForReading: Bool = false, label: String) {
@@ -23,6 +26,10 @@ actor ConnectionThread {
 
     /// - Throws: `StoreError`, where a statement fails.
     func run<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
+        try attempt(body)
+    }
+
+    private func attempt<Value>(_ body: (Connection) throws -> Value) throws -> Value {
         do {
             let connection = try ready()
             do {
@@ -45,6 +52,46 @@ actor ConnectionThread {
             try connection.sendCommit()
             return value
         }
+    }
+
+    /// One transaction whose COMMIT is known to have happened or not, though its answer is lost.
+    ///
+    /// - Parameters:
+    ///   - body: sends all of it, the COMMIT too. What it returns is asked for its value once it is committed.
+    ///   - isCommitted: looks over another connection; nil where it cannot tell.
+    /// - Throws: `StoreError`; `outcomeUnknown` only where the server stays away.
+    func provenTransaction<Value: Sendable>(
+        _ body: @Sendable (Connection) throws -> () throws -> Value,
+        isCommitted: @Sendable (Connection) throws -> Bool?
+    ) async throws -> Value {
+        var value: (() throws -> Value)?
+        do {
+            return try attempt { connection in
+                value = try body(connection)
+                try connection.flush()
+                return try value!()
+            }
+        } catch StoreError.outcomeUnknown(let reason) where connection == nil {
+            switch await find(isCommitted) {
+            case true?: return try value!()
+            case false?: throw StoreError.retry(reason)
+            case nil: throw StoreError.outcomeUnknown(reason)
+            }
+        }
+    }
+
+    private func find(_ isCommitted: (Connection) throws -> Bool?) async -> Bool? {
+        for wait in Self.looks {
+            try? await Task.sleep(for: wait)
+            do {
+                return try attempt(isCommitted)
+            } catch StoreError.unavailable {
+                // It may be back at the next look.
+            } catch {
+                return nil
+            }
+        }
+        return nil
     }
 
     /// The same, for who cannot wait otherwise: while the store is opened, and for what an operator does.

@@ -23,6 +23,7 @@ extension PostgresStore: StoreUpkeep {
         try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
         try await forgetAnsweredRequests(before: now.advanced(by: .hours(-1)))
+        try await forgetBatches(before: now.advanced(by: .days(-1)))
     }
 
     /// What was erased stays in dead rows until the server's vacuum has passed, and in its log and archives: that is theirs to end.
@@ -111,6 +112,11 @@ extension PostgresStore: StoreUpkeep {
         try await writer.transaction { connection in
             try connection.run("DELETE FROM operator_request WHERE answered_at < $1 AND position IS NULL", cutoff)
         }
+    }
+
+    /// Of processes that are gone.
+    private func forgetBatches(before cutoff: Timestamp) async throws {
+        try await writer.transaction { connection in try connection.run("DELETE FROM settled_batch WHERE settled_at < $1", cutoff) }
     }
 
     private func repeatWhileFull(_ body: @escaping @Sendable (Connection) throws -> Int) async throws {

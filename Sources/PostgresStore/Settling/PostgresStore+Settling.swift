@@ -6,9 +6,21 @@ import NIOConcurrencyHelpers
 
 extension PostgresStore: WorkStore {
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
+        guard !settlements.isEmpty else { return SettledBatch() }
         let directory = self.directory.withLockedValue { $0 }
-        return try await writer.run { connection in
-            try SettlementTransaction(connection: connection, directory: directory, rules: rules, now: now).settle(settlements)
+        let batch = BatchNumber(
+            owner: owner,
+            number: batches.withLockedValue { number in
+                number += 1
+                return number
+            }
+        )
+        return try await writer.provenTransaction { connection in
+            if batch.number == 1 { try batch.makeRow(on: connection, at: now) }
+            return try SettlementTransaction(connection: connection, directory: directory, rules: rules, batch: batch, now: now)
+                .send(settlements)
+        } isCommitted: { connection in
+            try batch.isWritten(on: connection)
         }
     }
 }

@@ -5,8 +5,9 @@ import CredentialCore
 
 /// What has changed: rows that leave their queues, users, and last the tail, with the change feed and what is counted.
 extension SettlementTransaction {
-    func write(_ changes: SettlementChanges) throws -> SettledBatch {
-        var batch = SettledBatch(
+    /// - Returns: what has come of it, once it is committed.
+    func write(_ changes: SettlementChanges) throws -> () throws -> SettledBatch {
+        var settled = SettledBatch(
             results: changes.results,
             announcements: changes.announcements,
             breakers: changes.breakers,
@@ -29,13 +30,15 @@ extension SettlementTransaction {
         try sendCounts(changes)
         for (queue, count) in queues.removed { try connection.sendAdd(count, to: queue.removedCounter) }
         for app in openedApps { try BreakerTable.sendCountPending(of: app, on: connection) }
-        batch.evicted = try queues.quarantine.makeRoom()
+        settled.evicted = try queues.quarantine.makeRoom()
+        try batch.sendWrite(on: connection, at: now)
         try connection.sendCommit()
-        try connection.flush()
-        if let duplicates {
-            try connection.rows(of: duplicates).forEach { batch.results[$0.int(at: 0)] = .notification(.duplicate) }
+        return { [settled] in
+            var settled = settled
+            // Where the answer was lost, duplicates count as what they would have been without.
+            duplicates?.rows?.forEach { settled.results[$0.int(at: 0)] = .notification(.duplicate) }
+            return settled
         }
-        return batch
     }
 
     /// Begins the tail: its lock comes in one message with what it is for, so that nobody who stalls on the way holds it.

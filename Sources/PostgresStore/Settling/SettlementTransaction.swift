@@ -11,10 +11,11 @@ struct SettlementTransaction {
     let connection: Connection
     let directory: ClientDirectory
     let rules: SettlementRules
+    let batch: BatchNumber
     let now: Timestamp
 
-    func settle(_ settlements: [Settlement]) throws -> SettledBatch {
-        guard !settlements.isEmpty else { return SettledBatch() }
+    /// - Returns: what has come of it, once it is committed.
+    func send(_ settlements: [Settlement]) throws -> () throws -> SettledBatch {
         let apps = directory.appNames
         let scope = SettlementScope(of: settlements, apps: apps, under: rules)
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")

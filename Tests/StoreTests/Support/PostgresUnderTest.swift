@@ -24,6 +24,12 @@ enum PostgresUnderTest {
         PostgresAddress(try PostgresServer.shared.get().address(user: user), schema: address.schema)
     }
 
+    /// The same schema by a road that can be cut.
+    static func road(to address: PostgresAddress) throws -> (road: RoadToServer, address: PostgresAddress) {
+        let road = try RoadToServer(server.get().folder)
+        return (road, PostgresAddress(road.address, schema: address.schema))
+    }
+
     static func store(_ store: PostgresStore) throws -> StoreUnderTest {
         try StoreUnderTest(
             ports: store,

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// A COMMIT whose answer is lost on the way: what has happened is found out, and told.
+@Suite(.timeLimit(.minutes(1))) struct LostCommitTests {
+    private struct Site {
+        let store: StoreUnderTest
+        /// The same schema by another road.
+        let distant: PostgresStore
+        let road: RoadToServer
+        let settlement: Settlement
+
+        init() async throws {
+            store = try StoreKind.postgres.make()
+            let address: PostgresAddress
+            (road, address) = try PostgresUnderTest.road(to: #require(store.ports as? PostgresStore).address)
+            distant = try PostgresStore.open(address)
+            try await store.grant()
+            let work = try await distant.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease)[0]
+            settlement = .grant(work, .acceptance(of: work))
+        }
+
+        func settle() async throws -> [Settled] {
+            let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
+            return try await distant.settle([settlement], under: rules, at: .start).results
+        }
+
+        var grantLog: Int64? { get async throws { try await store.count("grant_log") } }
+
+        func untilSomebodyWaits(_ condition: String) async throws {
+            let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE state = 'active' AND \(condition)"
+            while try await store.column(query) == [0] { await Task.yield() }
+        }
+    }
+
+    @Test(arguments: [0, 1])
+    func whatWasCommittedIsNoFailure(refusals: Int) async throws {
+        let site = try await Site()
+        site.road.cut(.beforeTheClientHears("COMMIT\0"), refusals: refusals)
+        #expect(try await site.settle() == [.grant(.applied, nil)])
+        #expect(try await site.grantLog == 1)
+        #expect(try await site.settle() == [.superseded])
+    }
+
+    @Test func whatWasNotCommittedIsTriedAgain() async throws {
+        let site = try await Site()
+        site.road.cut(.beforeTheServerHears("excluded.number"))
+        do {
+            _ = try await site.settle()
+            Issue.record("settled")
+        } catch StoreError.retry {}
+        #expect(try await site.grantLog == 0)
+        #expect(try await site.settle() == [.grant(.applied, nil)])
+        #expect(try await site.grantLog == 1)
+    }
+
+    /// The server is at it still: whoever asks waits for the truth.
+    @Test func aCommitThatIsUnderWayIsWaitedFor() async throws {
+        let site = try await Site()
+        let gate = ConnectionThread(try #require(site.store.ports as? PostgresStore).address, label: "gate")
+        try await site.store.run(
+            "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END'"
+        )
+        try await site.store.run(
+            "CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON grant_log DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait()"
+        )
+        try await gate.begin("SELECT pg_advisory_xact_lock(7)")
+        async let settled = site.settle()
+        try await site.untilSomebodyWaits("query = 'COMMIT' AND wait_event = 'advisory'")
+        site.road.cut()
+        try await site.untilSomebodyWaits("query LIKE '%settled_batch%FOR UPDATE' AND wait_event_type = 'Lock'")
+        await gate.close()
+        #expect(try await settled == [.grant(.applied, nil)])
+        #expect(try await site.grantLog == 1)
+    }
+}
