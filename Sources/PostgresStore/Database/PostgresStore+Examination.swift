@@ -45,8 +45,8 @@ private struct Examiner {
     let clock: WallClock
     let clockSkew: Duration
 
-    /// Of one siwatch: its writer, claims, reader and listener.
-    private static let connections = 4
+    /// Of one siwatch: its writer, claims, reader, renewals and listener.
+    private static let connections = 5
 
     func examine() throws -> ServerExamination {
         var found = ServerExamination()
