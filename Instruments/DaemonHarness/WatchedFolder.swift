@@ -58,6 +58,15 @@ package struct WatchedFolder: Sendable {
         try text.replacing(old, with: new).write(toFile: configurationPath, atomically: true, encoding: .utf8)
     }
 
+    /// A folder with the same configuration and keys, for another siwatch on the same server.
+    package func copy() throws -> WatchedFolder {
+        let copy = try WatchedFolder()
+        for file in try FileManager.default.contentsOfDirectory(at: url, includingPropertiesForKeys: nil) {
+            try FileManager.default.copyItem(at: file, to: copy.url.appending(path: file.lastPathComponent))
+        }
+        return copy
+    }
+
     /// Starts a subcommand.
     package func start(_ arguments: String..., environment: [String: String] = [:]) throws -> ChildProcess {
         try start(arguments, environment)

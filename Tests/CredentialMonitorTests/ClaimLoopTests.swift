@@ -92,7 +92,9 @@ struct ClaimLoopTests {
     /// One of the two that were not claimed before.
     @Test(.timeLimit(.minutes(1))) func asksOneWhileTheBreakerIsOpenAndNothingOfTheReserve() async throws {
         let counts = try await withReserve(due: 130) { monitor in
+            #expect(monitor.refreshHandler.reserve?.most == 512)
             try await openBreaker(in: monitor)
+            #expect(monitor.refreshHandler.reserve?.most == 0, "a probe that waited would be taken for what was claimed before")
             monitor.endpoint.releaseAnswers()
             try await monitor.endpoint.call(65)
         }

@@ -3,13 +3,13 @@
 
 import CoreMetrics
 import CredentialCore
-import CredentialMonitor
 import CredentialTesting
 import GRDB
 import Logging
 import MetricsTestKit
 import NIOConcurrencyHelpers
 
+@testable import CredentialMonitor
 @testable import SQLiteStore
 
 /// A monitor of one app with two clients: real SQLite in memory, a held clock, a scripted Apple. Its rounds are driven by hand.
@@ -25,6 +25,8 @@ struct Monitor {
     let budget: RequestBudget
     /// Of its codes.
     let codeBudget: RequestBudget
+    /// Of the app's lane.
+    let lease: LaneLease
     let identities = ScriptedIdentityVerifier()
     let telemetry: Telemetry
     let writer: SettlementWriter
@@ -35,14 +37,16 @@ struct Monitor {
         requestsPerSecond: Double,
         breaker: BreakerRules?,
         canaries: Set<String>,
+        isOfAFleet: Bool,
         store wrap: (SQLiteStore) -> any WorkStore
     ) throws {
         self.canaries = canaries
         store = try SQLiteStore.inMemory()
         try store.register([AppClients(name: Self.app, clientIDs: Self.clients)])
         endpoint = ScriptedTokenEndpoint(clock: clock.wallClock)
-        budget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond))
-        codeBudget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond))
+        lease = isOfAFleet ? LaneLease { [clock] in clock.uptime } : .endless
+        budget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond), lease: lease)
+        codeBudget = RequestBudget(RequestLimits(maxRequestsPerSecond: requestsPerSecond), lease: lease)
         telemetry = Telemetry(
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             factory: metrics,
@@ -64,10 +68,17 @@ struct Monitor {
         requestsPerSecond: Double = 10_000,
         breaker: BreakerRules? = nil,
         canaries: Set<String> = [],
+        isOfAFleet: Bool = false,
         store wrap: (SQLiteStore) -> any WorkStore = { $0 },
         _ body: (Monitor) async throws -> Void
     ) async throws {
-        let monitor = try Monitor(requestsPerSecond: requestsPerSecond, breaker: breaker, canaries: canaries, store: wrap)
+        let monitor = try Monitor(
+            requestsPerSecond: requestsPerSecond,
+            breaker: breaker,
+            canaries: canaries,
+            isOfAFleet: isOfAFleet,
+            store: wrap
+        )
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try? await monitor.writer.run() }
             defer { group.cancelAll() }

@@ -19,11 +19,14 @@ package struct AppleRequest: Sendable {
     package var url: String
     /// Posted as a form; absent for a plain GET.
     package var form: FormBody?
+    /// Whether the form may still be sent: asked at the last moment, on the thread that writes it. Nil where nobody could say no.
+    package var mayBeSent: (@Sendable () -> Bool)?
 
-    package init(_ endpoint: AppleEndpoint, url: String, form: FormBody? = nil) {
+    package init(_ endpoint: AppleEndpoint, url: String, form: FormBody? = nil, mayBeSent: (@Sendable () -> Bool)? = nil) {
         self.endpoint = endpoint
         self.url = url
         self.form = form
+        self.mayBeSent = mayBeSent
     }
 }
 
@@ -58,12 +61,14 @@ package enum TransportFailure: String, Error, Sendable, CaseIterable {
     case reset
     /// This process, or the whole machine, may open no more files and sockets: nothing was sent.
     case descriptors
+    /// It was not to be sent any more: nothing was.
+    case withheld
     case other
 
     /// Whether Apple may have read the request and acted on it.
     var mayHaveArrived: Bool {
         switch self {
-        case .tls, .dns, .refused, .descriptors: false
+        case .tls, .dns, .refused, .descriptors, .withheld: false
         case .timeout, .reset, .other: true
         }
     }

@@ -68,8 +68,16 @@ package struct HTTPTransport: AppleTransport {
 
     private func httpRequest(_ request: AppleRequest) throws -> HTTPClient.Request {
         var http = try blank(request.form == nil ? .GET : .POST, request.url)
-        if let form = request.form { http.body = .byteBuffer(ByteBuffer(bytes: form.encoded)) }
+        if let form = request.form { http.body = body(ByteBuffer(bytes: form.encoded), if: request.mayBeSent) }
         return http
+    }
+
+    /// A connection is made, or waited for, before the body is asked for, and the head waits for the body: what fails here never leaves.
+    private func body(_ bytes: ByteBuffer, if mayBeSent: (@Sendable () -> Bool)?) -> HTTPClient.Body {
+        guard let mayBeSent else { return .byteBuffer(bytes) }
+        return .stream(contentLength: Int64(bytes.readableBytes)) { [client] writer in
+            mayBeSent() ? writer.write(.byteBuffer(bytes)) : client.eventLoopGroup.any().makeFailedFuture(Withheld())
+        }
     }
 
     /// A request without its body. To take a URL apart costs more than the rest, and there are but a few.
@@ -83,6 +91,9 @@ package struct HTTPTransport: AppleTransport {
         return blank
     }
 }
+
+/// A request that was not to be sent any more.
+struct Withheld: Error {}
 
 extension HTTPClient.Configuration {
     /// How we speak with Apple: certificates fully verified, TLS 1.2 or later, no redirect followed, no compression, one connection

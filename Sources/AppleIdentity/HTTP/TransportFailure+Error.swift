@@ -26,6 +26,7 @@ extension TransportFailure {
             case let error as ChannelError: Self(error)
             case NIOSSLError.uncleanShutdown, HTTPParserError.invalidEOFState: .reset
             case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: .tls
+            case is Withheld: .withheld
             case is SocketAddressError, is SocketAddressError.UnknownHost: Self.unresolved
             default: .other
             }

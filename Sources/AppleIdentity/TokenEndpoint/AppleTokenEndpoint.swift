@@ -10,13 +10,23 @@ package struct AppleTokenEndpoint: TokenEndpoint {
     private let secrets: ClientSecrets
     private let transport: any AppleTransport
     private let clock: WallClock
+    private let mayAsk: (@Sendable () -> Bool)?
 
-    package init(url: String, revocationURL: String, secrets: ClientSecrets, transport: any AppleTransport, clock: WallClock) {
+    /// - Parameter mayAsk: whether Apple may be asked from here, looked at as each request is written; nil where it always may.
+    package init(
+        url: String,
+        revocationURL: String,
+        secrets: ClientSecrets,
+        transport: any AppleTransport,
+        clock: WallClock,
+        mayAsk: (@Sendable () -> Bool)? = nil
+    ) {
         self.url = url
         self.revocationURL = revocationURL
         self.secrets = secrets
         self.transport = transport
         self.clock = clock
+        self.mayAsk = mayAsk
     }
 
     package func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse {
@@ -77,7 +87,7 @@ package struct AppleTokenEndpoint: TokenEndpoint {
         let client: FormBody = ["client_id": Secret(clientID), "client_secret": clientSecret]
         let form = FormBody(client.fields + parameters.fields)
         do throws(TransportFailure) {
-            let request = AppleRequest(endpoint, url: endpoint == .revoke ? revocationURL : url, form: form)
+            let request = AppleRequest(endpoint, url: endpoint == .revoke ? revocationURL : url, form: form, mayBeSent: mayAsk)
             let response = TokenResponse(
                 response: try await transport.send(request),
                 secrets: sent + [clientSecret],

@@ -90,7 +90,9 @@ package struct CodeHandler: WorkHandler {
     }
 
     /// The permits of this lane for an app. Whoever signs in tries, within half a minute, whether Apple still blames the configuration.
-    package static func budget(_ limits: RequestLimits) -> RequestBudget { RequestBudget(limits, longestPause: .seconds(30)) }
+    package static func budget(_ limits: RequestLimits, lease: LaneLease = .endless) -> RequestBudget {
+        RequestBudget(limits, longestPause: .seconds(30), lease: lease)
+    }
 
     /// Hands for all that every app may ask at once: one that Apple answers slowly keeps nobody else's users waiting.
     package var width: Int { max(apps.map(\.budget.limits.maxConcurrentRequests).reduce(0, +), 1) }
@@ -149,11 +151,13 @@ package struct CodeHandler: WorkHandler {
         // Somebody may have sent it before, and died before the answer was kept.
         let mayBeUsed = work.isAnswerLost || work.claim.attempts > 1
         if isLate { return .rejected(mayBeUsed ? .answerLost : .codeExpired) }
-        guard isPermitted(work, by: app) else { return .unpermitted(at: clock.now) }
+        guard isPermitted(work, by: app), app.budget.isOurs else { return .unpermitted(at: clock.now) }
 
         let sentAt = clock.now
         let response = await app.budget.whileUnderWay { await exchange(content, by: app.endpoint) }
         let answeredAt = clock.now
+        // It never left: another replica is to send it.
+        if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.budget.isOurs { return .unpermitted(at: answeredAt) }
         pace.follow(RoadSign(response), of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
         switch response.outcome {
         case .issued(let tokens):

@@ -122,7 +122,8 @@ package struct RefreshHandler: WorkHandler {
     package func resolve(_ work: DueCredential) async -> [Settlement] {
         if case .admission(let rejection) = work.purpose { return [.admission(work, rejection)] }
         let sentAt = clock.now
-        let response = await ask(work)
+        // Whom another replica is to ask about is left to its lease.
+        guard let response = await ask(work) else { return [] }
         let answeredAt = clock.now
         pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         telemetry.refreshAnswered(app, work.id, response.outcome)
@@ -156,7 +157,8 @@ package struct RefreshHandler: WorkHandler {
         }
     }
 
-    private func ask(_ work: DueCredential) async -> RefreshResponse {
+    /// Nil where the app is another replica's by now.
+    private func ask(_ work: DueCredential) async -> RefreshResponse? {
         let token: Secret
         do {
             token = try sealer.open(work.sealed, for: work.id, grantedAt: work.token.grantedAt)
@@ -167,9 +169,12 @@ package struct RefreshHandler: WorkHandler {
                 by: ClientIdentity(clientID: work.id.clientID, keyID: "")
             )
         }
+        guard budget.isOurs else { return nil }
         telemetry.requestStarted()
         let start = ContinuousClock.now
         defer { telemetry.requestEnded(after: ContinuousClock.now - start) }
-        return await endpoint.refresh(token, of: work.id)
+        let response = await endpoint.refresh(token, of: work.id)
+        if case .unavailable = response.outcome, !budget.isOurs { return nil }
+        return response
     }
 }

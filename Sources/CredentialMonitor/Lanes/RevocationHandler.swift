@@ -97,8 +97,8 @@ package struct RevocationHandler: WorkHandler {
         case .request(let request):
             return [.revocationRequest(request, verdict(on: request))]
         case .token(let revocation):
-            let verdict = await verdict(on: revocation)
-            return [.revocation(revocation, verdict)]
+            // Nil where the app is another replica's by now: it is left to its lease.
+            return await verdict(on: revocation).map { [.revocation(revocation, $0)] } ?? []
         }
     }
 
@@ -121,7 +121,7 @@ package struct RevocationHandler: WorkHandler {
         }
     }
 
-    private func verdict(on work: DueRevocation) async -> RevocationVerdict {
+    private func verdict(on work: DueRevocation) async -> RevocationVerdict? {
         if work.claim.isPoison { return .poison }
         guard let question = question(of: work), let (app, pace) = apps[work.app] else {
             switch work.newerSignIn {
@@ -140,14 +140,17 @@ package struct RevocationHandler: WorkHandler {
             telemetry.tokenUnreadable(work.app, work.id, error)
             return .failed(at: clock.now)
         }
+        guard app.budget.isOurs else { return nil }
         let sentAt = clock.now
         if question == .revoke {
             let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
+            if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
             pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
             telemetry.revokeAnswered(work.app, work.id, response.outcome)
             return verdict(on: response, sentAt: sentAt)
         }
         let response = await app.budget.whileUnderWay { await app.endpoint.refresh(token, of: work.id) }
+        if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
         pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
         telemetry.refreshAnswered(work.app, work.id, response.outcome)
         if response.outcome == .valid { breakers.recordAccepted(by: response.identity, at: clock.now) }

@@ -138,8 +138,7 @@ package final class SettlementWriter: Service {
             for await _ in signals.cancelOnGracefulShutdown() {
                 while let batch = await gather() {
                     rush.begin(at: clock.now)
-                    try await commit(batch)
-                    let isLong = rush.isLong(at: clock.now)
+                    let isLong = rush.isLong(at: try await commit(batch))
                     if haste.isOn || isLong, batch[0].urgency != .urgent { await giveWay(for: haste.isOn ? Self.gap : Self.rest) }
                 }
             }
@@ -198,12 +197,16 @@ package final class SettlementWriter: Service {
         for submission in left { submission.done(.failure(error)) }
     }
 
-    private func commit(_ batch: [Submission]) async throws {
+    /// - Returns: when it had ended. Who waits for it hears of it after that.
+    @discardableResult
+    private func commit(_ batch: [Submission]) async throws -> Timestamp {
         do {
             let settlements = batch.flatMap(\.settlements)
             if !settlements.isEmpty { try await settle(settlements) }
             state.withLockedValue { $0.committedAt = .now }
+            let end = clock.now
             for submission in batch { submission.done(.success(())) }
+            return end
         } catch {
             for submission in batch { submission.done(.failure(error)) }
             throw error

@@ -16,6 +16,8 @@ package final class Breakers: Sendable {
 
     private struct State {
         var breakers: [String: RejectionBreaker] = [:]
+        /// How often each was noted.
+        var changes: [String: Int] = [:]
         /// Apps that an operator has paused.
         var paused: Set<String> = []
         var proofs = ClientProofs()
@@ -27,23 +29,44 @@ package final class Breakers: Sendable {
         self.telemetry = telemetry
     }
 
-    /// Takes over what the store holds: at the start, and after an operator's command.
+    /// Takes over what the store holds: at the start, after an operator's command, and where others of a fleet may have changed it.
     package func load(from reader: any CredentialReader) async throws {
         let paused = Set(try await reader.apps().filter { $0.pausedAt != nil }.map(\.app))
         state.withLockedValue { $0.paused = paused }
-        note(try await reader.breakers())
+        for _ in 1...3 {
+            let changes = state.withLockedValue(\.changes)
+            // What is committed meanwhile may be newer than what was read: that is read again.
+            let read = try await reader.breakers()
+            if note(read, unlessChangedSince: changes) { return }
+        }
     }
 
     /// Those that have changed.
     func note(_ breakers: [String: RejectionBreaker]) {
+        note(breakers, unlessChangedSince: nil)
+    }
+
+    /// - Returns: whether all were noted.
+    @discardableResult
+    private func note(_ breakers: [String: RejectionBreaker], unlessChangedSince changes: [String: Int]?) -> Bool {
+        var isComplete = true
         for (app, breaker) in breakers {
-            let old = state.withLockedValue { $0.breakers.updateValue(breaker, forKey: app) }
+            let (isNoted, old) = state.withLockedValue { state in
+                if let changes, changes[app] != state.changes[app] { return (false, state.breakers[app]) }
+                state.changes[app, default: 0] += 1
+                return (true, state.breakers.updateValue(breaker, forKey: app))
+            }
+            guard isNoted else {
+                isComplete = false
+                continue
+            }
             switch (old?.isOpen ?? false, breaker.isOpen) {
             case (false, true): telemetry.breakerOpened(app, breaker)
             case (true, false): telemetry.breakerClosed(app)
             case (true, true), (false, false): break
             }
         }
+        return isComplete
     }
 
     func breaker(of app: String) -> RejectionBreaker {

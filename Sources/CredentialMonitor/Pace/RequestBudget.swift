@@ -20,6 +20,7 @@ package final class RequestBudget: Sendable {
     private let state: NIOLockedValueBox<State>
     /// After blame.
     private let longestPause: Duration
+    private let lease: LaneLease
 
     private struct State {
         var limits: RequestLimits
@@ -71,13 +72,19 @@ package final class RequestBudget: Sendable {
     /// It goes on, however long an outage lasts: somebody has to notice its end.
     private static let leastShare = 1.0 / 32
 
-    /// - Parameter longestPause: after an answer that blames our configuration, however often it comes.
-    package init(_ limits: RequestLimits, longestPause: Duration = RefreshPolicy.longestPause) {
+    /// - Parameters:
+    ///   - longestPause: after an answer that blames our configuration, however often it comes.
+    ///   - lease: of the app's lane. The limits hold for a fleet, so only its owner has permits.
+    package init(_ limits: RequestLimits, longestPause: Duration = RefreshPolicy.longestPause, lease: LaneLease = .endless) {
         self.longestPause = longestPause
+        self.lease = lease
         var state = State(limits: limits, permits: 0)
         state.permits = state.capacity
         self.state = NIOLockedValueBox(state)
     }
+
+    /// Whether the app is asked for from here. Permits may be older than that, so it is looked at before each request.
+    package var isOurs: Bool { lease.holds }
 
     /// What may be sent in a second now, on average.
     package func rate(at now: Timestamp) -> Double {
@@ -93,14 +100,15 @@ package final class RequestBudget: Sendable {
         set { state.withLockedValue { $0.limits = newValue } }
     }
 
-    /// Takes up to `count` permits, none while the app is paused, and a single one to probe after its configuration was blamed.
+    /// Takes up to `count` permits, none while the app is paused or another replica's, and a single one to probe after its configuration was
+    /// blamed.
     ///
     /// - Parameters:
     ///   - isProbing: whether the app's breaker is open: a single one then, in `BreakerRules.probeInterval`.
     ///   - goesFirst: whether what cannot be had now is kept for the same caller's next call.
     package func take(upTo count: Int, at now: Timestamp, isProbing: Bool = false, goesFirst: Bool = false) -> Int {
         state.withLockedValue { state in
-            guard !isPaused(state, at: now) else { return 0 }
+            guard isOurs, !isPaused(state, at: now) else { return 0 }
             refill(&state, at: now)
             if !isProbing { state.probedAt = nil }
             if let probedAt = state.probedAt, Pause(start: probedAt, length: BreakerRules.probeInterval).holds(at: now) { return 0 }

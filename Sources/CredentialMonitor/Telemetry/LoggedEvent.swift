@@ -79,6 +79,13 @@ extension LoggedEvent {
         "A reader keeps the database's log from being emptied; erased tokens stay readable in it"
     )
     static let logEmptied = LoggedEvent("log_emptied", .notice, "The database's log could be emptied; what was erased is gone")
+    static let laneTaken = LoggedEvent("lane_taken", .notice, "A lane is this replica's from now on")
+    static let laneLost = LoggedEvent("lane_lost", .notice, "A lane is this replica's no longer; another one may take it")
+    static let renewalFailed = LoggedEvent(
+        "renewal_failed",
+        .warning,
+        "The database was not told that this replica lives; what it owns becomes another's"
+    )
     static let operatorRequestAnswered = LoggedEvent("operator_request_answered", .notice, "An operator's request was answered")
     /// At debug level where somebody signs in: the news is who no longer is.
     static let credentialChanged = LoggedEvent("credential_changed", .info, "A credential changed its state")
@@ -147,7 +154,8 @@ extension LoggedEvent {
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
         unknownClients, tokenUndelivered, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
-        operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled, codeRejected, codeTokenKept,
+        laneTaken, laneLost, renewalFailed, operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled,
+        codeRejected, codeTokenKept,
         revocationUnproved, revocationRejected, tokenUnreadable,
         appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,
         signingKeysNotKept, clockSkewed, clockRight, clockDoubted, clockTrusted,

@@ -112,6 +112,21 @@ package struct Telemetry: Sendable {
         logger.log(.logEmptied)
     }
 
+    // MARK: The fleet
+
+    func laneTaken(_ lane: FleetLane, epoch: Int64) {
+        logger.log(.laneTaken, ["lane": "\(lane)", "count": "\(epoch)"])
+    }
+
+    func laneLost(_ lane: FleetLane) {
+        logger.log(.laneLost, ["lane": "\(lane)"])
+    }
+
+    func renewalFailed(_ error: any Error) {
+        if error is CancellationError { return }
+        logger.log(.renewalFailed, ["error": "\(error)"])
+    }
+
     // MARK: Instruments
 
     func count(_ metric: Metric, _ labels: [String: String] = [:], by number: Int = 1) {

@@ -14,8 +14,9 @@ extension Daemon {
         writing.successTerminationBehavior = .gracefullyShutdownGroup
         var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAll() })
         settling.successTerminationBehavior = .gracefullyShutdownGroup
+        let keeping = seat.keeper(writer.breakers, store, telemetry).map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
         let group = ServiceGroupConfiguration(
-            services: [writing, settling],
+            services: [keeping].compactMap(\.self) + [writing, settling],
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger
         )
@@ -29,6 +30,8 @@ extension Daemon {
 
     private func settleAll() async throws {
         await refreshKeys()
+        // Of a fleet, the lanes that nobody else owns are ours by then.
+        if seat.isShared { try await Task.sleep(for: .seconds(2)) }
         try await settleAll(codes)
         try await settleAll(grants)
         try await settleAll(notifications)

@@ -29,14 +29,19 @@ extension Daemon {
     }
 
     var maintenance: Recurring {
-        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, writer, clock, clockGuard, logPin, telemetry] in
+        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, logPin, telemetry] in
             if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }
-            if let now = clockGuard.trusted { try await store.forget(at: now) }
-            try await store.sweep(at: clock.now)
+            // One of those who share a database does what is to be done once.
+            if seat.lease(of: .maintenance).holds { try await maintain() }
             logPin.observe(since: try await store.logPinnedSince, at: clock.now)
-            if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }
-            if let now = clockGuard.trusted { telemetry.notificationsMissed(try await store.countMissedNotifications(at: now)) }
         }
+    }
+
+    private func maintain() async throws {
+        if let now = clockGuard.trusted { try await store.forget(at: now) }
+        try await store.sweep(at: clock.now)
+        if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }
+        if let now = clockGuard.trusted { telemetry.notificationsMissed(try await store.countMissedNotifications(at: now)) }
     }
 
     var overdueCount: Recurring {

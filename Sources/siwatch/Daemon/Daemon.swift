@@ -31,7 +31,8 @@ struct Daemon {
     let codes: CodeHandler
     let revocations: RevocationHandler
     let apps: [WatchedApp]
-    let clock = WallClock.system
+    let seat: FleetSeat
+    let clock: WallClock
     let clockGuard: ClockGuard
     let logPin: LogPin
 
@@ -53,9 +54,11 @@ struct Daemon {
         self.configuration = configuration
         self.output = output
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
-        let clock = self.clock
         let store = database.store
         self.store = store
+        let seat = try await FleetSeat(in: store, apps: configuration.apps.map(\.name))
+        let clock = seat.clock
+        (self.seat, self.clock) = (seat, clock)
 
         registry = PrometheusRegistry(Metric.all.map(MetricDescription.init))
         let telemetry = Telemetry(
@@ -69,8 +72,7 @@ struct Daemon {
         self.telemetry = telemetry
 
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .apple)
-        let start = ContinuousClock.now
-        let clockGuard = ClockGuard(clock: clock, uptime: { ContinuousClock.now - start }, telemetry: telemetry)
+        let clockGuard = ClockGuard(clock: clock, uptime: seat.uptime, telemetry: telemetry)
         self.clockGuard = clockGuard
         logPin = LogPin(telemetry: telemetry)
         let appleClock = AppleClock(clock: clock, clockGuard: clockGuard, telemetry: telemetry)
@@ -131,13 +133,15 @@ struct Daemon {
         )
         apps = configuration.apps.map { app in
             let secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
-            let budget = RequestBudget(configuration.refresh.limits)
+            let lease = seat.lease(of: .app(app.name))
+            let budget = RequestBudget(configuration.refresh.limits, lease: lease)
             let endpoint = AppleTokenEndpoint(
                 url: configuration.apple.tokenEndpoint.absoluteString,
                 revocationURL: configuration.apple.revocationEndpoint.absoluteString,
                 secrets: secrets,
                 transport: transport,
-                clock: clock
+                clock: clock,
+                mayAsk: seat.mayAsk(for: app.name)
             )
             let refreshes = RefreshHandler(
                 app: app.name,
@@ -159,7 +163,7 @@ struct Daemon {
                 secrets: secrets,
                 endpoint: endpoint,
                 budget: budget,
-                codeBudget: CodeHandler.budget(configuration.refresh.limits),
+                codeBudget: CodeHandler.budget(configuration.refresh.limits, lease: lease),
                 refreshes: refreshes,
                 wakeups: wakeups[app.name]!
             )
@@ -209,7 +213,9 @@ struct Daemon {
         )
         let progress = LoopProgress(lanes: lanes, pollInterval: configuration.queues.pollInterval, writer: writer)
         let notifier = SystemdNotifier()
-        let readiness = Readiness(progress: progress, notifier: notifier, logger: logger)
+        let readiness = Readiness(progress: progress, notifier: notifier, logger: logger) { [seat, configuration] in
+            seat.trouble(clockSkew: configuration.queues.clockSkew)
+        }
         let hangups = await UnixSignalsSequence(trapping: .sighup)
         let pollInterval = configuration.queues.pollInterval
         let (grantWakeups, codeWakeups, notificationWakeups) = (
@@ -239,6 +245,8 @@ struct Daemon {
             services.append(operationsServer(address, progress, readiness))
         }
         services += [keyRefresh, maintenance, overdueCount]
+        // It gives the lanes back when all else has stopped.
+        if let keeper = seat.keeper(writer.breakers, store, telemetry) { services.append(keeper) }
         services.append(writer)
         services +=
             [

@@ -11,6 +11,7 @@ final class Readiness: Service {
     private let progress: LoopProgress
     private let notifier: SystemdNotifier
     private let logger: Logger
+    private let trouble: @Sendable () -> String?
     private let state = NIOLockedValueBox(State())
 
     private struct State {
@@ -18,16 +19,24 @@ final class Readiness: Service {
         var stoppingSince: ContinuousClock.Instant?
     }
 
-    init(progress: LoopProgress, notifier: SystemdNotifier, logger: Logger) {
+    /// - Parameter trouble: what else keeps this process from being relied on.
+    init(
+        progress: LoopProgress,
+        notifier: SystemdNotifier,
+        logger: Logger,
+        trouble: @escaping @Sendable () -> String? = { nil }
+    ) {
         self.progress = progress
         self.notifier = notifier
         self.logger = logger
+        self.trouble = trouble
     }
 
     /// Good from the first turn of every loop to the first moment of a stop, while every loop turns.
     var condition: OperationsServer.Condition {
         let condition = state.withLockedValue(\.condition)
         guard case .good = condition else { return condition }
+        if let trouble = trouble() { return .bad(trouble) }
         let stalled = progress.stalled
         return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import CredentialCore
 import Foundation
 import Logging
 import ServiceLifecycle
@@ -35,7 +36,11 @@ struct Run: AsyncParsableCommand {
             try await daemon.shutdown()
         } catch {
             await database.close()
-            throw error as? CommandFailure ?? .failed("\(error)")
+            switch error {
+            case let failure as CommandFailure: throw failure
+            case let error as StoreError: throw CommandFailure(database: error)
+            default: throw CommandFailure.failed("\(error)")
+            }
         }
         await database.close()
     }

@@ -36,7 +36,11 @@ extension App {
                 let database = try configuration.existingDatabase()
                 let lock = try database.lock()
                 defer { lock?.release() }
-                try await database.open(retention: configuration.retention).closing { try await $0.renameApp(old, to: new) }
+                try await database.open(retention: configuration.retention).closing { store in
+                    // On a server no lock says so.
+                    if try await (store as? any Fleet)?.isAtWork == true { throw DatabaseLockError.held(database: database.name) }
+                    try await store.renameApp(old, to: new)
+                }
             } catch {
                 throw CommandFailure(database: error)
             }

@@ -21,7 +21,19 @@ struct StatusPage {
         let bug = report.hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : ""
         lines += report.sqlite.map { ["SQLite \($0)\(bug)"] } ?? []
         lines += report.postgresql.map { ["PostgreSQL \($0)"] } ?? []
+        lines += replicas
         return lines + [""] + queues + [""] + apps + guards + [""] + apple + quarantine
+    }
+
+    /// Each siwatch on the server, what it does alone, and how far its clock is off.
+    private var replicas: [String] {
+        (report.replicas ?? []).map { status in
+            let replica = status.replica
+            var line = "replica \(replica.host.printable) \(replica.processID), \(replica.version.printable), seen \(ago(status.seenAt))"
+            if !status.apps.isEmpty { line += ", asks Apple for \(status.apps.map(\.printable).joined(separator: ", "))" }
+            if status.keepsHouse { line += ", keeps house" }
+            return line + ", its clock \(replica.clockSkew.milliseconds) ms off"
+        }
     }
 
     private var queues: [String] {

@@ -16,6 +16,8 @@ struct StatusReport: Encodable {
     var postgresql: String?
     /// Whether this SQLite can lose committed pages when others checkpoint; ours never do so unguarded.
     var hasWALResetBug: Bool
+    /// Those that were seen on the server within an hour.
+    var replicas: [ReplicaStatus]?
     var queues: [QueueStatus]
     var apps: [AppStatus]
     var credentials: [CredentialCount]
@@ -43,8 +45,9 @@ struct StatusReport: Encodable {
             sqlite = SQLiteLibrary.version
             hasWALResetBug = SQLiteLibrary.hasWALResetBug
         case .server:
-            isRunning = false
             postgresql = try (store as? PostgresStore)?.serverVersion()
+            replicas = try await (store as? any Fleet)?.replicas()
+            isRunning = try await (store as? any Fleet)?.isAtWork ?? false
             hasWALResetBug = false
         }
         let now = WallClock.system.now
@@ -90,7 +93,8 @@ struct StatusReport: Encodable {
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {
-        case version, database, isRunning, sqlite, postgresql, hasWALResetBug, queues, apps, credentials, overdue, checks, breakers,
+        case version, database, isRunning, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials, overdue, checks,
+            breakers,
             unprovenClients
         case rounds, unknownCanaries, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt
     }

@@ -30,6 +30,7 @@ import Testing
         _ manner: LoopbackServer.Manner,
         scheme: String = "http",
         form: FormBody? = nil,
+        mayBeSent: (@Sendable () -> Bool)? = nil,
         timeout: Duration = patient,
         tls: NIOSSLContext? = nil
     ) async throws -> Exchange {
@@ -37,7 +38,7 @@ import Testing
             var configuration = HTTPClient.Configuration.apple
             if tls != nil { configuration.tlsConfiguration?.certificateVerification = .none }
             let (result, observed) = try await send(
-                AppleRequest(.token, url: "\(scheme)://127.0.0.1:\(server.port)/auth/token", form: form),
+                AppleRequest(.token, url: "\(scheme)://127.0.0.1:\(server.port)/auth/token", form: form, mayBeSent: mayBeSent),
                 by: configuration,
                 timeout: timeout
             )
@@ -65,10 +66,12 @@ import Testing
         return (result, observations.all.withLockedValue { $0 })
     }
 
-    @Test func postsAForm() async throws {
+    @Test(arguments: [nil, { true }] as [(@Sendable () -> Bool)?])
+    func postsAForm(_ mayBeSent: (@Sendable () -> Bool)?) async throws {
         let exchange = try await exchange(
             .says("HTTP/1.1 400 Bad Request\r\nretry-after: 7\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\n{}"),
-            form: ["a": Secret("1&2"), "b": Secret("")]
+            form: ["a": Secret("1&2"), "b": Secret("")],
+            mayBeSent: mayBeSent
         )
         #expect(exchange.result == .success(AppleResponse(status: 400, body: Array("{}".utf8), retryAfter: "7")))
         #expect(exchange.observed == ["token 400"])
@@ -76,7 +79,24 @@ import Testing
         #expect(request.hasPrefix("POST /auth/token HTTP/1.1\r\n"))
         #expect(request.contains("content-type: application/x-www-form-urlencoded\r\n"))
         #expect(request.contains("user-agent: siwatch/1.2.3\r\n"))
+        #expect(request.lowercased().contains("content-length: 10\r\n"))
         #expect(request.hasSuffix("\r\n\r\na=1%262&b="))
+    }
+
+    /// Whoever was frozen while a connection was made, and may not ask any more, does not ask.
+    @Test(arguments: ["http", "https"])
+    func notAByteIsSentThatMayNotBe(_ scheme: String) async throws {
+        let tls = scheme == "https" ? try LoopbackCertificate.serverContext() : nil
+        let exchange = try await exchange(
+            .says("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
+            scheme: scheme,
+            form: ["a": Secret("1")],
+            mayBeSent: { false },
+            tls: tls
+        )
+        #expect(exchange.result == .failure(.withheld))
+        #expect(exchange.observed == ["token withheld"])
+        #expect(exchange.requests == [])
     }
 
     @Test func followsNoRedirect() async throws {
@@ -196,7 +216,7 @@ import Testing
             (IOError(errnoCode: 104, reason: "read"), .reset), (IOError(errnoCode: 110, reason: "connect"), .timeout),
             (IOError(errnoCode: EMFILE, reason: "socket"), .descriptors), (IOError(errnoCode: ENFILE, reason: "socket"), .descriptors),
             (NIOSSLError.handshakeFailed(.sslError([])), .tls), (NIOSSLError.uncleanShutdown, .reset),
-            (NIOSSLExtraError.failedToValidateHostname, .tls),
+            (NIOSSLExtraError.failedToValidateHostname, .tls), (Withheld(), .withheld),
             (SocketAddressError.unsupported, .dns), (CancellationError(), .other),
         ] as [(any Error, TransportFailure)]
     )

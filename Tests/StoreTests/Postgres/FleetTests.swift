@@ -100,8 +100,16 @@ import Testing
         #expect(try await replicas[2].replicas().map(\.replica.host) == ["host-0"])
     }
 
-    /// Leases that end at any time, and replicas that come at any time: in each epoch a lane has one owner.
+    /// Leases that end at any time, and replicas that come at any time: nobody takes what is another's, and in each epoch a lane has one
+    /// owner.
     @Test func noTwoEverOwnOneLane() async throws {
+        try await store.run("CREATE FUNCTION rob() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''robbed''; END'")
+        try await store.run(
+            """
+            CREATE TRIGGER rob BEFORE UPDATE ON lane FOR EACH ROW
+              WHEN (NEW.owner <> OLD.owner AND OLD.until > extract(epoch FROM clock_timestamp()) * 1000) EXECUTE FUNCTION rob()
+            """
+        )
         let owners = NIOLockedValueBox<[FleetLane: [Int64: Set<Int>]]>([:])
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in replicas.indices {

@@ -26,7 +26,7 @@ enum PostgresUnderTest {
 
     /// The same schema by a road that can be cut.
     static func road(to address: PostgresAddress) throws -> (road: RoadToServer, address: PostgresAddress) {
-        let road = try RoadToServer(server.get().folder)
+        let road = try RoadToServer(PostgresServer.shared.get().folder)
         return (road, PostgresAddress(road.address, schema: address.schema))
     }
 

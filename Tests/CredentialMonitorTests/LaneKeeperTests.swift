@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Logging
+import MetricsTestKit
+import NIOConcurrencyHelpers
+import ServiceLifecycle
+import Testing
+
+@testable import CredentialMonitor
+@testable import SQLiteStore
+
+/// Renewals, by a fleet that does as the test says.
+struct LaneKeeperTests {
+    private static let lane = FleetLane.app(Monitor.app)
+
+    private struct Site {
+        let monitor: Monitor
+        let fleet: ScriptedFleet
+        let log = LogRecorder()
+        let keeper: LaneKeeper
+        let fleetClock: FleetClock
+
+        init(_ monitor: Monitor) {
+            self.monitor = monitor
+            let clock = monitor.clock
+            let log = self.log
+            fleet = ScriptedFleet(clock: clock, lease: monitor.lease)
+            fleetClock = FleetClock(local: clock.wallClock) { clock.uptime }
+            keeper = LaneKeeper(
+                fleet,
+                as: Replica(host: "h", processID: 1, version: "1"),
+                leases: [LaneKeeperTests.lane: monitor.lease],
+                clock: fleetClock,
+                uptime: { clock.uptime },
+                breakers: monitor.writer.breakers,
+                reader: monitor.store,
+                telemetry: Telemetry(logger: Logger(label: "test") { _ in log }, factory: monitor.metrics, pseudonym: { $0 })
+            )
+        }
+
+        func renew(after duration: Duration = .zero) async {
+            monitor.clock.advance(by: duration)
+            await keeper.renew()
+        }
+    }
+
+    @Test func aLaneIsTakenKeptAndLost() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            let site = Site(monitor)
+            await site.renew()
+            #expect(!monitor.lease.holds)
+            for _ in 1...5 {
+                await site.renew(after: .seconds(1))
+                #expect(monitor.lease.holds)
+            }
+            site.fleet.owns(nil)
+            await site.renew(after: .seconds(1))
+            #expect(monitor.lease.holds, "what it was given is its own to the end")
+            await site.renew(after: .seconds(2))
+            #expect(!monitor.lease.holds)
+            #expect(site.log.events == ["lane_taken", "lane_lost"])
+        }
+    }
+
+    @Test func whoIsNotHeardOwnsNothingAfterTheLease() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            let site = Site(monitor)
+            await site.renew()
+            await site.renew(after: .seconds(1))
+            #expect(monitor.lease.holds)
+            site.fleet.isAway = true
+            await site.renew(after: .seconds(2))
+            #expect(monitor.lease.holds)
+            await site.renew(after: .milliseconds(750))
+            #expect(!monitor.lease.holds)
+            #expect(site.log.events == ["lane_taken", "renewal_failed", "renewal_failed", "lane_lost"])
+        }
+    }
+
+    /// An answer that took longer than the lease gives nothing.
+    @Test func aLateAnswerGivesNothing() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            let site = Site(monitor)
+            await site.renew()
+            await site.renew(after: .seconds(1))
+            site.fleet.delay = .seconds(10)
+            await site.renew()
+            #expect(!monitor.lease.holds)
+        }
+    }
+
+    @Test func aStopGivesTheLanesBackWhenNothingIsSentAnyMore() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            let site = Site(monitor)
+            await site.renew()
+            monitor.clock.advance(by: .seconds(1))
+            let group = ServiceGroup(
+                configuration: ServiceGroupConfiguration(services: [.init(service: site.keeper)], logger: .init(label: "test"))
+            )
+            async let running: Void = group.run()
+            try await site.fleet.renewals(2)
+            #expect(monitor.lease.holds)
+            await group.triggerGracefulShutdown()
+            try await running
+            #expect(site.fleet.releases == [false])
+        }
+    }
+
+    /// What another replica has judged is known before the first request.
+    @Test func theBreakersAreThoseOfTheStore() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            try await monitor.signIn("ann")
+            monitor.clock.advance(by: .days(2))
+            let due = try await monitor.store.claimDueCredentials(
+                of: Monitor.app,
+                upTo: 1,
+                at: monitor.clock.now,
+                policy: monitor.policy,
+                preferring: []
+            )
+            let rules = SettlementRules(policy: monitor.policy, pollInterval: .seconds(1), startedAt: monitor.clock.now)
+            let blame = RefreshVerdict.failed(.misconfigured, at: monitor.clock.now)
+            _ = try await monitor.store.settle([.refresh(due[0], blame)], under: rules, at: monitor.clock.now)
+            #expect(!monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
+            await Site(monitor).renew()
+            #expect(monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
+        }
+    }
+
+    // MARK: The clock
+
+    @Test func theSharedClockIsCarriedOn() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            let (site, clock) = (Site(monitor), monitor.clock)
+            let shared = site.fleetClock.wallClock
+            #expect(shared.now == clock.now)
+            site.fleet.ahead = .seconds(400)
+            try await site.fleetClock.look(at: site.fleet)
+            #expect(shared.now == clock.now.advanced(by: .seconds(400)))
+            #expect(site.fleetClock.skew == .seconds(-400))
+            #expect(site.fleetClock.isOff(by: .seconds(300)) && !site.fleetClock.isOff(by: .seconds(400)))
+
+            // A step of ours is none of the fleet's.
+            let before = shared.now
+            clock.set(to: clock.now.advanced(by: .hours(-1)))
+            #expect(shared.now == before)
+            clock.advance(by: .seconds(1))
+            #expect(shared.now == before.advanced(by: .seconds(1)))
+            #expect(site.fleetClock.skew == .seconds(-4000))
+        }
+    }
+
+    /// An answer on its way for a second may be of any moment of it: as long as ours may be right, it stays.
+    @Test func whatMayBeRightStays() {
+        let clock = TestClock()
+        let fleetClock = FleetClock(local: clock.wallClock) { clock.uptime }
+        let shared = fleetClock.wallClock
+        let askedAt = clock.uptime
+        clock.advance(by: .seconds(1))
+        let before = shared.now
+        for millisecond in [0, 300, 999] {
+            fleetClock.observe(before.advanced(by: .milliseconds(-millisecond)), askedAt: askedAt, answeredAt: clock.uptime)
+            #expect(shared.now == before)
+        }
+        fleetClock.observe(before.advanced(by: .milliseconds(-1200)), askedAt: askedAt, answeredAt: clock.uptime)
+        #expect(shared.now == before.advanced(by: .milliseconds(-200)))
+    }
+}
+
+/// A fleet of one's own.
+private final class ScriptedFleet: Fleet {
+    private struct State {
+        var epoch: Int64? = 1
+        var isAway = false
+        var delay = Duration.zero
+        var ahead = Duration.zero
+        var renewals = 0
+        var releases: [Bool] = []
+    }
+
+    private struct Away: Error {}
+
+    private let clock: TestClock
+    private let lease: LaneLease
+    private let state = NIOLockedValueBox(State())
+    private let (renewed, renewal) = AsyncStream.makeStream(of: Void.self)
+
+    init(clock: TestClock, lease: LaneLease) {
+        self.clock = clock
+        self.lease = lease
+    }
+
+    func owns(_ epoch: Int64?) { state.withLockedValue { $0.epoch = epoch } }
+    var isAway: Bool {
+        get { state.withLockedValue(\.isAway) }
+        set { state.withLockedValue { $0.isAway = newValue } }
+    }
+    var delay: Duration {
+        get { state.withLockedValue(\.delay) }
+        set { state.withLockedValue { $0.delay = newValue } }
+    }
+    /// Its clock, of ours.
+    var ahead: Duration {
+        get { state.withLockedValue(\.ahead) }
+        set { state.withLockedValue { $0.ahead = newValue } }
+    }
+    /// Whether the lane was still at work when it was given back.
+    var releases: [Bool] { state.withLockedValue(\.releases) }
+
+    /// Waits until there were so many.
+    func renewals(_ number: Int) async throws {
+        if state.withLockedValue(\.renewals) >= number { return }
+        for await _ in renewed where state.withLockedValue(\.renewals) >= number { return }
+    }
+
+    func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
+        let epoch = try state.withLockedValue { state in
+            state.renewals += 1
+            renewal.yield()
+            if state.isAway { throw Away() }
+            return state.epoch
+        }
+        let time = try await time
+        clock.advance(by: delay)
+        return Tenure(epochs: epoch.map { epoch in Dictionary(uniqueKeysWithValues: lanes.map { ($0, epoch) }) } ?? [:], time: time)
+    }
+
+    func release() async throws {
+        state.withLockedValue { $0.releases.append(lease.holds) }
+    }
+
+    func replicas() async throws -> [ReplicaStatus] { [] }
+
+    var time: Timestamp {
+        get async throws { clock.now.advanced(by: ahead) }
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Testing
+
+@testable import CredentialMonitor
+
+/// Who asks Apple for an app, where several could.
+struct LaneLeaseTests {
+    private static let length = Duration.seconds(3)
+
+    // MARK: The lease
+
+    @Test func holdsFromASecondAfterItWasTakenUntilBeforeItsEnd() {
+        let clock = TestClock()
+        let lease = LaneLease { clock.uptime }
+        #expect(!lease.holds)
+        #expect(lease.renew(4, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length))
+        var held: [Bool] = []
+        for _ in 0..<7 {
+            held.append(lease.holds)
+            clock.advance(by: .milliseconds(500))
+        }
+        #expect(held == [false, false, true, true, true, true, false])
+        #expect(lease.isLost() && !lease.isLost())
+    }
+
+    @Test func goesOnWithoutAPauseWhereNobodyElseHadIt() {
+        let clock = TestClock()
+        let lease = LaneLease { clock.uptime }
+        _ = lease.renew(4, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length)
+        clock.advance(by: .seconds(1))
+        for _ in 0..<5 {
+            #expect(!lease.renew(4, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length))
+            #expect(lease.holds)
+            clock.advance(by: .seconds(2))
+            #expect(lease.holds)
+        }
+        #expect(lease.renew(6, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length))
+        #expect(!lease.holds, "somebody else had it in between")
+    }
+
+    /// The database counts from when it was asked at the earliest, however long its answer took.
+    @Test func isCountedFromBeforeItWasAskedFor() {
+        let clock = TestClock()
+        let lease = LaneLease { clock.uptime }
+        _ = lease.renew(4, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length)
+        clock.advance(by: .seconds(1))
+        let askedAt = clock.uptime
+        clock.advance(by: .seconds(2))
+        _ = lease.renew(4, askedAt: askedAt, answeredAt: clock.uptime, for: Self.length)
+        #expect(lease.holds)
+        clock.advance(by: .milliseconds(750))
+        #expect(!lease.holds)
+    }
+
+    // MARK: Whoever was frozen
+
+    @Test func aCheckIsNotSentAfterTheThaw() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            try await monitor.signIn("ann")
+            monitor.clock.advance(by: .days(2))
+            #expect(try await monitor.refreshHandler.claim(upTo: 8).isEmpty, "it is not ours yet")
+            monitor.own(1)
+            let work = try await monitor.refreshHandler.claim(upTo: 8)
+            #expect(work.count == 1)
+            monitor.clock.advance(by: .seconds(5))
+            #expect(await monitor.refreshHandler.resolve(work[0]).isEmpty)
+            #expect(try await monitor.refreshHandler.claim(upTo: 8).isEmpty)
+            #expect(monitor.endpoint.calls.isEmpty)
+            #expect(try await monitor.count("SELECT failures FROM credential") == 0)
+
+            // Once the claim has run out, whoever owns the lane asks.
+            monitor.clock.advance(by: monitor.policy.lease(attempts: 0))
+            monitor.own(3)
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(monitor.refreshes("valid") == 1)
+        }
+    }
+
+    /// What came to nothing while the lane went to somebody else says nothing of Apple.
+    @Test func aRequestThatNeverLeftIsNoFailure() async throws {
+        try await Monitor.with(requestsPerSecond: 100, isOfAFleet: true) { monitor in
+            try await monitor.signIn("ann")
+            monitor.clock.advance(by: .days(2))
+            monitor.own(1)
+            let handler = monitor.refreshHandler
+            let work = try await handler.claim(upTo: 8)
+            monitor.endpoint.answer(.unavailable("withheld"))
+            monitor.endpoint.holdAnswers()
+            async let settlements = handler.resolve(work[0])
+            try await monitor.endpoint.call(1)
+            monitor.clock.advance(by: .seconds(5))
+            monitor.endpoint.releaseAnswers()
+            #expect(await settlements.isEmpty)
+            #expect(monitor.budget.rate(at: monitor.clock.now) == 100)
+            #expect(monitor.refreshes("unavailable") == 0)
+        }
+    }
+
+    @Test func aCodeIsNotSentAfterTheThawAndCountsAsUnsent() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            monitor.own(1)
+            try await monitor.code("c", "ann")
+            let handler = monitor.codeHandler
+            let work = try await handler.claim(upTo: 8)
+            #expect(work.count == 1)
+            monitor.clock.advance(by: .seconds(5))
+            try await monitor.writer.submit(handler.resolve(work[0]))
+            #expect(monitor.endpoint.exchanges.isEmpty)
+
+            monitor.clock.advance(by: .seconds(6))
+            monitor.own(3)
+            monitor.endpoint.answerCodes(.refused(.codeUsed, detail: "used"))
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected code_used"], "not lost here")
+        }
+    }
+
+    /// Somebody has to tell those whose code is too late, and anybody can.
+    @Test func aCodeThatIsNotToBeSentNeedsNoLane() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            try await monitor.code("c", "ann")
+            #expect(try await monitor.settle(monitor.codeHandler) == 0)
+            monitor.clock.advance(by: .minutes(6))
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected code_expired"])
+        }
+    }
+
+    @Test func aTokenIsNotRevokedAfterTheThaw() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            try await monitor.signIn("ann")
+            try await monitor.requestRevocation("ann")
+            // To open a request asks Apple nothing.
+            #expect(try await monitor.settle(monitor.revocationHandler) == 1)
+            monitor.own(1)
+            let handler = monitor.revocationHandler
+            let work = try await handler.claim(upTo: 8)
+            #expect(work.count == 1)
+            monitor.clock.advance(by: .seconds(5))
+            #expect(await handler.resolve(work[0]).isEmpty)
+            #expect(try await handler.claim(upTo: 8).isEmpty)
+            #expect(monitor.endpoint.calls.isEmpty)
+        }
+    }
+}
+
+extension Monitor {
+    /// The app's lane is this replica's, and at work.
+    func own(_ epoch: Int64) {
+        _ = lease.renew(epoch, askedAt: clock.uptime, answeredAt: clock.uptime, for: .seconds(3))
+        clock.advance(by: .seconds(1))
+    }
+}
