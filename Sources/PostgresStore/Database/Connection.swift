@@ -9,7 +9,7 @@ import Foundation
 /// Statements are sent without waiting, and prepared on their first use. Whoever asks for the rows of one waits for all that were sent, in
 /// one round trip. After a failure nothing of what follows it is carried out, and the wait throws it.
 final class Connection {
-    private let handle: OpaquePointer
+    let handle: OpaquePointer
     /// By their SQL.
     private var prepared: [String: String] = [:]
     private var sent: [Sent] = []
@@ -58,7 +58,7 @@ final class Connection {
 
     var isInTransaction: Bool { PQtransactionStatus(handle) != PQTRANS_IDLE }
 
-    private var lastMessage: String {
+    var lastMessage: String {
         String(cString: PQerrorMessage(handle)).split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }
 

@@ -125,7 +125,7 @@ actor ConnectionThread {
 }
 
 /// Runs what is asked of an actor on a thread of Dispatch's, where it may block.
-private final class QueueExecutor: SerialExecutor {
+final class QueueExecutor: SerialExecutor {
     let queue: DispatchQueue
 
     init(label: String) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Foundation
 
 /// Brings a schema up to date, one process at a time.
 struct Migrator {
@@ -14,6 +15,7 @@ struct Migrator {
     /// - Throws: `StoreOpenError`, `PostgresError`.
     func migrate() throws {
         try checkServer()
+        try refuseDeparted()
         // Most starts find all as it should be, and need no right to make anything.
         if try isCurrent(version()) { return }
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -49,6 +51,7 @@ struct Migrator {
     /// - Throws: `StoreOpenError` where something else is, `PostgresError`.
     func isThere() throws -> Bool {
         try checkServer()
+        try refuseDeparted()
         guard let version = try version() else {
             try refuseForeign()
             return false
@@ -76,15 +79,7 @@ struct Migrator {
 
     /// Nil where there is no siwatch yet.
     private func version() throws -> (written: Int, compatibleFrom: Int)? {
-        // By a scan: what the server remembers of names may be older than the lock that it has waited for.
-        let isThere = try connection.rows(
-            """
-            SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                            WHERE n.nspname = $1 AND c.relname = 'schema_version')
-            """,
-            address.schema
-        )
-        guard isThere.isTrue else { return nil }
+        guard try connection.hasTable("schema_version", of: address) else { return nil }
         let rows = try connection.rows("SELECT version, compatible_from FROM \(address.quotedSchema).schema_version")
         return rows.first.map { ($0.int(at: 0), $0.int(at: 1)) }
     }
@@ -99,11 +94,35 @@ struct Migrator {
         return version.written >= Schema.version
     }
 
+    private func refuseDeparted() throws {
+        guard let departure = try DepartureTable.read(of: address, on: connection) else { return }
+        throw StoreOpenError(
+            departure.sentence(
+                of: address.description,
+                at: Date(timeIntervalSince1970: Double(departure.at.milliseconds / 1000)).formatted(.iso8601)
+            )
+        )
+    }
+
     private func refuseForeign() throws {
         let others = try connection.rows(
             "SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)",
             address.schema
         )
         if others.isTrue { throw StoreOpenError("the schema \(address.schema) holds tables of another program") }
+    }
+}
+
+extension Connection {
+    /// By a scan: what the server remembers of names may be older than a lock that was waited for.
+    func hasTable(_ name: String, of address: PostgresAddress) throws -> Bool {
+        try rows(
+            """
+            SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                            WHERE n.nspname = $1 AND c.relname = $2)
+            """,
+            address.schema,
+            name
+        ).isTrue
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -23,12 +23,19 @@ package struct DatabaseFile: Sendable {
         /// Its schema is newer than this program.
         case newer(version: Int32)
         case unreadable(String)
+        /// What was in it has gone to another store.
+        case departed(path: String, Departure)
 
         package var description: String {
             switch self {
             case .foreign(let reason), .damaged(let reason), .unreadable(let reason): reason
             case .newer(let version):
                 "the database has schema version \(version), made by a newer siwatch; this one knows \(Schema.version)"
+            case .departed(let path, let departure):
+                departure.sentence(
+                    of: path,
+                    at: Date(timeIntervalSince1970: Double(departure.at.milliseconds / 1000)).formatted(.iso8601)
+                )
             }
         }
     }
@@ -107,21 +114,31 @@ package struct DatabaseFile: Sendable {
             throw unusable(connection)
         }
         sqlite3_busy_timeout(connection, 5000)
-        let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int32($0) } ?? 0
-        let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection)
+        let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int32($0[0]) } ?? 0
+        let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection).map { $0[0] }
         let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
         if version > 0, let missing { throw .damaged("\(path) lacks the table \(missing)") }
+        if tables.contains(DepartureTable.name), let departure = try departure(on: connection) { throw .departed(path: path, departure) }
         return version
     }
 
-    private func rows(of sql: String, on connection: OpaquePointer?) throws(Unusable) -> [String] {
+    private func departure(on connection: OpaquePointer?) throws(Unusable) -> Departure? {
+        try rows(of: "SELECT id, destination, at, is_complete FROM \(DepartureTable.name)", on: connection).first.map { row in
+            Departure(id: row[0], destination: row[1], at: Timestamp(milliseconds: Int64(row[2]) ?? 0), isComplete: row[3] == "1")
+        }
+    }
+
+    /// As text.
+    private func rows(of sql: String, on connection: OpaquePointer?) throws(Unusable) -> [[String]] {
         var statement: OpaquePointer?
         defer { sqlite3_finalize(statement) }
         guard sqlite3_prepare_v2(connection, sql, -1, &statement, nil) == SQLITE_OK else { throw unusable(connection) }
-        var rows: [String] = []
+        var rows: [[String]] = []
         while true {
             switch sqlite3_step(statement) {
-            case SQLITE_ROW: rows.append(sqlite3_column_text(statement, 0).map { String(cString: $0) } ?? "")
+            case SQLITE_ROW:
+                let columns = 0..<sqlite3_column_count(statement)
+                rows.append(columns.map { sqlite3_column_text(statement, $0).map { String(cString: $0) } ?? "" })
             case SQLITE_DONE: return rows
             default: throw unusable(connection)
             }

@@ -102,7 +102,7 @@ package final class SQLiteStore: CredentialStore, Sendable {
         return database
     }
 
-    private static var configuration: GRDB.Configuration {
+    static var configuration: GRDB.Configuration {
         var configuration = GRDB.Configuration()
         configuration.busyMode = .timeout(5)
         configuration.maximumReaderCount = 4

@@ -12,7 +12,7 @@ struct SeveralDaemonsTests {
     /// What `status` says of each: its process, and whether it asks Apple.
     private func replicas(_ folder: WatchedFolder) async throws -> [(process: pid_t, asksApple: Bool)] {
         try await folder.run("status").output.compactMap { line in
-            guard let match = line.firstMatch(of: /^replica \S+ (\d+), /), let process = pid_t(match.1) else { return nil }
+            guard let match = line.firstMatch(of: #/^replica \S+ (\d+), /#), let process = pid_t(match.1) else { return nil }
             return (process, line.contains("asks Apple for example"))
         }
     }

@@ -80,6 +80,7 @@ import Testing
         case .foreign(let text): "foreign: \(text)"
         case .damaged(let text): "damaged: \(text)"
         case .newer(let version): "newer: \(version)"
+        case .departed: "departed"
         case .unreadable(let text): "unreadable: \(text)"
         }
     }

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// The contents of a schema while they move.
+package actor PostgresContents {
+    package nonisolated let place: String
+    package nonisolated let departure: Departure?
+    /// Whether the schema is siwatch's.
+    package nonisolated let isThere: Bool
+    private let address: PostgresAddress
+    /// Of the transaction; another begins over a new one, because nobody knows what became of the last.
+    private(set) var connection: Connection
+    private var isReading = false
+    private nonisolated let executor = QueueExecutor(label: "siwatch move")
+
+    package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+
+    /// - Throws: `StoreError`
+    package init(_ address: PostgresAddress) throws {
+        self.address = address
+        do {
+            let connection = try Connection(address)
+            self.connection = connection
+            place = address.description
+            isThere = try connection.hasTable("schema_version", of: address)
+            departure = try DepartureTable.read(of: address, on: connection)
+        } catch let error as PostgresError {
+            throw StoreError(error)
+        }
+    }
+
+    /// Begins a transaction under the lock of migrations: once it is held, a move that lost its connection has come to its end.
+    private func beginAlone() throws {
+        try onConnection { connection in
+            if connection.isBroken || connection.isInTransaction { self.connection = try Connection(address) }
+        }
+        try onConnection { connection in
+            try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
+            try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext($1))", address.schema)
+            try connection.flush()
+        }
+    }
+
+    /// - Throws: `StoreError`, which says whether a COMMIT is unaccounted for.
+    func onConnection<Value>(_ body: (Connection) throws -> Value) throws -> Value {
+        do {
+            return try body(connection)
+        } catch let error as PostgresError {
+            throw StoreError(error, mayBeCommitted: connection.mayBeCommitted)
+        }
+    }
+
+    private func commit() throws {
+        try onConnection { connection in
+            try connection.sendCommit()
+            try connection.flush()
+        }
+    }
+}
+
+extension PostgresContents: StoreContents {
+    package func begin() throws {
+        try beginAlone()
+        try onConnection { connection in
+            // A copy takes as long as it takes, and waits for the other side meanwhile.
+            try connection.send("SET LOCAL statement_timeout = 0")
+            try connection.send("SET LOCAL idle_in_transaction_session_timeout = 0")
+            // A siwatch that is at work is told of, not waited for.
+            try refuseReplicas(connection)
+            // From here on the rows stand still, so that each statement sees the same.
+            try connection.send("LOCK TABLE \(StoredTable.all.map(\.name).joined(separator: ", ")) IN EXCLUSIVE MODE")
+            try connection.flush()
+        }
+    }
+
+    package func rollBack() throws {
+        // Whatever it was in the middle of goes with the connection.
+        try onConnection { _ in connection = try Connection(address) }
+    }
+
+    /// A siwatch that was there within these milliseconds, by the clock of the database, is at work.
+    private static let longestSilence = 10_000
+
+    private func refuseReplicas(_ connection: Connection) throws {
+        guard try connection.hasTable("replica", of: address) else { return }
+        let isAlive = try connection.rows(
+            "SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > extract(epoch FROM clock_timestamp()) * 1000 - \(Self.longestSilence))"
+        )
+        if isAlive.isTrue { throw MoveRefusal.inUse(place: place) }
+    }
+
+    package func count(of table: StoredTable) throws -> Int {
+        try onConnection { try $0.rows("SELECT COUNT(*) FROM \(table.name) WHERE \(table.condition)").integer }
+    }
+
+    package func greatestID(of table: StoredTable) throws -> Int64 {
+        try onConnection { connection in
+            try connection.rows("SELECT COALESCE(pg_sequence_last_value(pg_get_serial_sequence($1, 'id')::regclass), 0)", table.name)
+                .first?.integer(at: 0) ?? 0
+        }
+    }
+
+    package func beginReading(_ table: StoredTable) throws {
+        try onConnection { try $0.beginCopyOut("COPY (\(table.selection)) TO STDOUT (FORMAT binary)") }
+        isReading = true
+    }
+
+    package func read() throws -> StoredRows? {
+        var rows = StoredRows()
+        while isReading, !rows.isFull {
+            isReading = try onConnection { try $0.copyOut { rows.append(row: $0) } }
+        }
+        return rows.count > 0 ? rows : nil
+    }
+}
+
+extension PostgresContents: DepartingStore {
+    package func depart(_ departure: Departure) throws {
+        try onConnection { try DepartureTable.write(departure, on: $0) }
+        try commit()
+    }
+
+    package func confirmDeparture() throws {
+        try beginAlone()
+        try onConnection { try DepartureTable.confirm(on: $0) }
+        try commit()
+    }
+
+    package func withdrawDeparture() throws {
+        try beginAlone()
+        try onConnection { try DepartureTable.drop(on: $0) }
+        try commit()
+    }
+}
+
+extension PostgresContents: ArrivingStore {
+    package func hasArrived(_ id: String) throws -> Bool {
+        try beginAlone()
+        defer { try? rollBack() }
+        return try onConnection { connection in
+            guard try connection.hasTable("arrival", of: address) else { return false }
+            return try connection.rows("SELECT EXISTS (SELECT 1 FROM arrival WHERE id = $1)", id).isTrue
+        }
+    }
+
+    package func clear() throws {
+        try onConnection { connection in
+            let held = try StoredTable.all.filter { table in
+                guard table.kind != .setting else { return false }
+                return try connection.rows("SELECT EXISTS (SELECT 1 FROM \(table.name))").isTrue
+            }
+            guard held.isEmpty else { throw MoveRefusal.notEmpty(place: place, tables: held.map(\.name)) }
+            for table in StoredTable.all.reversed() { try connection.send("DELETE FROM \(table.name)") }
+            try connection.flush()
+        }
+    }
+
+    package func beginWriting(_ table: StoredTable) throws {
+        try onConnection { try $0.beginCopyIn("COPY \(table.name) (\(table.columnList)) FROM STDIN (FORMAT binary)") }
+    }
+
+    package func write(_ rows: StoredRows) throws {
+        try onConnection { try $0.copyIn(rows.bytes) }
+    }
+
+    package func endWriting() throws {
+        try onConnection { try $0.endCopyIn() }
+    }
+
+    package func complete(greatestIDs: [String: Int64]) throws {
+        try onConnection { connection in
+            // Each app has its row from the beginning, so that there is one to lock.
+            try connection.send("INSERT INTO breaker (app) SELECT id FROM app ON CONFLICT DO NOTHING")
+            for table in StoredTable.all where table.key == "id" {
+                // A sequence is not set back where the move fails. No harm is done: ids may be left out.
+                try connection.send(
+                    """
+                    SELECT setval(pg_get_serial_sequence($1, 'id'), GREATEST(n.id, 1), n.id > 0)
+                      FROM (SELECT GREATEST((SELECT MAX(id) FROM \(table.name)), $2) AS id) n
+                    """,
+                    table.name,
+                    greatestIDs[table.name] ?? 0
+                )
+            }
+            // What the planner knows of the tables is of when they were empty.
+            for table in StoredTable.all { try connection.send("ANALYZE \(table.name)") }
+            try connection.flush()
+        }
+    }
+
+    package func arrive(_ id: String, from place: String, at time: Timestamp) throws {
+        try onConnection { connection in
+            try connection.send("CREATE TABLE IF NOT EXISTS arrival (id TEXT PRIMARY KEY, origin TEXT NOT NULL, at BIGINT NOT NULL)")
+            try connection.send("INSERT INTO arrival (id, origin, at) VALUES ($1, $2, $3)", id, place, time)
+        }
+        try commit()
+    }
+}
