@@ -93,7 +93,7 @@ let package = Package(
             dependencies: [
                 "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "PostgresStore", "PrometheusMetrics",
                 "SQLiteStore",
-                ahc, argumentParser, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, serviceLifecycle, tomlKit,
+                ahc, argumentParser, crypto, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, serviceLifecycle, tomlKit,
                 unixSignals,
             ],
             swiftSettings: strict
@@ -177,7 +177,8 @@ let package = Package(
         .testTarget(
             name: "StoreTests",
             dependencies: [
-                "CLibpq", "CredentialCore", "CredentialTesting", "DaemonHarness", "PostgresStore", "SQLiteStore", grdb, nioConcurrency,
+                "CLibpq", "CredentialCore", "CredentialTesting", "DaemonHarness", "PostgresStore", "SQLiteStore", "siwatch", grdb,
+                nioConcurrency,
             ],
             exclude: ["Schema.sql"],
             swiftSettings: strict

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import SQLiteStore
+
+extension CommandFailure {
+    init(move error: any Error) {
+        switch error {
+        case let refusal as MoveRefusal: self = refusal.failure
+        case let failure as StoreMove.Failure: self = failure.failure
+        // There is no key of a configuration to name.
+        case let error as DatabaseFile.Unusable: self = .unusable(["\(error)".printable])
+        default: self = CommandFailure(database: error)
+        }
+    }
+}
+
+extension MoveRefusal {
+    fileprivate var failure: CommandFailure {
+        switch self {
+        case .nothing(let place): .failed("there is no siwatch in \(place.printable)")
+        case .notEmpty(let place, let tables):
+            .failed(
+                """
+                \(place.printable) is not empty: \(tables.joined(separator: ", ")) \(tables.count == 1 ? "holds" : "hold") rows; nothing was \
+                moved. Give another file or --schema, or take away what is there
+                """
+            )
+        case .inUse(let place): .unavailable("a siwatch is at work on \(place.printable); stop it first")
+        case .elsewhere(let place, let departure):
+            .unusable(["\(place.printable) is on the way to \(departure.destination.printable): repeat the command with that as --to"])
+        case .unreadable(let table, let column, let id):
+            .failed(
+                """
+                \(table)\(id > 0 ? ", row \(id)" : ""): \(column) is not text or not a number that PostgreSQL can hold; nothing was moved. \
+                siwatch run --once settles the queues, this row among them
+                """
+            )
+        }
+    }
+}
+
+extension StoreMove.Failure {
+    fileprivate var failure: CommandFailure {
+        switch self {
+        case .notProved(let proof):
+            CommandFailure(
+                code: .failure,
+                messages: ["what was read back is not what is in the source; nothing was moved"] + proof.lines
+            )
+        case .unfinished(let departure, let error):
+            CommandFailure(
+                code: CommandFailure(move: error).code,
+                messages: [
+                    """
+                    whether it has all arrived in \(departure.destination.printable) is not known yet, and nothing starts on the source until \
+                    then: repeat this command, which finds out
+                    """
+                ] + CommandFailure(move: error).messages
+            )
+        }
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import Foundation
+import PostgresStore
+import SQLiteStore
+
+struct Move: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Moves everything from an SQLite file to PostgreSQL, or back, and proves it.",
+        discussion: """
+            siwatch has to be stopped, on both sides. The destination is made where it is not there, and has to be empty. All is copied in one \
+            transaction with its ids, read back from both sides and compared; only then is it committed. From then on nothing starts on the \
+            source, and it takes no row any more. Where it fails, nothing has moved; where it was cut short, the same command finds out how far \
+            it came, and goes on.
+
+            Where --from or --to is left out, it is the database of the configuration, with its password. Others on this host can read a command \
+            line: write no password there.
+            """
+    )
+
+    @OptionGroup var options: CommonOptions
+    @OptionGroup var output: OutputOptions
+    @Option(help: ArgumentHelp("What is left: a file, or postgresql://user@host/database.", valueName: "file-or-url"), completion: .file())
+    var from: String?
+    @Option(help: ArgumentHelp("Where to: postgresql://user@host/database, or a file.", valueName: "file-or-url"), completion: .file())
+    var to: String?
+    @Option(help: "The schema, where an option names a PostgreSQL database.") var schema = "siwatch"
+
+    func validate() throws {
+        guard from != nil || to != nil else { throw ValidationError("--from or --to is missing.") }
+    }
+
+    func run() async throws {
+        let began = ContinuousClock.now
+        do {
+            let ends = (from: try location(from), to: try location(to))
+            try await withStores(ends.from, ends.to) { source, destination in
+                let isSeen = !output.json && isatty(STDERR_FILENO) != 0
+                let move = StoreMove(source: source, destination: destination, progress: isSeen ? ProgressBar() : SilentProgress())
+                var report = Report(from: source.place, to: destination.place)
+                if let departure = source.departure {
+                    guard departure.destination == destination.place else { throw MoveRefusal.elsewhere(source.place, departure) }
+                    report.isResumed = try await move.resolve(departure)
+                }
+                if !report.isResumed { report.proof = try await move.run(id: UUID().uuidString, at: WallClock.system.now) }
+                report.seconds = (ContinuousClock.now - began).inSeconds
+                try output.print(report, report.page)
+            }
+        } catch {
+            throw CommandFailure(move: error)
+        }
+    }
+
+    private func location(_ text: String?) throws(CommandFailure) -> DatabaseLocation {
+        guard let text else { return try options.readConfiguration().namedDatabase() }
+        return DatabaseLocation(text, schema: schema)
+    }
+
+    /// The file first: its lock says whether a siwatch is at work on it.
+    private func withStores(
+        _ source: DatabaseLocation,
+        _ destination: DatabaseLocation,
+        _ body: (any DepartingStore, any ArrivingStore) async throws -> Void
+    ) async throws {
+        switch (source, destination) {
+        case (.file(let file), .server(let address)):
+            let file = try MovingFile(departing: file)
+            defer { file.lock.release() }
+            try await body(file.contents, PostgresContents.arriving(address))
+            try await file.contents.close()
+        case (.server(let address), .file(let file)):
+            let file = try MovingFile(arriving: file)
+            defer { file.lock.release() }
+            try await body(PostgresContents.departing(address), file.contents)
+            try await file.contents.close()
+        case (.file, .file), (.server, .server):
+            throw CommandFailure.wrongUsage("a file moves to PostgreSQL, or back; \(source.name) does not move to \(destination.name)")
+        }
+    }
+}
+
+extension DatabaseLocation {
+    /// - Parameter text: a file, or the address of a server: a URL, or what begins with a keyword of libpq's, as in `host=…`.
+    init(_ text: String, schema: String) {
+        let isAddress = ["postgresql://", "postgres://"].contains(where: text.hasPrefix) || text.prefixMatch(of: /[a-z_]+=/) != nil
+        self =
+            isAddress
+            ? .server(PostgresAddress(text, schema: schema)) : .file(DatabaseFile(path: URL(filePath: text).standardizedFileURL.path))
+    }
+}
+
+extension Move {
+    struct Report: Encodable {
+        var from: String
+        var to: String
+        /// Whether a move that was cut short had arrived after all: then there is nothing more to prove.
+        var isResumed = false
+        var proof: MoveProof?
+        var seconds = 0.0
+
+        var page: String {
+            let next = "Nothing starts on what was left. Name the other to siwatch and your backends, and start them."
+            guard let proof else { return "\(from.printable) had arrived in \(to.printable), and says so now. \(next)" }
+            let rows = proof.tables.reduce(0) { $0 + $1.source.rows }
+            let time = String(format: "%.1f s", seconds)
+            let head = "\(from.printable) has moved to \(to.printable): \(MoveProof.text(rows)) rows in \(time), read back from both:"
+            return ([head, ""] + proof.lines + ["", next]).joined(separator: "\n")
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Crypto
+
+/// What both stores hold, read back from them after the copy.
+struct MoveProof: Encodable {
+    /// A table or view of a store.
+    struct Side: Encodable, Equatable {
+        var rows = 0
+        /// SHA-256 of the rows in the order of their key, in hexadecimal.
+        var sha256 = ""
+        /// The greatest id that was ever given, where the table remembers it.
+        var greatestID: Int64?
+    }
+
+    struct Table: Encodable {
+        var name: String
+        var source: Side
+        var destination: Side
+
+        var isEqual: Bool { source == destination }
+    }
+
+    /// States that were derived anew from the registers in the destination.
+    struct States: Encodable {
+        var count: Int
+        var different: Int
+    }
+
+    private(set) var tables: [Table] = []
+    private(set) var states: States
+
+    var holds: Bool { tables.allSatisfy(\.isEqual) && states.different == 0 }
+
+    init(of source: any StoreContents, and destination: any StoreContents, progress: any MoveProgress) async throws {
+        states = States(count: 0, different: 0)
+        for table in StoredTable.all + StoredTable.views {
+            // Each store reads by itself, so the one does not wait for the other.
+            async let there = Self.side(table, of: destination, progress)
+            let here = try await Self.side(table, of: source, progress)
+            tables.append(Table(name: table.name, source: here, destination: try await there))
+        }
+        var audit = StandingAudit()
+        try await destination.beginReading(StandingAudit.table)
+        while let rows = try await destination.read() { audit.look(at: rows) }
+        states = States(count: audit.count, different: audit.different)
+    }
+
+    private static func side(_ table: StoredTable, of store: any StoreContents, _ progress: any MoveProgress) async throws -> Side {
+        var side = Side()
+        var digest = SHA256()
+        try await store.beginReading(table)
+        while let rows = try await store.read() {
+            rows.bytes.withUnsafeBytes { digest.update(bufferPointer: $0) }
+            side.rows += rows.count
+            if table.kind != .view { progress.add(rows: rows.count, to: .proving) }
+        }
+        side.sha256 = digest.finalize().map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        if table.remembersGreatestID { side.greatestID = try await store.greatestID(of: table) }
+        return side
+    }
+}
+
+extension MoveProof {
+    /// For people: a line for each table that has rows, and what was compared.
+    var lines: [String] {
+        let shown = tables.filter { $0.source.rows + $0.destination.rows > 0 || !$0.isEqual }
+        let width = shown.map(\.name.count).max() ?? 0
+        let rows = shown.map { Self.text($0.source.rows).count }.max() ?? 0
+        var lines = shown.map { table in
+            let name = table.name.padding(to: width)
+            let count = Self.text(table.source.rows)
+            let gap = String(repeating: " ", count: rows - count.count)
+            return "  \(name)  \(gap)\(count)  \(table.difference ?? String(table.source.sha256.prefix(16)))"
+        }
+        let equal = tables.count { $0.isEqual }
+        lines.append("  \(equal) of \(tables.count) tables and views are equal, row by row, by SHA-256 of all that is in them.")
+        lines.append("  \(Self.text(states.count - states.different)) of \(Self.text(states.count)) states follow from their registers.")
+        return lines
+    }
+
+    static func text(_ number: Int) -> String {
+        var digits = Substring(String(number))
+        var groups: [Substring] = []
+        while digits.count > 3 {
+            groups.insert(digits.suffix(3), at: 0)
+            digits = digits.dropLast(3)
+        }
+        return ([digits] + groups).joined(separator: ",")
+    }
+}
+
+extension MoveProof.Table {
+    /// Nil where there is none.
+    fileprivate var difference: String? {
+        if isEqual { return nil }
+        if source.rows != destination.rows { return "DIFFERENT: \(MoveProof.text(destination.rows)) rows in the destination" }
+        return source.sha256 != destination.sha256 ? "DIFFERENT" : "DIFFERENT: the next ids are not the same"
+    }
+}
+
+extension String {
+    fileprivate func padding(to width: Int) -> String { self + String(repeating: " ", count: max(width - count, 0)) }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import Testing
+
+@testable import siwatch
+
+/// `siwatch move` as operators use it. One after another: each starts many processes.
+@Suite(.serialized) struct MoveCommandTests {
+    private static let password = "not-to-be-seen"
+
+    /// With a password that nobody needs and nobody is to see.
+    private func address(_ server: PostgresServer) -> String {
+        server.url().replacing("@/", with: ":\(Self.password)@/")
+    }
+
+    private func move(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
+        let process = try ChildProcess("siwatch", ["move"] + arguments)
+        return (await process.exit(), process.output)
+    }
+
+    @Test func aSiteMovesAndComesBack() async throws {
+        let server = try PostgresServer()
+        try await Site.with { site in
+            let (file, url) = (site.folder.databasePath, address(server))
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(5))
+                #expect(try await move("--from", file, "--to", url).status == 69)
+            }
+            let there = try await move("--from", file, "--to", url)
+            #expect(there.status == 0, "\(there.output)")
+            #expect(there.output.contains { $0.contains("23 of 23 tables and views are equal") })
+            #expect(there.output.contains { $0.contains("5 of 5 states follow from their registers") })
+
+            for command in ["run", "check", "migrate", "status", "breaker"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78, "\(command): \(output)")
+                #expect(output.joined().contains("siwatch.sqlite was moved to postgresql://siwatch@"), "\(command)")
+                #expect(!output.joined().contains(Self.password))
+            }
+            #expect(try await site.folder.run("enqueue", site.folder.configurationPath).status == 78)
+            await #expect(throws: (any Error).self) { try await site.backend.insert(notifications: ["{}"]) }
+            #expect(try await move("--from", file, "--to", url).status == 78)
+            #expect(try await move("--from", url, "--to", file).status == 78)
+
+            let back = site.folder.url.appending(path: "back.sqlite").path
+            let again = try await move("--from", url, "--to", back, "--json")
+            #expect(again.status == 0 && again.output.contains { $0.contains("\"schema\" : 1") }, "\(again.output)")
+            #expect(!again.output.joined().contains(Self.password))
+            #expect(try await move("--from", url, "--to", back).status == 78)
+
+            // What is left out is what the configuration names.
+            try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"back.sqlite\"")
+            #expect(try await site.folder.run("move", "--to", url, "--schema", "once_more").status == 0)
+            try FileManager.default.removeItem(atPath: back)
+            #expect(try await site.folder.run("move", "--from", url, "--schema", "once_more").status == 0)
+            try await site.daemon { _ in
+                let backend = try Backend(databasePath: back)
+                defer { try? backend.close() }
+                #expect(try await backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 5)
+                try await backend.insert(try await site.apple.signIn(1))
+                try await backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 6)
+            }
+        }
+    }
+
+    /// As it is left by a process that died once the destination had committed.
+    @Test func aMoveThatWasCutShortIsFinished() async throws {
+        let server = try PostgresServer()
+        try await Site.with { site in
+            let (file, url) = (site.folder.databasePath, address(server))
+            #expect(try await move("--from", file, "--to", url).status == 0)
+            try await site.backend.execute("UPDATE departure SET is_complete = 0")
+            for command in ["run", "check", "status"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78 && output.joined().contains("is on the way to postgresql://siwatch@"), "\(command): \(output)")
+            }
+            let elsewhere = try await move("--from", file, "--to", url, "--schema", "elsewhere")
+            #expect(elsewhere.status == 78 && elsewhere.output.joined().contains("with that as --to"), "\(elsewhere.output)")
+            let again = try await move("--from", file, "--to", url)
+            #expect(again.status == 0 && again.output.joined().contains("had arrived in"), "\(again.output)")
+            #expect(try await site.folder.run("status").output.joined().contains("was moved to"))
+
+            // Nothing has arrived in this one, so it is moved there after all.
+            try await site.backend.execute(
+                "UPDATE departure SET is_complete = 0, destination = replace(destination, 'schema siwatch', 'schema new')"
+            )
+            let anew = try await move("--from", file, "--to", url, "--schema", "new")
+            #expect(anew.status == 0 && anew.output.joined().contains("has moved to"), "\(anew.output)")
+        }
+    }
+
+    @Test func whatCannotBeMovedIsSaid() async throws {
+        let server = try PostgresServer()
+        let folder = try TemporaryFolder()
+        let (file, url) = (folder.path("siwatch.sqlite"), address(server))
+        #expect(try await move("--from", file, "--to", file).status == 64)
+        #expect(try await move("--from", url, "--to", url).status == 64)
+        for arguments in [["--from", file, "--to", url], ["--from", url, "--to", file]] {
+            let process = try ChildProcess("siwatch", ["move"] + arguments)
+            #expect(await process.exit() == 1)
+            #expect(process.output.joined().contains("there is no siwatch in"), "\(process.output)")
+        }
+        server.stop()
+        let (status, output) = try await move("--from", url, "--to", file)
+        #expect(status == 69 && !output.joined().contains(Self.password), "\(output)")
+    }
+
+    @Test func theBarFillsOnce() {
+        #expect(ProgressBar.line(.copying, rows: 0, of: 1_000).hasPrefix("copying  ░░"))
+        #expect(ProgressBar.line(.copying, rows: 500, of: 1_000).hasSuffix("░   50 %  500 rows"))
+        // Each row is proved twice.
+        #expect(ProgressBar.line(.proving, rows: 4_000_000, of: 4_000_000).hasSuffix("█  100 %  2,000,000 rows"))
+    }
+
+    @Test(
+        arguments: [
+            ("postgresql://db/app", "postgresql://db/app, schema s"), ("postgres://db/app", "postgresql://db/app, schema s"),
+            ("host=/run/postgresql dbname=app", "postgresql:///run/postgresql/app, schema s"),
+            ("/var/../siwatch.sqlite", "/siwatch.sqlite"), ("/host=x", "/host=x"),
+        ]
+    )
+    func aFileIsToldFromAnAddress(_ text: String, _ name: String) {
+        #expect(DatabaseLocation(text, schema: "s").name == name)
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTesting
+import Testing
+
+@testable import SQLiteStore
+
+/// A file with rows of every kind in every table.
+struct FullFile {
+    let file: FileUnderTest
+    var store: StoreUnderTest { file.store }
+    var database: DatabaseFile { DatabaseFile(path: file.file.path) }
+
+    init() async throws {
+        file = try FileUnderTest()
+        try await liveALittle()
+        try await leaveWork()
+        try await fillTheRest()
+        // As each start of siwatch does, and a move.
+        try file.sqlite.recover()
+    }
+
+    func contents() throws -> SQLiteContents { try SQLiteContents(database) }
+
+    /// Sign-ins, answers, events, addresses, rejections.
+    private func liveALittle() async throws {
+        var traffic = RandomTraffic(store: store, seed: 7)
+        for _ in 0..<60 { try await traffic.step() }
+        try await traffic.drain()
+        for number in 1...20 {
+            try await store.signIn("person \(number)", token: "t\(number)", email: EmailAddress("é\(number)@example.com"))
+        }
+        for number in 1...10 { try await store.accept("person \(number)") }
+        try await store.notify(.consentRevoked, "person 1", at: .start + .hours(1))
+        try await store.notify(.accountDeleted, "person 2", client: "web", at: .start + .hours(2))
+        try await store.notify(.emailDisabled(EmailAddress("relay@example.com", isPrivate: true)), "person 3", at: .start + .hours(3))
+        try await store.reject("person 4", at: .start + .hours(4))
+        try await store.admit(AdmissionRule(answered: .earliest...(.start + .hours(5))), at: .start + .hours(5))
+        try await store.reject("person 5", at: .start + .hours(6))
+        _ = try await store.ask(.pause(app: "other"))
+    }
+
+    /// What waits, is claimed, or cannot be settled yet.
+    private func leaveWork() async throws {
+        try await store.receive(3, at: .start + .days(1))
+        _ = try await store.claimNotifications(upTo: 2, at: .start + .days(1))
+        try await store.receive([0x7b, 0xff, 0x00, 0x7d], at: .start + .days(1))
+        try await store.receive("é", at: .start + .days(1))
+        try await store.grant("waits", client: "forgotten", token: "r", email: EmailAddress(""), at: .start)
+        try await store.grant("sealed", sealed: [UInt8](repeating: 7, count: 60))
+        try await store.grant(nil, code: "code", at: .start)
+        try await store.settleGrants(at: .start) { _ in .unknownClient(lookedAt: .start) }
+        try await store.requestRevocation("person 6", at: .start + .hours(7))
+        for request in try await store.ports.claimRevocationRequests(upTo: 1, at: .start + .hours(8), lease: StoreUnderTest.lease) {
+            _ = try await store.settle(.revocationRequest(request, .accepted), at: .start + .hours(8))
+        }
+        try await store.requestRevocation("nobody", client: "elsewhere", at: .start + .hours(7))
+        try await store.run(
+            """
+            INSERT INTO notification_quarantine (payload, received_at, rejected_at, reason, detail)
+            VALUES ('x', 1, 2, 'unknown_key', CAST(? AS TEXT))
+            """,
+            [.bytes(Array("not yours: \u{0}".utf8))]
+        )
+    }
+
+    /// What is made in the daemon, or only now and then.
+    private func fillTheRest() async throws {
+        let keys = [SigningKeyRecord(keyID: "A", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start + .days(1))]
+        try await store.ports.remember(keys, fetchedAt: .start)
+        _ = try file.sqlite.sealedSecret(named: "fingerprint") { [0, 1, 255] }
+        try await store.run("INSERT INTO canary (user_id, client, asked_at) SELECT user_id, client, 5 FROM credential LIMIT 2")
+        try await store.run(
+            """
+            INSERT INTO admitted_rejection (app, client, user_id, granted_at, rejected_at, admitted_at)
+            SELECT app, client, user_id, 1, 2, 3 FROM credential LIMIT 2
+            """
+        )
+        try await store.run("INSERT INTO operator_request (request, requested_at) VALUES ('{}', 1)")
+        try await store.run(
+            """
+            INSERT INTO revocation_log (request, client_id, user_id, requested_at, settled_at, outcome)
+            VALUES (1, 'app', 'u', 1, 2, 'no_token')
+            """
+        )
+        // The greatest ids are of rows that have gone.
+        try await store.run("DELETE FROM credential_change WHERE id > (SELECT MAX(id) - 2 FROM credential_change)")
+    }
+}

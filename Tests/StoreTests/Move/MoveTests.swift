@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+@testable import SQLiteStore
+@testable import siwatch
+
+/// Everything from a file to PostgreSQL and back, proved, and at no moment in two places that work.
+@Suite struct MoveTests {
+    private static let silent = SilentProgress()
+
+    private func schema() throws -> PostgresAddress {
+        let address = try PostgresUnderTest.address()
+        _ = try PostgresStore.open(address)
+        return address
+    }
+
+    private func move(_ full: FullFile, to address: PostgresAddress) throws -> StoreMove {
+        StoreMove(source: try full.contents(), destination: try PostgresContents(address), progress: Self.silent)
+    }
+
+    private func departure(of file: DatabaseFile) -> Departure? {
+        do {
+            _ = try file.inspect()
+            return nil
+        } catch DatabaseFile.Unusable.departed(_, let departure) {
+            return departure
+        } catch {
+            Issue.record(error)
+            return nil
+        }
+    }
+
+    // MARK: The copy
+
+    @Test func everythingMovesAndComesBack() async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        let there = try await move(full, to: address).run(id: "1", at: .start)
+        for table in there.tables { #expect(table.source.rows > 0 && table.isEqual, "\(table.name)") }
+        #expect(there.states.count > 20)
+
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
+        let back = StoreMove(
+            source: try PostgresContents(address),
+            destination: try SQLiteContents(DatabaseFile(path: file.path)),
+            progress: Self.silent
+        )
+        let again = try await back.run(id: "2", at: .start)
+        #expect(again.tables.map(\.destination) == there.tables.map(\.source))
+        // And it is a store.
+        let store = try SQLiteStore.open(DatabaseFile(path: file.path))
+        try store.recover()
+        #expect(try await store.queues().map(\.depth) == full.file.sqlite.queues().map(\.depth))
+        try store.close()
+    }
+
+    @Test func itGoesOnWhereItWas() async throws {
+        let full = try await FullFile()
+        let last = try await full.store.column("SELECT seq FROM sqlite_sequence WHERE name = 'credential_change'")[0].integer ?? 0
+        let depths = try await full.file.sqlite.queues()
+        let address = try schema()
+        _ = try await move(full, to: address).run(id: "1", at: .start)
+
+        let store = try PostgresUnderTest.store(PostgresStore.open(address))
+        #expect(try await store.ports.queues().map(\.depth) == depths.map(\.depth))
+        #expect(try await store.ports.queues().map(\.settled) == depths.map(\.settled))
+        let now = Timestamp.start + .days(2)
+        try await store.grant("new", token: "n", at: now)
+        for work in try await store.claimGrants(at: now) where work.content?.credential.userID == "new" {
+            _ = try await store.settle(.grant(work, .acceptance(of: work)), at: now)
+        }
+        let ids = try await store.column("SELECT id FROM credential_change WHERE user_id = 'new'")
+        #expect(ids.first?.integer == last + 1)
+        // A breaker that can be locked, for each app.
+        #expect(try await store.column("SELECT app FROM breaker ORDER BY app") == store.column("SELECT id FROM app ORDER BY id"))
+        // Where SQLite's claims stand.
+        #expect(try await store.rows("SELECT name FROM counter WHERE name LIKE '%claimed%'").isEmpty)
+        // What a process of before had claimed is due, and what is set aside comes first.
+        #expect(try await store.claimNotifications(at: now).count == 5)
+    }
+
+    @Test func aTableOfEitherStoreIsMovedOrItsOwn() async throws {
+        let sqlite = try await StoreKind.memory.make().rows(
+            """
+            SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+             WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND t.name NOT LIKE 'grdb%'
+            """
+        )
+        let postgres = try await StoreKind.postgres.make().rows(
+            """
+            SELECT c.relname::text, a.attname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+             WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
+            """
+        )
+        // Which siwatch is at work, and which of them on what, is of no use elsewhere.
+        let own = ["schema_version", "replica", "lane"]
+        let moved = Set(StoredTable.all.flatMap { table in table.columns.map { [SQLValue.text(table.name), .text($0.name)] } })
+        #expect(Set(sqlite) == moved)
+        #expect(Set(postgres.filter { !own.contains($0[0].text ?? "") }) == moved)
+    }
+
+    @Test func textThatIsNoneWaitsInNoQueue() async throws {
+        let full = try await FullFile()
+        try await full.store.run("INSERT INTO grant_queue (client_id, user_id) VALUES ('app', CAST(x'ff' AS TEXT))")
+        let address = try schema()
+        let id = try await full.store.column("SELECT MAX(id) FROM grant_queue")[0].integer ?? 0
+        await #expect(throws: MoveRefusal.unreadable(table: "grant_queue", column: "user_id", id: id)) {
+            try await move(full, to: address).run(id: "1", at: .start)
+        }
+        #expect(departure(of: full.database) == nil)
+        // Once it is settled, it stands in a log, where nobody judges by it.
+        for work in try await full.store.claimGrants(at: .start + .days(3)) {
+            _ = try await full.store.settle(.grant(work, work.content == nil ? .rejected(.malformed) : .unknownClient(lookedAt: .start)))
+        }
+        _ = try await move(full, to: address).run(id: "1", at: .start)
+        let door = PostgresDoor(address)
+        #expect(try await door.rows("SELECT user_id FROM grant_log WHERE user_id LIKE '%\u{FFFD}%'", []) == [["\u{FFFD}"]])
+        #expect(try await door.rows("SELECT 1 FROM notification_quarantine WHERE detail = 'not yours: \u{FFFD}'", []) == [[1]])
+    }
+
+    // MARK: The proof
+
+    @Test(
+        arguments: [
+            ("credential", "UPDATE credential SET answered_at = 1 WHERE user_id = 'person 7'"),
+            ("credential_change", "DELETE FROM credential_change WHERE id = (SELECT MIN(id) FROM credential_change)"),
+            ("notification_queue", "UPDATE notification_queue SET payload = '\\x00' WHERE payload = '\\x7bff007d'"),
+            ("secret", "UPDATE secret SET sealed = '\\x00'"),
+            ("operator_request", "SELECT nextval(pg_get_serial_sequence('operator_request', 'id'))"),
+        ]
+    )
+    func aCopyThatIsNotTheSameIsNotCommitted(_ table: String, _ damage: String) async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        let destination = try PostgresContents(address)
+        let move = StoreMove(source: try full.contents(), destination: destination, progress: Self.silent)
+        try await move.copy()
+        try await destination.damage(damage)
+        do {
+            _ = try await move.prove()
+            Issue.record("proved")
+        } catch StoreMove.Failure.notProved(let proof) {
+            #expect(proof.tables.filter { !$0.isEqual }.map(\.name) == [table])
+        }
+        await move.rollBack()
+        #expect(departure(of: full.database) == nil)
+        try await full.store.receive()
+        for table in StoredTable.all {
+            #expect(try await PostgresDoor(address).rows("SELECT COUNT(*) FROM \(table.name)", []) == [[0]], "\(table.name)")
+        }
+    }
+
+    @Test func aStateThatDoesNotFollowIsFound() async throws {
+        let full = try await FullFile()
+        try await full.store.publish("revoked", "consent_revoked", changedAt: 1, "person 7", client: "app")
+        do {
+            _ = try await move(full, to: schema()).run(id: "1", at: .start)
+            Issue.record("proved")
+        } catch StoreMove.Failure.notProved(let proof) {
+            #expect(proof.tables.allSatisfy(\.isEqual) && proof.states.different == 1)
+        }
+        #expect(departure(of: full.database) == nil)
+    }
+
+    // MARK: What is left
+
+    @Test func aFileThatWasLeftIsLeft() async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        let move = try move(full, to: address)
+        _ = try await move.run(id: "1", at: .start)
+        let departure = self.departure(of: full.database)
+        #expect(departure == Departure(id: "1", destination: move.destination.place, at: .start, isComplete: true))
+        #expect(throws: DatabaseFile.Unusable.self) { try SQLiteStore.open(full.database) }
+        do {
+            try await full.store.receive()
+            Issue.record("taken")
+        } catch {
+            #expect("\(error)".contains("siwatch has moved to postgresql://"))
+        }
+        await #expect(throws: (any Error).self) { try await full.store.grant() }
+        await #expect(throws: (any Error).self) { try await full.store.requestRevocation() }
+    }
+
+    @Test func aSchemaThatWasLeftIsLeft() async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        _ = try await move(full, to: address).run(id: "1", at: .start)
+        // One that was at work, and has slept since.
+        let old = try PostgresUnderTest.store(PostgresStore.open(address))
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
+        let destination = try SQLiteContents(DatabaseFile(path: file.path))
+        let back = StoreMove(source: try PostgresContents(address), destination: destination, progress: Self.silent)
+        _ = try await back.run(id: "2", at: .start)
+
+        #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
+        await #expect(throws: StoreError.self) { try await old.receive() }
+        await #expect(throws: StoreError.self) { try await old.claimNotifications(at: .start + .days(9)) }
+        await #expect(throws: StoreError.self) { try await old.claimCredentials(at: .start + .days(9)) }
+        let left = try PostgresContents(address)
+        #expect(left.departure == Departure(id: "2", destination: file.path, at: .start, isComplete: true))
+    }
+
+    @Test func onlyAnEmptyStoreIsMovedTo() async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        let store = try PostgresUnderTest.store(PostgresStore.open(address))
+        try await store.receive()
+        do {
+            _ = try await move(full, to: address).run(id: "1", at: .start)
+            Issue.record("moved")
+        } catch MoveRefusal.notEmpty(_, let tables) {
+            #expect(tables == ["notification_queue"])
+        }
+        #expect(departure(of: full.database) == nil)
+        // What a first start has made gives way, the apps of the test among it.
+        try await store.run("DELETE FROM notification_queue")
+        _ = try await move(full, to: address).run(id: "1", at: .start)
+    }
+
+    @Test(arguments: [true, false])
+    func nobodyIsAtWorkMeanwhile(_ isDestination: Bool) async throws {
+        let address = try schema()
+        let door = PostgresDoor(address)
+        try await door.run("CREATE TABLE IF NOT EXISTS replica (owner TEXT PRIMARY KEY, seen_at BIGINT NOT NULL)", [])
+        let contents = try PostgresContents(address)
+        try await door.run("INSERT INTO replica (owner, seen_at) SELECT 'me', extract(epoch FROM clock_timestamp()) * 1000 - 1000", [])
+        await #expect(throws: MoveRefusal.inUse(place: contents.place)) { try await contents.begin() }
+        try await contents.rollBack()
+        try await door.run("UPDATE replica SET seen_at = seen_at - 60000", [])
+        try await contents.begin()
+    }
+
+    /// A backend that has not been told waits for the end, and is told then.
+    @Test func nothingIsInsertedMeanwhile() async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        let move = try move(full, to: address)
+        try await full.store.run("PRAGMA busy_timeout = 0")
+        try await move.copy()
+        await #expect(throws: (any Error).self) { try await full.store.receive() }
+        await move.rollBack()
+        try await full.store.receive()
+    }
+
+    // MARK: Moves that are cut short
+
+    /// Whoever dies before the destination has committed.
+    @Test func whatHasNotArrivedIsWhereItWas() async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        let departure = Departure(id: "1", destination: "there", at: .start)
+        do {
+            let dying = try move(full, to: address)
+            try await dying.copy()
+            try await dying.source.depart(departure)
+        }
+        #expect(self.departure(of: full.database) == departure)
+        await #expect(throws: (any Error).self) { try await full.store.receive() }
+
+        let next = try move(full, to: address)
+        #expect(next.source.departure == departure)
+        #expect(try await !next.resolve(departure))
+        #expect(self.departure(of: full.database) == nil)
+        try await full.store.receive()
+        _ = try await next.run(id: "2", at: .start)
+        #expect(self.departure(of: full.database)?.isComplete == true)
+    }
+
+    /// Whoever dies after that, and before the source knows.
+    @Test func whatHasArrivedIsNotMovedTwice() async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        let departure = Departure(id: "1", destination: "there", at: .start)
+        do {
+            let dying = try move(full, to: address)
+            try await dying.copy()
+            try await dying.source.depart(departure)
+            try await dying.destination.arrive("1", from: "here", at: .start)
+        }
+        #expect(self.departure(of: full.database) == departure)
+        // Somebody has started siwatch there already.
+        try await PostgresUnderTest.store(PostgresStore.open(address)).receive()
+        let next = try move(full, to: address)
+        #expect(try await next.resolve(departure))
+        #expect(self.departure(of: full.database)?.isComplete == true)
+    }
+
+    @Test(arguments: [true, false])
+    func theSameForASchema(_ hasArrived: Bool) async throws {
+        let full = try await FullFile()
+        let address = try schema()
+        _ = try await move(full, to: address).run(id: "1", at: .start)
+        let file = try TemporaryFile()
+        defer { file.remove() }
+        try SQLiteStore.open(DatabaseFile(path: file.path)).close()
+        func back() throws -> StoreMove {
+            let destination = try SQLiteContents(DatabaseFile(path: file.path))
+            return StoreMove(source: try PostgresContents(address), destination: destination, progress: Self.silent)
+        }
+        let departure = Departure(id: "2", destination: file.path, at: .start)
+        do {
+            let dying = try back()
+            try await dying.copy()
+            try await dying.source.depart(departure)
+            if hasArrived { try await dying.destination.arrive("2", from: "there", at: .start) } else { await dying.rollBack() }
+        }
+        #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
+        let next = try back()
+        #expect(next.source.departure == departure)
+        #expect(try await next.resolve(departure) == hasArrived)
+        if hasArrived {
+            #expect(throws: StoreOpenError.self) { try PostgresStore.open(address) }
+        } else {
+            try await PostgresUnderTest.store(PostgresStore.open(address)).receive()
+            _ = try await next.run(id: "3", at: .start)
+        }
+    }
+}
+
+extension PostgresContents {
+    /// Within the transaction of the move.
+    fileprivate func damage(_ sql: String) throws {
+        try onConnection { _ = try $0.run(sql) }
+    }
+}
