@@ -204,9 +204,8 @@ let package = Package(
             name: "SiwatchTests",
             dependencies: [
                 // The programs that they run are built with them.
-                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTesting", "DaemonHarness", "SQLiteStore",
-                "apple-simulator",
-                "siwatch",
+                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTesting", "DaemonHarness", "PostgresStore",
+                "SQLiteStore", "apple-simulator", "siwatch",
                 ahc, crypto, grdb, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
             ],
             swiftSettings: strict

@@ -30,7 +30,16 @@ struct MovingFile {
     init(arriving file: DatabaseFile) throws {
         let obstacles = file.obstacles
         guard obstacles.isEmpty else { throw CommandFailure.unusable(obstacles) }
-        try self.init(file) { try SQLiteStore.open(file).close() }
+        try self.init(file) {
+            do {
+                try SQLiteStore.open(file).close()
+            } catch let error as DatabaseFile.Unusable {
+                guard case .departed = error else { throw error }
+                throw CommandFailure.unusable([
+                    "\(error)".printable, "Move the file away, and this command makes a new one in its place",
+                ])
+            }
+        }
     }
 
     private init(_ file: DatabaseFile, prepare: () throws -> Void) throws {

@@ -4,6 +4,7 @@
 import AppleSimulatorKit
 import DaemonHarness
 import Foundation
+import PostgresStore
 import Testing
 
 @testable import siwatch
@@ -44,7 +45,8 @@ import Testing
             #expect(try await site.folder.run("enqueue", site.folder.configurationPath).status == 78)
             await #expect(throws: (any Error).self) { try await site.backend.insert(notifications: ["{}"]) }
             #expect(try await move("--from", file, "--to", url).status == 78)
-            #expect(try await move("--from", url, "--to", file).status == 78)
+            let onto = try await move("--from", url, "--to", file)
+            #expect(onto.status == 78 && onto.output.joined().contains("Move the file away"), "\(onto.output)")
 
             let back = site.folder.url.appending(path: "back.sqlite").path
             let again = try await move("--from", url, "--to", back, "--json")
@@ -90,6 +92,34 @@ import Testing
             )
             let anew = try await move("--from", file, "--to", url, "--schema", "new")
             #expect(anew.status == 0 && anew.output.joined().contains("has moved to"), "\(anew.output)")
+        }
+    }
+
+    /// The worst moment to die: the source is left, and the server has the COMMIT and is not done with it.
+    @Test func aCommitThatOutlivesItsProcessIsFound() async throws {
+        let server = try PostgresServer()
+        try await Site.with { site in
+            let (file, url) = (site.folder.databasePath, address(server))
+            _ = try PostgresStore.open(PostgresAddress(server.address()))
+            let administrator = try Backend(on: server, as: PostgresServer.user, schema: "siwatch")
+            defer { try? administrator.close() }
+            try await administrator.execute("CREATE TABLE arrival (id TEXT PRIMARY KEY, origin TEXT NOT NULL, at BIGINT NOT NULL)")
+            try await administrator.execute("BEGIN; LOCK TABLE arrival")
+            let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted"
+
+            let dying = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])
+            try await administrator.until(waiting, is: 1)
+            dying.signal(SIGKILL)
+            await dying.exit()
+            let status = try await site.folder.run("status")
+            #expect(status.status == 78 && status.output.joined().contains("is on the way to"), "\(status.output)")
+
+            // It waits for the other to end.
+            let next = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])
+            try await administrator.until(waiting, is: 2)
+            try await administrator.execute("COMMIT")
+            #expect(await next.exit() == 0)
+            #expect(next.output.joined().contains("had arrived in"), "\(next.output)")
         }
     }
 
