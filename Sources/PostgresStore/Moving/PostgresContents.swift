@@ -84,7 +84,6 @@ extension PostgresContents: StoreContents {
     private static let longestSilence = 10_000
 
     private func refuseReplicas(_ connection: Connection) throws {
-        guard try connection.hasTable("replica", of: address) else { return }
         let isAlive = try connection.rows(
             "SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > extract(epoch FROM clock_timestamp()) * 1000 - \(Self.longestSilence))"
         )
