@@ -12,9 +12,12 @@ struct RefreshKillTests {
     private static let users = 600
     private static let kills = 6
     private static let concurrency = 64
+    private static let rate = 1000
+    /// What a process may leave: what was under way, and what is done in a twelfth of a second, claimed ahead.
+    private static let mostInFlight = concurrency + rate / 12
 
     @Test(.timeLimit(.minutes(3))) func aKilledDaemonAsksAgainOnlyWhatWasInFlightAndAfterItsLease() async throws {
-        let refresh = "interval = \"2m\"\nmax_requests_per_second = 1000\nmax_concurrent_requests = \(Self.concurrency)"
+        let refresh = "interval = \"2m\"\nmax_requests_per_second = \(Self.rate)\nmax_concurrent_requests = \(Self.concurrency)"
         try await Site.with(["refresh": refresh]) { site in
             try await site.apple.script(.delay(.milliseconds(100)))
             // First checks, spread over six seconds.
@@ -32,9 +35,8 @@ struct RefreshKillTests {
             try await site.daemon { _ in
                 try await site.backend.until(lost + " AND claimed_by IS NULL", is: 0)
                 // What was in flight at a kill keeps its lease, whatever the new process thinks of the old one's claims.
-                let inFlight = try await site.backend.int(lost)
-                // The last one has some in flight too.
-                #expect((1...(Self.kills + 1) * Self.concurrency).contains(inFlight))
+                let inFlight = try await site.backend.rows("SELECT COUNT(*) FROM credential WHERE verified_at IS NULL GROUP BY claimed_by")
+                #expect(!inFlight.isEmpty && inFlight.allSatisfy { ($0[0] as Int) <= Self.mostInFlight }, "\(inFlight)")
                 #expect(try await site.apple.counters().shortestRefreshGap == nil)
 
                 // Their leases end.
