@@ -56,6 +56,21 @@ struct LaneLeaseTests {
         #expect(!lease.holds)
     }
 
+    /// One that is not heard of any more, and one that takes its lane as soon as the database lets it.
+    @Test func noSecondHoldsRequestsOfTwo() throws {
+        let clock = TestClock()
+        let leases = [LaneLease { clock.uptime }, LaneLease { clock.uptime }]
+        let budgets = leases.map { RequestBudget(RequestLimits(maxRequestsPerSecond: 100), lease: $0) }
+        var sent: [[Duration]] = [[], []]
+        for millisecond in 0..<8000 {
+            if millisecond == 0 { _ = leases[0].renew(1, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length) }
+            if millisecond == 3000 { _ = leases[1].renew(2, askedAt: clock.uptime, answeredAt: clock.uptime, for: Self.length) }
+            for number in 0...1 where budgets[number].take(upTo: 64, at: clock.now) > 0 { sent[number].append(clock.uptime) }
+            clock.advance(by: .milliseconds(1))
+        }
+        #expect(try #require(sent[1].first) - #require(sent[0].last) >= .seconds(1))
+    }
+
     // MARK: Whoever was frozen
 
     @Test func aCheckIsNotSentAfterTheThaw() async throws {

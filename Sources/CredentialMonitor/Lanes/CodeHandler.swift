@@ -90,6 +90,8 @@ package struct CodeHandler: WorkHandler {
     }
 
     /// The permits of this lane for an app. Whoever signs in tries, within half a minute, whether Apple still blames the configuration.
+    ///
+    /// - Parameter lease: of the app's lane.
     package static func budget(_ limits: RequestLimits, lease: LaneLease = .endless) -> RequestBudget {
         RequestBudget(limits, longestPause: .seconds(30), lease: lease)
     }

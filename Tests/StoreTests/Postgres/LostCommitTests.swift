@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import NIOConcurrencyHelpers
 import Testing
 
 @testable import PostgresStore
@@ -14,6 +15,7 @@ import Testing
         let distant: PostgresStore
         let road: RoadToServer
         let settlement: Settlement
+        private let isSettled = NIOLockedValueBox(false)
 
         init() async throws {
             store = try StoreKind.postgres.make()
@@ -26,15 +28,17 @@ import Testing
         }
 
         func settle() async throws -> [Settled] {
+            defer { isSettled.withLockedValue { $0 = true } }
             let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
             return try await distant.settle([settlement], under: rules, at: .start).results
         }
 
         var grantLog: Int64? { get async throws { try await store.count("grant_log") } }
 
+        /// Or until it is settled, or has failed.
         func untilSomebodyWaits(_ condition: String) async throws {
             let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE state = 'active' AND \(condition)"
-            while try await store.column(query) == [0] { await Task.yield() }
+            while try await store.column(query) == [0], !isSettled.withLockedValue({ $0 }) { await Task.yield() }
         }
     }
 
