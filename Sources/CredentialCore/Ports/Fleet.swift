@@ -27,12 +27,15 @@ package struct Replica: Sendable, Equatable, Codable {
     package var version: String
     /// By how much its machine's clock is ahead of the database's.
     package var clockSkew: Duration
+    /// Another where it would judge the same rows differently.
+    package var configuration: String
 
-    package init(host: String, processID: Int32, version: String, clockSkew: Duration = .zero) {
+    package init(host: String, processID: Int32, version: String, clockSkew: Duration = .zero, configuration: String = "") {
         self.host = host
         self.processID = processID
         self.version = version
         self.clockSkew = clockSkew
+        self.configuration = configuration
     }
 }
 

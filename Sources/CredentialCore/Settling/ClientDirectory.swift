@@ -41,6 +41,9 @@ package struct ClientDirectory: Sendable {
         }
     }
 
+    /// The greatest number of a client; 0 where there is none.
+    package var newestClient: Int64 { clientsByID.keys.max() ?? 0 }
+
     /// The clients of an app that the configuration names, by number.
     package func watchedClients(of app: Int64) -> [Int64] {
         clientsByID.values.filter { $0.app.id == app && isWatched($0) }.map(\.id).sorted()

@@ -58,12 +58,17 @@ package struct LaneKeeper: Service {
             let tenure = try await fleet.renew(replica, lanes: Set(leases.keys), lease: Self.lease)
             let answeredAt = uptime()
             clock.observe(tenure.time, askedAt: askedAt, answeredAt: answeredAt)
+            func renew(where isMeant: (LaneLease, Int64) -> Bool) {
+                for (lane, epoch) in tenure.epochs {
+                    guard let lease = leases[lane], isMeant(lease, epoch) else { continue }
+                    let isNew = lease.renew(epoch, askedAt: askedAt, answeredAt: answeredAt, for: Self.lease)
+                    if isNew { telemetry.laneTaken(lane, epoch: epoch) }
+                }
+            }
+            renew { $0.isOurs(since: $1) }
             // What others have judged and what operators have asked of others: before a lane is at work, and as long as it is.
             try await breakers.load(from: reader)
-            for (lane, epoch) in tenure.epochs {
-                let isNew = leases[lane]?.renew(epoch, askedAt: askedAt, answeredAt: answeredAt, for: Self.lease)
-                if isNew == true { telemetry.laneTaken(lane, epoch: epoch) }
-            }
+            renew { !$0.isOurs(since: $1) }
         } catch {
             telemetry.renewalFailed(error)
         }

@@ -42,6 +42,9 @@ package final class LaneLease: Sendable {
         state.withLockedValue { $0.holds(at: uptime()) }
     }
 
+    /// Whether it has been ours without a break.
+    func isOurs(since epoch: Int64) -> Bool { state.withLockedValue { $0.epoch == epoch } }
+
     /// - Parameters:
     ///   - epoch: another than before where somebody else may have had it in between.
     ///   - askedAt: by the uptime, as `answeredAt`.

@@ -22,25 +22,25 @@ package struct PostgresAddress: Sendable, Equatable {
     /// The schema as SQL writes it.
     var quotedSchema: String { "\"\(schema.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\"" }
 
-    /// With what every connection of ours needs. A dead server or road is noticed within half a minute, on both sides; whoever stalls in a
+    /// With what every connection of ours needs. A dead server or road is noticed within a quarter of a minute, on both sides; whoever stalls in a
     /// transaction loses it; who waits for a lock gives way.
     ///
     /// - Parameter isForReading: any server will do then, a standby too.
     func parameters(isForReading: Bool) -> [(String, String)] {
         let options = [
             "search_path=\(quotedSchema),pg_temp", "lock_timeout=10s", "statement_timeout=60s", "idle_in_transaction_session_timeout=30s",
-            "synchronous_commit=on", "tcp_user_timeout=30s", "tcp_keepalives_idle=10", "tcp_keepalives_interval=5",
+            "synchronous_commit=on", "tcp_user_timeout=10s", "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
             "default_transaction_read_only=\(isForReading ? "on" : "off")",
         ]
         var parameters = [
             // libpq takes a whole address in the place of a name. What follows it counts more.
             ("dbname", server),
             ("options", options.map { "-c " + $0.escapingSpaces }.joined(separator: " ")),
-            ("application_name", "siwatch"), ("client_encoding", "UTF8"), ("connect_timeout", "10"), ("tcp_user_timeout", "30000"),
-            ("keepalives_idle", "10"), ("keepalives_interval", "5"), ("target_session_attrs", isForReading ? "any" : "read-write"),
+            ("application_name", "siwatch"), ("client_encoding", "UTF8"), ("connect_timeout", "3"), ("tcp_user_timeout", "10000"),
+            ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("target_session_attrs", isForReading ? "any" : "read-write"),
         ]
         if let password { parameters.append(("password", password.reveal)) }
-        if !isLocal, part("sslmode") == nil { parameters.append(("sslmode", Self.safeMode)) }
+        if let addedMode { parameters.append(("sslmode", addedMode)) }
         return parameters
     }
 }
@@ -63,15 +63,21 @@ extension PostgresAddress {
         return "postgresql://\(user)\(places.joined(separator: ","))/\(part("dbname") ?? part("user") ?? ""), schema \(schema)"
     }
 
-    /// Whether no network lies between, by the names: a socket, or a loopback address.
+    /// Whether no network lies between, by the names: a socket, or a loopback address. Where the environment may name another, one may.
     private var isLocal: Bool {
-        guard let hosts = part("host") ?? part("hostaddr") else { return true }
+        guard let hosts = part("hostaddr") ?? part("host") else {
+            let environment = ProcessInfo.processInfo.environment
+            return ["PGHOST", "PGHOSTADDR", "PGSERVICE"].allSatisfy { environment[$0] == nil }
+        }
         return hosts.split(separator: ",", omittingEmptySubsequences: false).allSatisfy { host in
             host.isEmpty || "/@".contains(host.first!) || ["localhost", "127.0.0.1", "::1"].contains(host)
         }
     }
 
-    /// Nil where somebody between could read along or pretend to be the server: the `sslmode` that lets them.
+    /// The `sslmode` that siwatch asks for where the address does not say and the server may be elsewhere.
+    package var addedMode: String? { !isLocal && part("sslmode") == nil ? Self.safeMode : nil }
+
+    /// The `sslmode` that lets somebody between read along or pretend to be the server; nil where nobody can.
     package var unsafeMode: String? {
         guard !isLocal, let mode = part("sslmode"), mode != Self.safeMode else { return nil }
         return mode
@@ -86,7 +92,8 @@ extension PostgresAddress {
         if parts["password"] != nil || parts["sslpassword"] != nil {
             return "must not hold a password; name a file that holds it in database.password_file"
         }
-        let ours = ["options", "application_name", "client_encoding", "target_session_attrs", "replication"].filter { parts[$0] != nil }
+        let keywords = ["options", "application_name", "client_encoding", "target_session_attrs", "replication", "service"]
+        let ours = keywords.filter { parts[$0] != nil }
         return ours.isEmpty ? nil : "must not set \(ours.joined(separator: ", ")), which siwatch sets itself"
     }
 

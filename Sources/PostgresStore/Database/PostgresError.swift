@@ -30,8 +30,8 @@ struct PostgresError: Error, CustomStringConvertible {
 
     var description: String { ([sqlState, constraint ?? "", reason ?? ""]).filter { !$0.isEmpty }.joined(separator: " ") }
 
-    /// Whether the server has closed the connection, or is about to.
-    var endsConnection: Bool { sqlState.isEmpty || sqlState.hasPrefix("08") || sqlState.hasPrefix("57P") }
+    /// Whether the server has closed the connection, is about to, or can no longer be written by it.
+    var endsConnection: Bool { sqlState.isEmpty || sqlState.hasPrefix("08") || sqlState.hasPrefix("57P") || sqlState == "25006" }
 }
 
 extension StoreError {

@@ -15,12 +15,18 @@ extension PostgresStore: WorkStore {
                 return number
             }
         )
-        return try await writer.provenTransaction { connection in
-            if batch.number == 1 { try batch.makeRow(on: connection, at: now) }
-            return try SettlementTransaction(connection: connection, directory: directory, rules: rules, batch: batch, now: now)
-                .send(settlements)
-        } isCommitted: { connection in
-            try batch.isWritten(on: connection)
+        do {
+            return try await writer.provenTransaction { connection in
+                if batch.number == 1 { try batch.makeRow(on: connection, at: now) }
+                return try SettlementTransaction(connection: connection, directory: directory, rules: rules, batch: batch, now: now)
+                    .send(settlements)
+            } isCommitted: { connection in
+                try batch.isWritten(on: connection)
+            }
+        } catch is OutdatedDirectory {
+            let stored = try await reader.run(ClientDirectory.init)
+            self.directory.withLockedValue { $0.take([], as: stored) }
+            throw StoreError.retry("another replica has taken clients in")
         }
     }
 }

@@ -24,6 +24,9 @@ extension SettlementTransaction {
             ArrayOf(scope.rejectedClients)
         )
         let breakers = try BreakerTable.sendLock(scope.judgedApps.compactMap { directory.apps[$0]?.id }, on: connection)
+        // Last: of whatever was read, the client is seen here.
+        let newest = try connection.send("SELECT COALESCE(MAX(id), 0) FROM client")
+        guard try connection.rows(of: newest).integer <= directory.newestClient else { throw OutdatedDirectory() }
 
         var basis = SettlementBasis()
         basis.users = try table.users(users)
@@ -149,3 +152,6 @@ extension WaitingGrant {
         "(\(grant).authorization_code IS NOT NULL OR \(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
     }
 }
+
+/// Another replica has taken in clients that this one has not heard of.
+struct OutdatedDirectory: Error {}

@@ -12,7 +12,7 @@ extension Daemon {
     func runOnce() async throws {
         var writing = ServiceGroupConfiguration.ServiceConfiguration(service: writer)
         writing.successTerminationBehavior = .gracefullyShutdownGroup
-        var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAll() })
+        var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAndKeepHouse() })
         settling.successTerminationBehavior = .gracefullyShutdownGroup
         let keeping = seat.keeper(writer.breakers, store, telemetry).map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
         let group = ServiceGroupConfiguration(
@@ -21,11 +21,11 @@ extension Daemon {
             logger: logger
         )
         try await ServiceGroup(configuration: group).run()
-        if let now = clockGuard.trusted {
-            try await store.forget(at: now)
-            _ = try await store.countMissedNotifications(at: now)
-        }
-        try await store.sweep(at: clock.now)
+    }
+
+    private func settleAndKeepHouse() async throws {
+        try await settleAll()
+        if seat.lease(of: .maintenance).holds { try await maintain() }
     }
 
     private func settleAll() async throws {

@@ -37,7 +37,7 @@ extension Daemon {
         }
     }
 
-    private func maintain() async throws {
+    func maintain() async throws {
         if let now = clockGuard.trusted { try await store.forget(at: now) }
         try await store.sweep(at: clock.now)
         if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }

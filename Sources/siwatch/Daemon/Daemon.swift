@@ -56,7 +56,7 @@ struct Daemon {
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
         let store = database.store
         self.store = store
-        let seat = try await FleetSeat(in: store, apps: configuration.apps.map(\.name))
+        let seat = try await FleetSeat(in: store, configuration)
         let clock = seat.clock
         (self.seat, self.clock) = (seat, clock)
 

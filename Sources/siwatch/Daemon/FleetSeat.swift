@@ -11,23 +11,44 @@ struct FleetSeat: Sendable {
     let clock: WallClock
     /// What a clock that never steps shows.
     let uptime: @Sendable () -> Duration
+    /// Which clients it knows, as replicas tell each other.
+    private let digest: String
     private let leases: [FleetLane: LaneLease]
     private let shared: (fleet: any Fleet, clock: FleetClock)?
 
-    init(in store: any CredentialStore, apps: [String]) async throws {
+    /// - Throws: `CommandFailure` where others are at work who would judge the same rows differently; `StoreError`.
+    init(in store: any CredentialStore, _ configuration: Configuration) async throws {
         let start = ContinuousClock.now
         let uptime = { @Sendable in ContinuousClock.now - start }
         self.uptime = uptime
+        digest = configuration.digestOfClients
         guard let fleet = store as? any Fleet else {
             (clock, leases, shared) = (.system, [:], nil)
             return
         }
         let clock = FleetClock(local: .system, uptime: uptime)
         try await clock.look(at: fleet)
-        let lanes = apps.map(FleetLane.app) + [.maintenance]
+        for status in try await fleet.living where status.replica.configuration != digest {
+            throw CommandFailure.unavailable(
+                """
+                the siwatch \(status.replica.processID) on \(status.replica.host.printable) is at work on the same database with other apps, \
+                clients or canaries; stop all, then start all with the same
+                """
+            )
+        }
+        let lanes = configuration.apps.map { FleetLane.app($0.name) } + [.maintenance]
         leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, LaneLease(uptime: uptime)) })
         self.clock = clock.wallClock
         shared = (fleet, clock)
+    }
+
+    /// The clock that all go by who work on a store.
+    static func clock(of store: any CredentialStore) async throws -> WallClock {
+        guard let fleet = store as? any Fleet else { return .system }
+        let start = ContinuousClock.now
+        let clock = FleetClock(local: .system) { ContinuousClock.now - start }
+        try await clock.look(at: fleet)
+        return clock.wallClock
     }
 
     var isShared: Bool { shared != nil }
@@ -48,7 +69,8 @@ struct FleetSeat: Sendable {
                 as: Replica(
                     host: ProcessInfo.processInfo.hostName,
                     processID: ProcessInfo.processInfo.processIdentifier,
-                    version: Version.current
+                    version: Version.current,
+                    configuration: digest
                 ),
                 leases: leases,
                 clock: clock,
@@ -68,11 +90,24 @@ struct FleetSeat: Sendable {
 }
 
 extension Fleet {
-    /// Whether a replica was seen lately.
-    var isAtWork: Bool {
+    /// The replicas that were seen lately.
+    var living: [ReplicaStatus] {
         get async throws {
             let now = try await time
-            return try await replicas().contains { now < $0.seenAt.advanced(by: .seconds(10)) }
+            return try await replicas().filter { now < $0.seenAt.advanced(by: .seconds(10)) }
         }
+    }
+
+    var isAtWork: Bool {
+        get async throws { try await !living.isEmpty }
+    }
+}
+
+extension Configuration {
+    /// Tells configurations apart that name other apps, clients or canaries. FNV-1a, of 64 bits.
+    fileprivate var digestOfClients: String {
+        let apps = apps.sorted { $0.name < $1.name }.map { [$0.name] + $0.clientIDs.sorted() + ["canaries"] + $0.canaries.sorted() }
+        let hash = "\(apps)".utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        return String(hash, radix: 16)
     }
 }

@@ -56,8 +56,9 @@ struct Backup: AsyncParsableCommand {
             throw CommandFailure.failed("pg_dump as this user would fail: it may not read \(unreadable.joined(separator: ", "))")
         }
         let url = (configuration.database.url ?? "").shellQuoted
-        let dump = "pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url)"
-        let restore = "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
+        let mode = address.addedMode.map { "PGSSLMODE=\($0) " } ?? ""
+        let dump = mode + "pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url)"
+        let restore = mode + "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
         try output.print(
             Advice(backUp: dump, restore: restore, keyFile: configuration.encryption.keyFile),
             """

@@ -45,13 +45,21 @@ extension OperatorRequest {
     }
 
     private func carryOut(on store: any CredentialStore, _ configuration: Configuration) async throws -> OperatorAnswer {
-        let clock = WallClock.system
+        let clock = try await FleetSeat.clock(of: store)
         let id = try await store.submit(self, at: clock.now)
-        while true {
-            while try await store.handleNextRequest(under: configuration.refresh.recheckRules, at: clock.now) != nil {}
-            if let answer = try await store.answer(to: id) { return answer }
-            // A replica has taken it.
-            try await Task.sleep(for: Self.pollInterval)
+        do {
+            let end = ContinuousClock.now + Self.timeout
+            while true {
+                while try await store.handleNextRequest(under: configuration.refresh.recheckRules, at: clock.now) != nil {}
+                if let answer = try await store.answer(to: id) { return answer }
+                // A replica has taken it.
+                guard .now < end else { throw CommandFailure.unavailable("siwatch has not answered within \(Self.timeout.text)") }
+                try await Task.sleep(for: Self.pollInterval)
+            }
+        } catch {
+            // Nobody is to do later what is said to have failed.
+            _ = try? await store.withdraw(id)
+            throw error
         }
     }
 

@@ -57,4 +57,18 @@ struct SeveralDaemonsTests {
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'") == 0)
         }
     }
+
+    /// What one of them would reject for good the other would serve.
+    @Test func oneThatKnowsOtherClientsDoesNotStartBeside() async throws {
+        try await Site.with(on: .server) { site in
+            let second = try site.folder.copy()
+            defer { second.remove() }
+            try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
+            try await site.daemon { _ in
+                let (status, output) = try await second.run("run")
+                #expect(status == 69 && output.last?.contains("with other apps, clients or canaries; stop all") == true, "\(output)")
+            }
+            try await second.withDaemon { _ in }
+        }
+    }
 }

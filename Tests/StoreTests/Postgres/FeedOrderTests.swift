@@ -57,6 +57,22 @@ import Testing
         #expect(try await settling.value == .grant(.applied, nil))
     }
 
+    /// Of a client that another replica has taken in since, too, an event ends what it ends.
+    @Test func aClientThatIsNewElsewhereIsNotOverlooked() async throws {
+        let store = try StoreKind.postgres.make()
+        let old = try replica(of: store)
+        try store.register("example", ["app", "web", "new"])
+        #expect(try await store.signIn() == .grant(.applied, nil))
+        #expect(try await store.signIn(client: "new") == .grant(.applied, nil))
+        try await store.run("INSERT INTO notification_queue (payload) VALUES (CAST(? AS TEXT))", [.text("x")])
+        let later = Timestamp.start + .hours(1)
+        let work = try #require(try await old.claimNotifications(at: later).first)
+        let event = Settlement.notification(work, .event(.consentRevoked, at: later))
+        await #expect(throws: StoreError.self) { try await old.settle(event, at: later) }
+        #expect(try await old.settle(event, at: later) == .notification(.applied))
+        #expect(try await store.column("SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked'") == [2])
+    }
+
     /// First facts of the same users in four places at once, in any order: each register keeps its greatest, and nobody waits for ever.
     @Test func factsAboutTheSameUsersAreAllKept() async throws {
         let store = try StoreKind.postgres.make()
