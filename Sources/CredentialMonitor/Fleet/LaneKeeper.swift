@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-package import ServiceLifecycle
+import ServiceLifecycle
 
 /// Keeps what this replica of a fleet owns, and says that it lives. It stands before the writer in the service group, so that it gives the
 /// lanes back when nothing is under way any more.

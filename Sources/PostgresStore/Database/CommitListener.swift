@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 import Foundation
 
 /// A thread that sleeps until the server tells of an insert, and then looks for as long as more keeps coming.

@@ -208,7 +208,7 @@ extension Connection {
     /// Forgets what failed, so that the connection can be used again.
     func rollBack() throws {
         try flush()
-        if isInTransaction { try rows("ROLLBACK") }
+        if isInTransaction { try run("ROLLBACK") }
     }
 
     /// Whether no pooler stands between: one gives its clients numbers of its own.

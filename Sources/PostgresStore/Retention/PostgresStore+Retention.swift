@@ -109,14 +109,14 @@ extension PostgresStore: StoreUpkeep {
     }
 
     private func forgetAnsweredRequests(before cutoff: Timestamp) async throws {
-        try await writer.transaction { connection in
+        _ = try await writer.transaction { connection in
             try connection.run("DELETE FROM operator_request WHERE answered_at < $1 AND position IS NULL", cutoff)
         }
     }
 
     /// Of processes that are gone.
     private func forgetBatches(before cutoff: Timestamp) async throws {
-        try await writer.transaction { connection in try connection.run("DELETE FROM settled_batch WHERE settled_at < $1", cutoff) }
+        _ = try await writer.transaction { connection in try connection.run("DELETE FROM settled_batch WHERE settled_at < $1", cutoff) }
     }
 
     private func repeatWhileFull(_ body: @escaping @Sendable (Connection) throws -> Int) async throws {
