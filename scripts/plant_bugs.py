@@ -16,7 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-SEEDS = 1000
+# As many as `make test` tries.
+SEEDS = 2000
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "Sources"
 
