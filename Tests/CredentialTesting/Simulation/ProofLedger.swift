@@ -36,6 +36,8 @@ struct ProofLedger {
     private var calls: [Key: AnsweredQuestion] = [:]
     /// Clients and keys with a 200 since the process started, with the configuration at work.
     private var accepted: Set<[String]> = []
+    /// Verdicts that believe a rejection, by a key that Apple had accepted by then.
+    private var wellFounded: Set<Key> = []
     /// Tokens that were taken for dead because Apple lied of them.
     var belied: Set<String> = []
 
@@ -52,8 +54,13 @@ struct ProofLedger {
         accepted.insert([clientID, keyID])
     }
 
-    func wasAccepted(_ clientID: String, keyID: String?) -> Bool {
-        accepted.contains([clientID, keyID ?? ""])
+    /// The process believes what was said of a token to a key. With what it knew counts, and not what is at work by the commit.
+    mutating func believes(_ work: DueRevocation, keyID: String?) {
+        if accepted.contains([work.id.clientID, keyID ?? ""]) { wellFounded.insert(Key(work)) }
+    }
+
+    func isWellFounded(_ work: DueRevocation) -> Bool {
+        wellFounded.contains(Key(work))
     }
 
     /// Another configuration is at work.
@@ -64,5 +71,6 @@ struct ProofLedger {
     mutating func crashed() {
         calls = [:]
         accepted = []
+        wellFounded = []
     }
 }

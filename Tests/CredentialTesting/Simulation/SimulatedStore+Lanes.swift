@@ -45,7 +45,7 @@ extension SimulatedWorld.State {
     ) -> Violation? {
         guard result == .revocation(.proved) || result == .revocation(.alreadyInvalid) else { return nil }
         let user = work.id.userID
-        if result == .revocation(.alreadyInvalid), !ledger.proofs.wasAccepted(work.id.clientID, keyID: open.keyID) {
+        if result == .revocation(.alreadyInvalid), !ledger.proofs.isWellFounded(work) {
             return Violation(.noFalseRevocation, "that the token of \(user) was dead is believed of a key that Apple never accepted")
         }
         // Nobody can tell that Apple lies.

@@ -53,6 +53,12 @@ extension Simulation {
     private mutating func follow(_ work: Flight.Work, of app: SimulatedApp) async -> Bool {
         switch await world.nextArrival() {
         case .resolved(let settlements):
+            world.with { state in
+                for case .revocation(let work, .admitted) in settlements {
+                    let keyID = state.model.revocations[ReferenceModel.RevocationKey(work)]?.keyID
+                    state.ledger.proofs.believes(work, keyID: keyID)
+                }
+            }
             waiting.append(settlements)
             return false
         case .request(let request):
