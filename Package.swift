@@ -75,8 +75,8 @@ let package = Package(
         ),
         // One file on disk.
         .target(name: "SQLiteStore", dependencies: ["CredentialCore", grdb, grdbSQLite, nioConcurrency], swiftSettings: strict),
-        // The C library that speaks with PostgreSQL.
-        .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .yum(["libpq-devel"]), .brew(["libpq"])]),
+        // The C library that speaks with PostgreSQL, loaded where it is needed.
+        .target(name: "CLibpq"),
         // A schema of the backend's own database.
         .target(name: "PostgresStore", dependencies: ["CLibpq", "CredentialCore", nioConcurrency], swiftSettings: strict),
         // When things happen.

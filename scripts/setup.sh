@@ -106,10 +106,11 @@ need_headers() {
         [0-9]*) ;;
         *) install_package "SQLite's headers are" libsqlite3-dev sqlite-devel sqlite-dev ;;
     esac
-    # Where libpq keeps them, pkg-config says.
-    has pkg-config || install_package "pkg-config is" pkg-config pkgconf-pkg-config pkgconf
-    pkg-config --exists libpq || install_package "libpq's headers are" libpq-dev libpq-devel libpq-dev
-    pkg-config --exists libpq || die "libpq's headers are installed and pkg-config does not find them."
+    # Debian has them in a folder.
+    case $(macro libpq-fe.h LIBPQ_HAS_PIPELINING)$(macro postgresql/libpq-fe.h LIBPQ_HAS_PIPELINING) in
+        *1*) ;;
+        *) install_package "libpq's headers (14 or newer) are" libpq-dev libpq-devel libpq-dev ;;
+    esac
     sqlite=$(macro sqlite3.h SQLITE_VERSION_NUMBER)
     case $sqlite in
         [0-9]*) ;;

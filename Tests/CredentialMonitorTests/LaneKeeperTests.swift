@@ -33,6 +33,7 @@ struct LaneKeeperTests {
                 fleet,
                 as: Replica(host: "h", processID: 1, version: "1"),
                 leases: [LaneKeeperTests.lane: monitor.lease],
+                clients: [LaneKeeperTests.lane: [Monitor.clients[0]]],
                 clock: fleetClock,
                 uptime: { clock.uptime },
                 breakers: monitor.writer.breakers,
@@ -58,10 +59,38 @@ struct LaneKeeperTests {
             }
             site.fleet.owns(nil)
             await site.renew(after: .seconds(1))
-            #expect(monitor.lease.holds, "what it was given is its own to the end")
-            await site.renew(after: .seconds(2))
-            #expect(!monitor.lease.holds)
+            #expect(!monitor.lease.holds, "another one may have it")
             #expect(site.log.events == ["lane_taken", "lane_lost"])
+        }
+    }
+
+    /// While another one asked, Apple may have rejected everybody: what was normal before says nothing of it.
+    @Test func answersFromBeforeAnotherOwnerProveNothing() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            let (site, breakers) = (Site(monitor), monitor.writer.breakers)
+            func isProven() -> Bool { breakers.isProven(clientID: Monitor.clients[0], keyID: "KEY", at: monitor.clock.now) }
+            await site.renew()
+            breakers.recordAccepted(by: ClientIdentity(clientID: Monitor.clients[0], keyID: "KEY"), at: monitor.clock.now)
+            await site.renew(after: .seconds(1))
+            #expect(isProven())
+            site.fleet.owns(2)
+            await site.renew(after: .seconds(1))
+            #expect(!isProven())
+        }
+    }
+
+    /// Each would reject for good what the other serves.
+    @Test func whoCameLaterWithAnotherConfigurationEnds() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            let site = Site(monitor)
+            site.fleet.elder = Replica(host: "elder", processID: 2, version: "1")
+            await site.renew()
+            await site.renew(after: .seconds(1))
+            #expect(monitor.lease.holds, "one that agrees is no reason")
+            site.fleet.elder?.configuration = "another"
+            await #expect { try await site.keeper.run() } throws: { ($0 as? LaneKeeper.OtherConfiguration)?.elder.host == "elder" }
+            #expect(!monitor.lease.holds)
+            #expect(site.fleet.releases == [false])
         }
     }
 
@@ -177,6 +206,7 @@ private final class ScriptedFleet: Fleet {
         var isAway = false
         var delay = Duration.zero
         var ahead = Duration.zero
+        var elder: Replica?
         var renewals = 0
         var releases: [Bool] = []
     }
@@ -197,6 +227,10 @@ private final class ScriptedFleet: Fleet {
     var isAway: Bool {
         get { state.withLockedValue(\.isAway) }
         set { state.withLockedValue { $0.isAway = newValue } }
+    }
+    var elder: Replica? {
+        get { state.withLockedValue(\.elder) }
+        set { state.withLockedValue { $0.elder = newValue } }
     }
     var delay: Duration {
         get { state.withLockedValue(\.delay) }
@@ -225,7 +259,11 @@ private final class ScriptedFleet: Fleet {
         }
         let time = try await time
         clock.advance(by: delay)
-        return Tenure(epochs: epoch.map { epoch in Dictionary(uniqueKeysWithValues: lanes.map { ($0, epoch) }) } ?? [:], time: time)
+        return Tenure(
+            epochs: epoch.map { epoch in Dictionary(uniqueKeysWithValues: lanes.map { ($0, epoch) }) } ?? [:],
+            time: time,
+            elders: [elder].compactMap(\.self)
+        )
     }
 
     func release() async throws {

@@ -13,7 +13,7 @@ struct OperatorRequestHandlerTests {
     @Test func aPauseStopsTheChecksAndShowsInTheMetrics() async throws {
         try await Monitor.with { monitor in
             func pausedGauge() async throws -> Double {
-                monitor.telemetry.observe(apps: try await monitor.store.apps())
+                monitor.telemetry.observe(pausesOf: try await monitor.store.apps())
                 return try monitor.metrics.expectMeter("siwatch_app_paused", [("app", Monitor.app)]).lastValue ?? -1
             }
 

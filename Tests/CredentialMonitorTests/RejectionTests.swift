@@ -38,6 +38,23 @@ struct RejectionTests {
         }
     }
 
+    /// What Apple says to the replica that owns the app by now is not known here.
+    @Test func whoDoesNotOwnTheAppBelievesNothing() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            func renew() { _ = monitor.lease.renew(1, askedAt: monitor.clock.uptime, answeredAt: monitor.clock.uptime, for: .days(1)) }
+            renew()
+            monitor.clock.advance(by: .seconds(1))
+            let askedAt = try await rejectAnn(among: 120, in: monitor)
+            monitor.clock.set(to: askedAt.advanced(by: Self.settle))
+            monitor.lease.end()
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            renew()
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+        }
+    }
+
     /// An hour in which Apple rejects everybody shows as a single rejection in a small app.
     @Test func inASmallAppARejectionIsBelievedOnceAppleHasRepeatedItADayLater() async throws {
         try await Monitor.with { monitor in
@@ -561,7 +578,7 @@ struct RejectionTests {
 
     private func pending(in monitor: Monitor) async throws -> Int {
         let counted = try await monitor.count("SELECT COUNT(*) FROM credential WHERE pending_since IS NOT NULL")
-        monitor.telemetry.observe(apps: try await monitor.store.apps())
+        monitor.telemetry.observe(rejectionsOf: try await monitor.store.apps())
         let gauge = try monitor.metrics.expectMeter("siwatch_credentials_pending", [("app", Monitor.app)]).lastValue
         #expect(gauge == Double(counted), "the count is kept")
         return counted

@@ -45,10 +45,13 @@ package struct Tenure: Sendable, Equatable {
     package var epochs: [FleetLane: Int64]
     /// The database's clock when it answered.
     package var time: Timestamp
+    /// The others that live and came before, in the order in which they came.
+    package var elders: [Replica]
 
-    package init(epochs: [FleetLane: Int64], time: Timestamp) {
+    package init(epochs: [FleetLane: Int64], time: Timestamp, elders: [Replica] = []) {
         self.epochs = epochs
         self.time = time
+        self.elders = elders
     }
 }
 

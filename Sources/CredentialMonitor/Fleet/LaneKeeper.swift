@@ -10,6 +10,8 @@ package struct LaneKeeper: Service {
     private let fleet: any Fleet
     private let replica: Replica
     private let leases: [FleetLane: LaneLease]
+    /// Of each app.
+    private let clients: [FleetLane: Set<String>]
     private let clock: FleetClock
     private let uptime: @Sendable () -> Duration
     private let breakers: Breakers
@@ -22,11 +24,13 @@ package struct LaneKeeper: Service {
 
     /// - Parameters:
     ///   - leases: of the lanes that this replica could own.
+    ///   - clients: about whose tokens Apple is asked in a lane.
     ///   - uptime: what a clock that never steps shows: that of the leases and of `clock`.
     package init(
         _ fleet: any Fleet,
         as replica: Replica,
         leases: [FleetLane: LaneLease],
+        clients: [FleetLane: Set<String>],
         clock: FleetClock,
         uptime: @escaping @Sendable () -> Duration,
         breakers: Breakers,
@@ -36,6 +40,7 @@ package struct LaneKeeper: Service {
         self.fleet = fleet
         self.replica = replica
         self.leases = leases
+        self.clients = clients
         self.clock = clock
         self.uptime = uptime
         self.breakers = breakers
@@ -43,14 +48,31 @@ package struct LaneKeeper: Service {
         self.telemetry = telemetry
     }
 
+    /// One that came before is at work with other apps, clients or canaries: each would judge rows of the other differently.
+    package struct OtherConfiguration: Error {
+        package var elder: Replica
+
+        package init(elder: Replica) {
+            self.elder = elder
+        }
+    }
+
+    /// - Throws: `OtherConfiguration`
     package func run() async throws {
-        for await _ in Wakeups(every: Self.interval).untilShutdown() { await renew() }
+        for await _ in Wakeups(every: Self.interval).untilShutdown() {
+            guard let elder = await renew() else { continue }
+            await leave()
+            throw OtherConfiguration(elder: elder)
+        }
         // Cut short, something may be under way: the leases end by themselves.
         if !Task.isCancelled { await leave() }
     }
 
     /// Renews once. Where that fails, what this replica owns ends with its lease.
-    package func renew() async {
+    ///
+    /// - Returns: one that came before and has another configuration.
+    @discardableResult
+    package func renew() async -> Replica? {
         let askedAt = uptime()
         do {
             var replica = replica
@@ -58,6 +80,7 @@ package struct LaneKeeper: Service {
             let tenure = try await fleet.renew(replica, lanes: Set(leases.keys), lease: Self.lease)
             let answeredAt = uptime()
             clock.observe(tenure.time, askedAt: askedAt, answeredAt: answeredAt)
+            if let elder = tenure.elders.first(where: { $0.configuration != replica.configuration }) { return elder }
             func renew(where isMeant: (LaneLease, Int64) -> Bool) {
                 for (lane, epoch) in tenure.epochs {
                     guard let lease = leases[lane], isMeant(lease, epoch) else { continue }
@@ -65,14 +88,21 @@ package struct LaneKeeper: Service {
                     if isNew { telemetry.laneTaken(lane, epoch: epoch) }
                 }
             }
+            // What somebody else may own by now ends, however long it was ours to be.
+            for (lane, lease) in leases where tenure.epochs[lane] == nil { lease.end() }
             renew { $0.isOurs(since: $1) }
             // What others have judged and what operators have asked of others: before a lane is at work, and as long as it is.
             try await breakers.load(from: reader)
+            // What Apple said meanwhile was said to others: answers from before prove nothing of what is normal now.
+            for (lane, epoch) in tenure.epochs where leases[lane]?.isOurs(since: epoch) == false {
+                breakers.forgetProofs(of: clients[lane] ?? [])
+            }
             renew { !$0.isOurs(since: $1) }
         } catch {
             telemetry.renewalFailed(error)
         }
         for (lane, lease) in leases where lease.isLost() { telemetry.laneLost(lane) }
+        return nil
     }
 
     /// Gives every lane back, so that others need not wait for the end of a lease.

@@ -69,6 +69,6 @@ package final class LaneLease: Sendable {
 
     /// Ends it now.
     func end() {
-        state.withLockedValue { $0 = State() }
+        state.withLockedValue { $0.end = min($0.end, uptime()) }
     }
 }

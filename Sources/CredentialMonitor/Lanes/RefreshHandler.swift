@@ -69,6 +69,8 @@ package struct RefreshHandler: WorkHandler {
     /// Rejections that are to be believed need no permit. For all else takes permits first and claims exactly that many, so that
     /// no claim waits for a permit: canaries, then whom Apple has blamed, then those that have waited longest.
     package func claim(upTo slots: Int) async throws -> [DueCredential] {
+        // What Apple said to another replica is not known here, so nothing can be admitted by it either.
+        guard budget.isOurs else { return [] }
         let now = clock.now
         let settled = try await store.claimPendingRejections(
             of: app,

@@ -215,6 +215,8 @@ package final class SettlementWriter: Service {
 
     /// Commits at once, again and again while the store is in trouble. For `run`, and for whoever takes its place: there is one writer.
     package func settle(_ settlements: [Settlement]) async throws {
+        // In a row that a new process might not meet.
+        var failures = 0
         for attempt in 0... {
             do {
                 let start = ContinuousClock.now
@@ -236,7 +238,8 @@ package final class SettlementWriter: Service {
             } catch let error as StoreError {
                 troubled.store(true, ordering: .relaxed)
                 telemetry.storeFailed(error)
-                if !error.endsByItself, attempt >= Self.mostTries { throw error }
+                failures = error.endsByItself ? 0 : failures + 1
+                if failures > Self.mostTries { throw error }
                 try await clock.sleep(for: Self.retries[min(attempt, Self.retries.count - 1)])
             }
         }

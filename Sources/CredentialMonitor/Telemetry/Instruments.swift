@@ -36,6 +36,17 @@ final class Instruments: Sendable {
         find(\.histograms, metric, labels) { Recorder(label: $0, dimensions: $1, aggregate: true, factory: factory) }
     }
 
+    /// Takes gauges out of what is told, until they are set again.
+    func forgetGauges(of metrics: [Metric]) {
+        let names = Set(metrics.map(\.name))
+        let forgotten = state.withLockedValue { state in
+            let forgotten = state.gauges.filter { names.contains($0.key.metric) }
+            for series in forgotten.keys { state.gauges[series] = nil }
+            return forgotten.values
+        }
+        for gauge in forgotten { gauge.destroy() }
+    }
+
     private func find<Instrument>(
         _ kind: WritableKeyPath<State, [Series: Instrument]>,
         _ metric: Metric,

@@ -185,6 +185,12 @@ extension Metric {
         .gauge,
         "Since when a reader keeps erased tokens readable in the database's log; 0 where none does."
     )
+    static let laneOwned = Metric(
+        "lane_owned",
+        .gauge,
+        by: ["lane"],
+        "1 while this siwatch asks Apple for an app, or keeps house, and no other does."
+    )
     static let seals = Metric("seals_total", .counter, "Tokens sealed.")
     static let logLinesSuppressed = Metric(
         "log_lines_suppressed_total",
@@ -200,7 +206,13 @@ extension Metric {
         credentialsOverdue, credentialsUnverified, credentialsNeverAccepted, credentialsPending, stateTransitions, appleResponses,
         signingKeys, signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull,
         foreignCheckpoints,
-        appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, clockHeld, logPinnedSince, seals,
+        appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, clockHeld, logPinnedSince, laneOwned, seals,
         logLinesSuppressed,
+    ]
+
+    /// What is read off the tables: where several share them, one tells it.
+    static let ofTables = [
+        queueDepth, queueOldest, queueDue, refreshRound, credentials, credentialsOverdue, credentialsUnverified, credentialsNeverAccepted,
+        credentialsPending,
     ]
 }

@@ -50,9 +50,21 @@ extension Telemetry {
         gauge(Metric.ready, isReady ? 1 : 0)
     }
 
-    package func observe(apps: [AppStatus]) {
+    package func observe(lanes: [FleetLane: Bool]) {
+        for (lane, isOwned) in lanes { gauge(Metric.laneOwned, isOwned ? 1 : 0, ["lane": "\(lane)"]) }
+    }
+
+    /// Another replica tells what stands in the tables that all share, so that a sum over replicas counts nothing twice.
+    package func leaveTablesToOthers() {
+        instruments.forgetGauges(of: Metric.ofTables)
+    }
+
+    package func observe(pausesOf apps: [AppStatus]) {
+        for app in apps { checks(of: app.app, arePaused: app.pausedAt != nil, because: .operator) }
+    }
+
+    package func observe(rejectionsOf apps: [AppStatus]) {
         for app in apps {
-            checks(of: app.app, arePaused: app.pausedAt != nil, because: .operator)
             gauge(Metric.credentialsPending, Double(app.rejections?.pending ?? 0), ["app": app.app])
             gauge(Metric.credentialsNeverAccepted, Double(app.neverAccepted), ["app": app.app])
         }
@@ -108,6 +120,7 @@ extension Telemetry {
             }
         }
         create(Metric.revocations, ["app": "", "outcome": RevocationOutcome.rejected.rawValue])
+        create(Metric.settlements, [:])
         for event in LoggedEvent.all { create(Metric.logLinesSuppressed, ["event": event.name]) }
         for endpoint in ["token", "keys", "revoke"] {
             for status in ["200", "400", "429", "timeout"] {

@@ -120,6 +120,8 @@ package struct Telemetry: Sendable {
 
     func laneLost(_ lane: FleetLane) {
         logger.log(.laneLost, ["lane": "\(lane)"])
+        // Whether Apple blames us still is heard by its next owner.
+        if case .app(let app) = lane { appUnpaused(app) }
     }
 
     func renewalFailed(_ error: any Error) {

@@ -5,6 +5,16 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 
 extension PostgresStore {
+    /// Runs a claim. Its times are the caller's: of a process that was stopped since, or waited for long, a lease would have ended already,
+    /// and what others have claimed would look as if a clock had been set back.
+    func runClaim<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) async throws -> Value {
+        let start = ContinuousClock.now
+        return try await claims.run { [longestClaimWait] connection in
+            guard start.duration(to: .now) <= longestClaimWait else { throw StoreError.retry("the claim has waited for too long") }
+            return try body(connection)
+        }
+    }
+
     package func claimNotifications(
         upTo limit: Int,
         at now: Timestamp,
@@ -12,7 +22,7 @@ extension PostgresStore {
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
         let claim = QueueClaim(queue: .notification, lane: "TRUE", size: "octet_length(payload)", returning: "payload, received_at")
-        return try await claims.run { [owner] connection in
+        return try await runClaim { [owner] connection in
             try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: suspects, on: connection).map { row in
                 ClaimedNotification(
                     id: row.integer(at: 0),
@@ -30,7 +40,7 @@ extension PostgresStore {
             lane: "authorization_code IS NULL",
             returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed"
         )
-        return try await claims.run { [owner] connection in
+        return try await runClaim { [owner] connection in
             try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
                 ClaimedGrant(
                     id: row.integer(at: 0),
@@ -49,7 +59,7 @@ extension PostgresStore {
     ) async throws -> [ClaimedRevocationRequest] {
         let apps = directory.withLockedValue { $0 }.appNames
         let claim = QueueClaim(queue: .revocation, lane: "opened_at IS NULL", returning: "requested_at, client_id, user_id")
-        return try await claims.run { [owner] connection in
+        return try await runClaim { [owner] connection in
             try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
                 let clientID = row.text(at: 3, upTo: Longest.identifier)
                 let userID = row.text(at: 4, upTo: Longest.identifier)

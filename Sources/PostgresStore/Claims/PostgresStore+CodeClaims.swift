@@ -17,7 +17,7 @@ extension PostgresStore {
         let apps = directory.withLockedValue { $0 }.appNames
         // A due time beyond any that a code is put off to is of a clock that has since been set back.
         let furthest = now.advanced(by: AuthorizationCode.life * 2)
-        return try await claims.run { [owner] connection in
+        return try await runClaim { [owner] connection in
             var left = permits
             var chosen: [(id: Int64, attempts: Int)] = []
             try connection.rows(

@@ -16,7 +16,7 @@ extension PostgresStore {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
         let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
-        return try await claims.run { [owner] connection in
+        return try await runClaim { [owner] connection in
             guard try !Self.isPaused(appID, on: connection) else { return [] }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
             var due = try schedule.due(of: first, upTo: limit, on: connection)
@@ -33,7 +33,7 @@ extension PostgresStore {
         -> [DueCredential]
     {
         let directory = self.directory.withLockedValue { $0 }
-        return try await claims.run { [owner] connection in
+        return try await runClaim { [owner] connection in
             let answers = try clients.sorted().compactMap { directory.clients[$0] }.map { client in
                 try connection.send(
                     """
@@ -59,7 +59,7 @@ extension PostgresStore {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !admissions.isEmpty, let appID = directory.apps[app]?.id else { return [] }
         let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == appID } ?? true }
-        return try await claims.run { [owner] connection in
+        return try await runClaim { [owner] connection in
             guard try connection.rows("SELECT 1 FROM app WHERE id = $1 AND pending > 0", appID).count > 0 else { return [] }
             let breaker = try connection.rows("SELECT app, state FROM breaker WHERE app = $1", appID).first.flatMap(BreakerTable.read)
             guard breaker?.breaker(at: now).isOpen != true else { return [] }

@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 extension PostgresStore {
     package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
         let directory = self.directory.withLockedValue { $0 }
-        return try await claims.run { connection in
+        return try await runClaim { connection in
             let counts = try directory.apps.values.map { app in
                 let answer = try connection.send(
                     """
@@ -34,7 +34,7 @@ extension PostgresStore {
         let directory = self.directory.withLockedValue { $0 }
         let permits = permits.filter { $0.value > 0 }
         guard !permits.isEmpty else { return [] }
-        return try await claims.run { [owner] connection in
+        return try await runClaim { [owner] connection in
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name], try !Self.isPaused(app.id, on: connection) else { return [] }
                 try connection.send(

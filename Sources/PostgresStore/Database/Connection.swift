@@ -15,6 +15,9 @@ final class Connection {
     private var sent: [Sent] = []
     /// Whether a COMMIT was sent whose answer is still to come.
     private(set) var mayBeCommitted = false
+    /// A server that says nothing for longer is given up. It gives up a statement after a minute, so it is frozen, or something on the road
+    /// keeps the connection alive without it. Nil where statements may take as long as they need.
+    var longestSilence: Duration?
     private var preparations = 0
 
     private struct Sent {
@@ -30,11 +33,18 @@ final class Connection {
     }
 
     /// - Throws: `PostgresError`
-    init(_ address: PostgresAddress, isForReading: Bool = false) throws {
-        guard let handle = Self.connect(address.parameters(isForReading: isForReading)) else {
+    init(
+        _ address: PostgresAddress,
+        isForReading: Bool = false,
+        longestLockWait: Duration = .seconds(10),
+        longestSilence: Duration = .seconds(75)
+    ) throws {
+        if let problem = PostgresLibrary.problem { throw PostgresError(connection: problem) }
+        guard let handle = Self.connect(address.parameters(isForReading: isForReading, longestLockWait: longestLockWait)) else {
             throw PostgresError(connection: "libpq has no memory")
         }
         self.handle = handle
+        self.longestSilence = longestSilence
         guard PQstatus(handle) == CONNECTION_OK else {
             // Before a statement was sent, there is no row to quote.
             throw PostgresError(connection: lastMessage)
@@ -168,9 +178,11 @@ final class Connection {
             }
         }
         guard let end = try nextResult() else { throw failure ?? PostgresError(connection: "the connection was lost") }
-        PQclear(end)
+        defer { PQclear(end) }
+        // What was sent without a BEGIN is committed here: it may fail here too, after all its rows have come.
+        guard PQresultStatus(end) == PGRES_PIPELINE_SYNC else { throw failure ?? PostgresError(end, endsConnection: true) }
         if let failure {
-            if !failure.endsConnection { mayBeCommitted = false }
+            if !failure.losesAnswers { mayBeCommitted = false }
             throw failure
         }
         mayBeCommitted = false
@@ -179,7 +191,7 @@ final class Connection {
     /// Nil after the last of a statement.
     private func nextResult() throws -> OpaquePointer? {
         while PQisBusy(handle) != 0 {
-            wait(for: Int16(POLLIN))
+            try wait(for: Int16(POLLIN))
             try check(PQconsumeInput(handle))
         }
         return PQgetResult(handle)
@@ -190,16 +202,17 @@ final class Connection {
         while true {
             switch PQflush(handle) {
             case 0: return
-            case 1: if wait(for: Int16(POLLIN | POLLOUT)) & Int16(POLLIN) != 0 { try check(PQconsumeInput(handle)) }
+            case 1: if try wait(for: Int16(POLLIN | POLLOUT)) & Int16(POLLIN) != 0 { try check(PQconsumeInput(handle)) }
             default: throw PostgresError(connection: lastMessage)
             }
         }
     }
 
     @discardableResult
-    private func wait(for events: Int16, milliseconds: Int32 = -1) -> Int16 {
+    private func wait(for events: Int16) throws -> Int16 {
         var socket = pollfd(fd: PQsocket(handle), events: events, revents: 0)
-        poll(&socket, 1, milliseconds)
+        let milliseconds = longestSilence.map { Int32($0 / .milliseconds(1)) } ?? -1
+        if poll(&socket, 1, milliseconds) == 0 { throw PostgresError(connection: "the server said nothing for \(milliseconds / 1000) s") }
         return socket.revents
     }
 }

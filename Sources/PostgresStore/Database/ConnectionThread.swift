@@ -10,17 +10,25 @@ import Dispatch
 actor ConnectionThread {
     private let address: PostgresAddress
     private let isForReading: Bool
+    private let longestLockWait: Duration
     private var connection: Connection?
+    /// The last attempt to connect, where it came to nothing: how long it took, and when it ended.
+    private var failure: (error: any Error, took: Duration, endedAt: ContinuousClock.Instant)?
     private nonisolated let executor: QueueExecutor
 
-    /// Waits between looks whether a COMMIT happened whose answer was lost: as long as a server takes to start anew.
+    /// Waits between looks whether a COMMIT happened whose answer was lost: as long as a server takes to start anew. On a dark road the second
+    /// is too soon to be one.
     private static let looks: [Duration] = [.zero, .milliseconds(200), .seconds(1), .seconds(3)]
+    /// An attempt that failed slowly is not repeated for this long.
+    private static let longestPause = Duration.seconds(1)
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    init(_ address: PostgresAddress, isForReading: Bool = false, label: String) {
+    /// - Parameter longestLockWait: others wait for this connection while it waits for somebody's lock.
+    init(_ address: PostgresAddress, isForReading: Bool = false, longestLockWait: Duration = .seconds(10), label: String) {
         self.address = address
         self.isForReading = isForReading
+        self.longestLockWait = longestLockWait
         executor = QueueExecutor(label: label)
     }
 
@@ -106,9 +114,18 @@ actor ConnectionThread {
     private func ready() throws -> Connection {
         if let connection, !connection.isBroken { return connection }
         connection = nil
-        let connection = try Connection(address, isForReading: isForReading)
-        self.connection = connection
-        return connection
+        // On a dark road each attempt takes seconds. Whoever waited behind this one hears at once what it came to.
+        if let failure, failure.endedAt.duration(to: .now) < min(failure.took, Self.longestPause) { throw failure.error }
+        let start = ContinuousClock.now
+        do {
+            let connection = try Connection(address, isForReading: isForReading, longestLockWait: longestLockWait)
+            self.connection = connection
+            failure = nil
+            return connection
+        } catch {
+            failure = (error, start.duration(to: .now), .now)
+            throw error
+        }
     }
 
     private func recover(_ connection: Connection, from error: any Error) throws -> Never {

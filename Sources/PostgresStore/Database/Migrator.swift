@@ -24,9 +24,11 @@ struct Migrator {
         try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext($1))", address.schema)
         if try !isCurrent(version()) {
             try refuseForeign()
+            try refuseOthersSchema()
             // All as one script, with what it may have to wait for first.
             try connection.runScript(
                 """
+                SET LOCAL statement_timeout = 0;
                 CREATE SCHEMA IF NOT EXISTS \(address.quotedSchema);
                 \(Schema.role(Schema.backendRole))
                 \(Schema.role(Schema.readerRole))
@@ -101,6 +103,18 @@ struct Migrator {
                 of: address.description,
                 at: Date(timeIntervalSince1970: Double(departure.at.milliseconds / 1000)).formatted(.iso8601)
             )
+        )
+    }
+
+    /// Whoever owns a schema gives the rights to use it, and can drop what is in it.
+    private func refuseOthersSchema() throws {
+        let owner = try connection.rows(
+            "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = $1 AND NOT pg_has_role(nspowner, 'USAGE')",
+            address.schema
+        ).first
+        guard let owner else { return }
+        throw StoreOpenError(
+            "the schema \(address.schema) belongs to \(owner.text(at: 0) ?? "somebody else"): drop it, or ALTER SCHEMA … OWNER TO siwatch's own user"
         )
     }
 

@@ -25,10 +25,12 @@ package struct PostgresAddress: Sendable, Equatable {
     /// With what every connection of ours needs. A dead server or road is noticed within a quarter of a minute, on both sides; whoever stalls in a
     /// transaction loses it; who waits for a lock gives way.
     ///
-    /// - Parameter isForReading: any server will do then, a standby too.
-    func parameters(isForReading: Bool) -> [(String, String)] {
+    /// - Parameters:
+    ///   - isForReading: any server will do then, a standby too.
+    ///   - longestLockWait: after which a statement gives way.
+    func parameters(isForReading: Bool, longestLockWait: Duration) -> [(String, String)] {
         let options = [
-            "search_path=\(quotedSchema),pg_temp", "lock_timeout=10s", "statement_timeout=60s", "idle_in_transaction_session_timeout=30s",
+            "search_path=\(quotedSchema),pg_temp", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s", "idle_in_transaction_session_timeout=30s",
             "synchronous_commit=on", "tcp_user_timeout=10s", "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
             "default_transaction_read_only=\(isForReading ? "on" : "off")",
         ]
@@ -88,11 +90,13 @@ extension PostgresAddress {
         guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") else {
             return "must be postgresql://user@host:port/database, with ?host=/folder for a socket"
         }
+        if let problem = PostgresLibrary.problem { return "cannot be used: \(problem)" }
         guard let parts = parse(text) else { return "is not a URL that libpq understands" }
         if parts["password"] != nil || parts["sslpassword"] != nil {
             return "must not hold a password; name a file that holds it in database.password_file"
         }
-        let keywords = ["options", "application_name", "client_encoding", "target_session_attrs", "replication", "service"]
+        if parts["service"] != nil { return "must name the server itself, and no service of a file of libpq's" }
+        let keywords = ["options", "application_name", "client_encoding", "target_session_attrs", "replication"]
         let ours = keywords.filter { parts[$0] != nil }
         return ours.isEmpty ? nil : "must not set \(ours.joined(separator: ", ")), which siwatch sets itself"
     }
@@ -100,9 +104,9 @@ extension PostgresAddress {
     /// What the address itself says: the environment and the defaults are not in it.
     private func part(_ name: String) -> String? { Self.parse(server)?[name] }
 
-    /// By libpq's keywords; nil where it is no address.
+    /// By libpq's keywords; nil where it is no address, or there is no libpq.
     private static func parse(_ text: String) -> [String: String]? {
-        guard let options = PQconninfoParse(text, nil) else { return nil }
+        guard PostgresLibrary.problem == nil, let options = PQconninfoParse(text, nil) else { return nil }
         defer { PQconninfoFree(options) }
         var parts: [String: String] = [:]
         var option = options

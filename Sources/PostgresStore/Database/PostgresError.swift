@@ -14,14 +14,19 @@ struct PostgresError: Error, CustomStringConvertible {
     var constraint: String?
     /// In words, where no server said it.
     var reason: String?
+    /// Whether the connection is not to be used again, whatever the code says.
+    private var isLast = false
 
     init(connection reason: String) {
         sqlState = ""
         self.reason = reason
     }
 
-    /// - Parameter result: of a statement that failed.
-    init(_ result: OpaquePointer?) {
+    /// - Parameters:
+    ///   - result: of a statement that failed.
+    ///   - endsConnection: where what follows it cannot be told from its end.
+    init(_ result: OpaquePointer?, endsConnection: Bool = false) {
+        isLast = endsConnection
         func field(_ code: Character) -> String? { PQresultErrorField(result, Int32(code.asciiValue!)).map { String(cString: $0) } }
         sqlState = field("C") ?? ""
         constraint = field("n") ?? field("t")
@@ -30,8 +35,12 @@ struct PostgresError: Error, CustomStringConvertible {
 
     var description: String { ([sqlState, constraint ?? "", reason ?? ""]).filter { !$0.isEmpty }.joined(separator: " ") }
 
-    /// Whether the server has closed the connection, is about to, or can no longer be written by it.
-    var endsConnection: Bool { sqlState.isEmpty || sqlState.hasPrefix("08") || sqlState.hasPrefix("57P") || sqlState == "25006" }
+    /// Whether the connection was lost, and with it the answer to whatever was sent.
+    var losesAnswers: Bool { isLast || sqlState.isEmpty || ["08", "57P"].contains(where: sqlState.hasPrefix) }
+
+    /// Whether the connection is to be made anew: it was lost, cannot be written by, or the server has forgotten what was prepared on it, or
+    /// a migration has outdated that.
+    var endsConnection: Bool { losesAnswers || sqlState.hasPrefix("26") || ["25006", "0A000"].contains(sqlState) }
 }
 
 extension StoreError {
@@ -40,9 +49,10 @@ extension StoreError {
         let text = "\(error)"
         self =
             switch error.sqlState {
-            case _ where mayBeCommitted && error.endsConnection: .outcomeUnknown(text)
-            // A deadlock, a conflict, a lock that took too long, a statement that was cancelled, a plan that a migration has outdated.
-            case "40P01", "40001", "55P03", "57014", "0A000": .retry(text)
+            case _ where mayBeCommitted && error.losesAnswers: .outcomeUnknown(text)
+            // A deadlock, a conflict, a lock that took too long, a statement that was cancelled, a plan that a migration has outdated or a
+            // DISCARD has taken away.
+            case "40P01", "40001", "55P03", "57014", "0A000", "26000": .retry(text)
             // Read-only, or one that was idle too long in a transaction.
             case "25006", "25P03": .unavailable(text)
             case "53100": .full

@@ -64,6 +64,15 @@ private struct Examiner {
     }
 
     private func missingRights() throws -> [String] {
+        // Where somebody else owns the schema, the GRANT of a migration is a warning that nobody hears.
+        if try !connection.rows("SELECT has_schema_privilege($1::name, $2, 'USAGE')", Schema.backendRole, address.schema).isTrue {
+            return [
+                """
+                \(Schema.backendRole) may not use the schema \(address.schema): GRANT USAGE ON SCHEMA \(address.schema) TO \
+                \(Schema.backendRole), \(Schema.readerRole)
+                """
+            ]
+        }
         let tables = try connection.rows(
             """
             SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -97,14 +106,16 @@ private struct Examiner {
         return missing
     }
 
-    /// Those that decide whether a commit that returned is on disk, and whether dead rows are taken away.
+    /// Those that decide whether a commit that returned is on disk, whether dead rows are taken away, and what is told to whom.
     private func settings() throws -> [String] {
         let meanings = [
             "fsync": "a crash of the server's host loses commits, or the database",
             "full_page_writes": "a crash of the server's host can damage the database",
             "autovacuum": "what siwatch deletes stays on disk, and every claim becomes slower",
         ]
-        return try meanings.sorted { $0.key < $1.key }.compactMap { name, meaning in
+        let isVerbose = try !isTrue("SELECT current_setting('log_error_verbosity') = 'terse'")
+        let isQuoting = isVerbose ? ["log_error_verbosity is not terse: a row that is refused stands in the server's log, its token too"] : []
+        return try isQuoting + meanings.sorted { $0.key < $1.key }.compactMap { name, meaning in
             try connection.rows("SELECT current_setting($1)", name).first?.text(at: 0) == "off" ? "\(name) is off: \(meaning)" : nil
         }
     }

@@ -17,6 +17,7 @@ package final class PostgresStore: CredentialStore, Sendable {
     /// Renewals of leases, which wait for no commit.
     let renewals: ConnectionThread
     let retention: Retention
+    let longestClaimWait: Duration
     let directory = NIOLockedValueBox(ClientDirectory())
     /// By table.
     let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
@@ -25,13 +26,24 @@ package final class PostgresStore: CredentialStore, Sendable {
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
-    init(_ address: PostgresAddress, isForReading: Bool = false, retention: Retention = Retention()) {
+    /// - Parameter longestClaimWait: from the moment at which a claim is asked for to its first statement.
+    init(
+        _ address: PostgresAddress,
+        isForReading: Bool = false,
+        retention: Retention = Retention(),
+        longestClaimWait: Duration = .seconds(15)
+    ) {
         self.address = address
         self.retention = retention
-        writer = ConnectionThread(address, isForReading: isForReading, label: "siwatch writer")
-        claims = ConnectionThread(address, isForReading: isForReading, label: "siwatch claims")
-        reader = ConnectionThread(address, isForReading: isForReading, label: "siwatch reader")
-        renewals = ConnectionThread(address, isForReading: isForReading, label: "siwatch renewals")
+        self.longestClaimWait = longestClaimWait
+        func thread(_ label: String, longestLockWait: Duration = .seconds(10)) -> ConnectionThread {
+            ConnectionThread(address, isForReading: isForReading, longestLockWait: longestLockWait, label: "siwatch \(label)")
+        }
+        writer = thread("writer")
+        // Every lane waits for these: a table that somebody has locked must not hold up those of the others.
+        claims = thread("claims", longestLockWait: .seconds(1))
+        renewals = thread("renewals", longestLockWait: .seconds(1))
+        reader = thread("reader", longestLockWait: isForReading ? .seconds(10) : .seconds(1))
     }
 
     /// Connects, and brings the schema up to date.

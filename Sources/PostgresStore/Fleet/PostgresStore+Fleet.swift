@@ -12,7 +12,7 @@ extension PostgresStore: Fleet {
     package func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
         let description = (replica: try JSONText.encode(replica), lanes: try JSONText.encode(lanes.map(\.text).sorted()))
         return try await renewals.run { [owner] connection in
-            let plan = try Self.plan(renewing: owner, lanes, lease: lease, on: connection)
+            let (plan, elders) = try Self.plan(renewing: owner, lanes, lease: lease, on: connection)
             let (kept, taken) = (plan.kept(by: owner), plan.taken(by: owner))
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
             try connection.send(
@@ -52,7 +52,8 @@ extension PostgresStore: Fleet {
             let epochs = try connection.rows(of: owned).map { (FleetLane($0.text(at: 0) ?? ""), $0.integer(at: 1)) }
             return Tenure(
                 epochs: Dictionary(uniqueKeysWithValues: epochs),
-                time: Timestamp(milliseconds: Int64(try connection.rows(of: time).integer))
+                time: Timestamp(milliseconds: Int64(try connection.rows(of: time).integer)),
+                elders: elders
             )
         }
     }
@@ -62,17 +63,25 @@ extension PostgresStore: Fleet {
         _ lanes: Set<FleetLane>,
         lease: Duration,
         on connection: Connection
-    ) throws -> FleetPlan {
-        let living = try connection.send("SELECT owner, lanes FROM replica WHERE seen_at > \(Schema.now) - $1", lease)
+    ) throws -> (FleetPlan, elders: [Replica]) {
+        let living = try connection.send(
+            "SELECT owner, lanes, replica FROM replica WHERE seen_at > \(Schema.now) - $1 OR owner = $2 ORDER BY started_at, owner",
+            lease,
+            owner
+        )
         let owned = try connection.send("SELECT app, owner FROM lane WHERE until > \(Schema.now)")
         var plan = FleetPlan(replicas: [:], owners: [:])
+        var elders: [Replica] = []
+        var isBefore = true
         try connection.rows(of: living).forEach { row in
+            if row.text(at: 0) == owner { isBefore = false }
+            if isBefore, let elder = JSONText.decode(row.text(at: 2) ?? "", as: Replica.self) { elders.append(elder) }
             let lanes = JSONText.decode(row.text(at: 1) ?? "", as: [String].self) ?? []
             plan.replicas[row.text(at: 0) ?? ""] = Set(lanes.map { FleetLane($0) })
         }
         plan.replicas[owner] = lanes
         try connection.rows(of: owned).forEach { plan.owners[FleetLane($0.text(at: 0) ?? "")] = $0.text(at: 1) }
-        return plan
+        return (plan, elders)
     }
 
     package func release() async throws {

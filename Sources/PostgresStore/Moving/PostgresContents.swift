@@ -65,6 +65,7 @@ extension PostgresContents: StoreContents {
         try beginAlone()
         try onConnection { connection in
             // A copy takes as long as it takes, and waits for the other side meanwhile.
+            connection.longestSilence = nil
             try connection.send("SET LOCAL statement_timeout = 0")
             try connection.send("SET LOCAL idle_in_transaction_session_timeout = 0")
             // A siwatch that is at work is told of, not waited for.

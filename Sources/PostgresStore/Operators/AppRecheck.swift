@@ -26,7 +26,7 @@ struct AppRecheck {
         var slots = RowArrays()
         rows.forEach { row in
             let slot = position.slot(dueAt: row.time(at: 5), answeredAt: row.time(at: 3), isBeingAsked: row.bool(at: 4), under: rules)
-            if let slot { slots.append(row.text(at: 1) ?? "", row.integer(at: 2), slot) }
+            if let slot { slots.append(row.text(at: 1) ?? "", row.integer(at: 2), slot, row.time(at: 5)) }
         }
         try bringForward(slots, of: position.app)
         let last = rows.last.map { RecheckPosition.Last(at: $0.integer(at: 0), userID: $0.text(at: 1) ?? "", client: $0.integer(at: 2)) }
@@ -61,16 +61,16 @@ struct AppRecheck {
         ).map { $0 }
     }
 
-    /// What is claimed meanwhile is being asked about, and comes back by itself.
+    /// What is claimed meanwhile is being asked about, and comes back by itself; what was asked about and came back has a time of its own.
     private func bringForward(_ slots: RowArrays, of app: Int64) throws {
         guard slots.count > 0 else { return }
         let answer = try connection.send(
             """
             WITH free AS (
               SELECT c.user_id, c.client, c.pending_since IS NOT NULL AS was_pending, n.due_at
-                FROM unnest($1, $2, $3) AS n (user_id, client, due_at)
+                FROM unnest($1, $2, $3, $4) AS n (user_id, client, due_at, was_due_at)
                 JOIN credential c ON c.user_id = n.user_id AND c.client = n.client
-               WHERE c.claimed_by IS NULL
+               WHERE c.claimed_by IS NULL AND c.due_at IS NOT DISTINCT FROM n.was_due_at
                ORDER BY c.user_id, c.client FOR UPDATE OF c),
             moved AS (
               UPDATE credential c SET due_at = free.due_at, pending_since = NULL, pending_asked_at = NULL, pending_key = NULL

@@ -28,8 +28,8 @@ extension PostgresStore: OperatorDesk {
     }
 
     package func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
-        // An idle round begins no transaction.
-        let isOpen = try await reader.run { connection in
+        // An idle round begins no transaction, and waits for no long count.
+        let isOpen = try await renewals.run { connection in
             try connection.rows("SELECT EXISTS (SELECT 1 FROM operator_request WHERE \(Schema.open))").isTrue
         }
         guard isOpen else { return nil }
@@ -58,6 +58,9 @@ extension PostgresStore: OperatorDesk {
     /// - Throws: `AppRenameError`, and nothing has changed then.
     package func renameApp(_ old: String, to new: String) async throws {
         try await writer.transaction { connection in
+            // The logs may be long.
+            connection.longestSilence = nil
+            try connection.send("SET LOCAL statement_timeout = 0")
             try connection.lockTail()
             let known = try connection.rows("SELECT name FROM app ORDER BY name").map { $0.text(at: 0) ?? "" }
             guard known.contains(old) else { throw AppRenameError.unknown(old, known: known) }

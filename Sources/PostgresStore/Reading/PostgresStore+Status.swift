@@ -68,7 +68,8 @@ extension PostgresStore: CredentialReader {
     }
 
     package func apps() async throws -> [AppStatus] {
-        try await reader.run { connection in
+        // With each renewal of a lease: this must not wait for a long count.
+        try await renewals.run { connection in
             try connection.rows(
                 "SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens FROM app ORDER BY name"
             ).map {
@@ -144,7 +145,8 @@ extension PostgresStore: CredentialReader {
     }
 
     package func breakers() async throws -> [String: RejectionBreaker] {
-        try await reader.run { connection in
+        // As the apps.
+        try await renewals.run { connection in
             let rows = try connection.rows(
                 "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app WHERE state IS NOT NULL"
             )

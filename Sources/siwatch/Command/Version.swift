@@ -16,6 +16,6 @@ struct ShowVersion: ParsableCommand {
     )
 
     func run() {
-        print("siwatch \(Version.current), SQLite \(SQLiteLibrary.version), libpq \(PostgresLibrary.version)")
+        print("siwatch \(Version.current), SQLite \(SQLiteLibrary.version), libpq \(PostgresLibrary.version ?? "none")")
     }
 }

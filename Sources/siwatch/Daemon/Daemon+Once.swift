@@ -25,7 +25,7 @@ extension Daemon {
 
     private func settleAndKeepHouse() async throws {
         try await settleAll()
-        if seat.lease(of: .maintenance).holds { try await maintain() }
+        if seat.keepsHouse { try await maintain() }
     }
 
     private func settleAll() async throws {

@@ -32,7 +32,7 @@ extension Daemon {
         Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, logPin, telemetry] in
             if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }
             // One of those who share a database does what is to be done once.
-            if seat.lease(of: .maintenance).holds { try await maintain() }
+            if seat.keepsHouse { try await maintain() }
             logPin.observe(since: try await store.logPinnedSince, at: clock.now)
         }
     }
@@ -46,7 +46,8 @@ extension Daemon {
 
     var overdueCount: Recurring {
         let rounds = CheckRounds(store)
-        return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, clock, telemetry, refresh, apps] in
+        return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, telemetry, refresh, apps] in
+            guard seat.keepsHouse else { return }
             telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))
             for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
         }
@@ -67,15 +68,11 @@ extension Daemon {
         return OperationsServer(
             address: address,
             logger: quiet,
-            metrics: { [store, clock, telemetry, registry, output] format in
+            metrics: { [seat, telemetry, registry, output] format in
                 telemetry.suppressed(output.takeSuppressed())
                 telemetry.observe(isReady: readiness.condition == .good)
-                if let unverified = try? await store.unverifiedCredentials() { telemetry.observe(unverified: unverified) }
-                if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
-                    telemetry.observe(queues: queues, credentials: credentials)
-                }
-                if let due = try? await store.dueRows(at: clock.now, upTo: Telemetry.mostDueCounted) { telemetry.observe(due: due) }
-                if let apps = try? await store.apps() { telemetry.observe(apps: apps) }
+                telemetry.observe(lanes: seat.ownership)
+                await observeTables()
                 return registry.exposition(format)
             },
             health: {
@@ -87,6 +84,18 @@ extension Daemon {
                 logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
             }
         )
+    }
+
+    private func observeTables() async {
+        let apps = try? await store.apps()
+        if let apps { telemetry.observe(pausesOf: apps) }
+        guard seat.keepsHouse else { return telemetry.leaveTablesToOthers() }
+        if let apps { telemetry.observe(rejectionsOf: apps) }
+        if let unverified = try? await store.unverifiedCredentials() { telemetry.observe(unverified: unverified) }
+        if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
+            telemetry.observe(queues: queues, credentials: credentials)
+        }
+        if let due = try? await store.dueRows(at: clock.now, upTo: Telemetry.mostDueCounted) { telemetry.observe(due: due) }
     }
 
     func requests(_ wakeups: Wakeups, _ progress: LoopProgress) -> OperatorRequestHandler {

@@ -14,29 +14,25 @@ struct FleetSeat: Sendable {
     /// Which clients it knows, as replicas tell each other.
     private let digest: String
     private let leases: [FleetLane: LaneLease]
+    private let clients: [FleetLane: Set<String>]
     private let shared: (fleet: any Fleet, clock: FleetClock)?
 
-    /// - Throws: `CommandFailure` where others are at work who would judge the same rows differently; `StoreError`.
+    /// - Throws: `StoreError`
     init(in store: any CredentialStore, _ configuration: Configuration) async throws {
         let start = ContinuousClock.now
         let uptime = { @Sendable in ContinuousClock.now - start }
         self.uptime = uptime
         digest = configuration.digestOfClients
+        clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
+        let lanes = configuration.apps.map { FleetLane.app($0.name) } + [.maintenance]
         guard let fleet = store as? any Fleet else {
-            (clock, leases, shared) = (.system, [:], nil)
+            clock = .system
+            leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, .endless) })
+            shared = nil
             return
         }
         let clock = FleetClock(local: .system, uptime: uptime)
         try await clock.look(at: fleet)
-        for status in try await fleet.living where status.replica.configuration != digest {
-            throw CommandFailure.unavailable(
-                """
-                the siwatch \(status.replica.processID) on \(status.replica.host.printable) is at work on the same database with other apps, \
-                clients or canaries; stop all, then start all with the same
-                """
-            )
-        }
-        let lanes = configuration.apps.map { FleetLane.app($0.name) } + [.maintenance]
         leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, LaneLease(uptime: uptime)) })
         self.clock = clock.wallClock
         shared = (fleet, clock)
@@ -53,11 +49,20 @@ struct FleetSeat: Sendable {
 
     var isShared: Bool { shared != nil }
 
-    func lease(of lane: FleetLane) -> LaneLease { leases[lane] ?? .endless }
+    func lease(of lane: FleetLane) -> LaneLease {
+        guard let lease = leases[lane] else { preconditionFailure("no lane \(lane)") }
+        return lease
+    }
+
+    /// Of every lane whether it is this process's.
+    var ownership: [FleetLane: Bool] { leases.mapValues(\.holds) }
+
+    /// Whether this process does what is to be done once for all.
+    var keepsHouse: Bool { lease(of: .maintenance).holds }
 
     /// Whether Apple may be asked for an app, at the moment of asking; nil where nobody else would.
     func mayAsk(for app: String) -> (@Sendable () -> Bool)? {
-        guard let lease = leases[.app(app)] else { return nil }
+        guard isShared, let lease = leases[.app(app)] else { return nil }
         return { lease.holds }
     }
 
@@ -73,6 +78,7 @@ struct FleetSeat: Sendable {
                     configuration: digest
                 ),
                 leases: leases,
+                clients: clients,
                 clock: clock,
                 uptime: uptime,
                 breakers: breakers,
@@ -89,12 +95,40 @@ struct FleetSeat: Sendable {
     }
 }
 
+extension Configuration {
+    /// Refuses to go on beside others that would judge the same rows differently, before anything of ours is written.
+    ///
+    /// - Throws: `CommandFailure`, `StoreError`.
+    func refuseOtherConfigurations(in store: any CredentialStore) async throws {
+        guard let fleet = store as? any Fleet else { return }
+        for status in try await fleet.living where status.replica.configuration != digestOfClients {
+            throw CommandFailure(LaneKeeper.OtherConfiguration(elder: status.replica))
+        }
+    }
+}
+
+extension CommandFailure {
+    init(_ other: LaneKeeper.OtherConfiguration) {
+        self = .unavailable(
+            """
+            the siwatch \(other.elder.processID) on \(other.elder.host.printable) is at work on the same database with other apps, clients or \
+            canaries; stop all, then start all with the same
+            """
+        )
+    }
+}
+
+extension ReplicaStatus {
+    /// Whether it was seen lately.
+    func isLiving(at now: Timestamp) -> Bool { now < seenAt.advanced(by: .seconds(10)) }
+}
+
 extension Fleet {
     /// The replicas that were seen lately.
     var living: [ReplicaStatus] {
         get async throws {
             let now = try await time
-            return try await replicas().filter { now < $0.seenAt.advanced(by: .seconds(10)) }
+            return try await replicas().filter { $0.isLiving(at: now) }
         }
     }
 

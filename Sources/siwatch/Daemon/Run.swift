@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CredentialCore
+import CredentialMonitor
 import Foundation
 import Logging
 import ServiceLifecycle
@@ -24,7 +25,7 @@ struct Run: AsyncParsableCommand {
         let output = LogOutput(configuration.log)
         LoggingSystem.bootstrap { label in LogLines(label: label, output: output) }
 
-        let database = try OpenedDatabase(configuration, keys)
+        let database = try await OpenedDatabase(configuration, keys)
         do {
             let daemon = try await Daemon(configuration, keys, database, log: output)
             do {
@@ -39,6 +40,7 @@ struct Run: AsyncParsableCommand {
             switch error {
             case let failure as CommandFailure: throw failure
             case let error as StoreError: throw CommandFailure(database: error)
+            case let other as LaneKeeper.OtherConfiguration: throw CommandFailure(other)
             default: throw CommandFailure.failed("\(error)")
             }
         }

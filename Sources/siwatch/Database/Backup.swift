@@ -57,8 +57,9 @@ struct Backup: AsyncParsableCommand {
         }
         let url = (configuration.database.url ?? "").shellQuoted
         let mode = address.addedMode.map { "PGSSLMODE=\($0) " } ?? ""
-        let dump = mode + "pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url)"
-        let restore = mode + "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
+        let password = configuration.database.passwordFile.map { "PGPASSWORD=\"$(cat \($0.shellQuoted))\" " } ?? ""
+        let dump = mode + password + "pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url)"
+        let restore = mode + password + "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
         try output.print(
             Advice(backUp: dump, restore: restore, keyFile: configuration.encryption.keyFile),
             """

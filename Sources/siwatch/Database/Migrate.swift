@@ -16,7 +16,7 @@ struct Migrate: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        await (try OpenedDatabase(configuration, try Keys(configuration))).close()
+        try await OpenedDatabase(configuration, try Keys(configuration)).close()
         print("\(try configuration.namedDatabase().name) is ready.")
     }
 }

@@ -17,7 +17,7 @@ struct OpenedDatabase {
     private let lock: DatabaseLock?
 
     /// Takes the lock, then looks at what is there before anything is written to it.
-    init(_ configuration: Configuration, _ keys: Keys) throws(CommandFailure) {
+    init(_ configuration: Configuration, _ keys: Keys) async throws(CommandFailure) {
         let database = try configuration.namedDatabase()
         let obstacles = database.obstacles
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
@@ -38,6 +38,7 @@ struct OpenedDatabase {
             pseudonyms = UserPseudonyms(ring)
             // What a former holder of the lock has left. Of those who share a server, each may still be at work on what it has claimed.
             if let file = store as? SQLiteStore { try file.recover() }
+            try await configuration.refuseOtherConfigurations(in: store)
             try store.register(configuration.clientsOfApps)
         } catch let failure as CommandFailure {
             throw failure

@@ -46,8 +46,10 @@ struct StatusReport: Encodable {
             hasWALResetBug = SQLiteLibrary.hasWALResetBug
         case .server:
             postgresql = try (store as? PostgresStore)?.serverVersion()
-            replicas = try await (store as? any Fleet)?.replicas()
-            isRunning = try await (store as? any Fleet)?.isAtWork ?? false
+            let fleet = store as? any Fleet
+            let (time, replicas) = (try await fleet?.time ?? .earliest, try await fleet?.replicas())
+            self.replicas = replicas
+            isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
             hasWALResetBug = false
         }
         let now = WallClock.system.now

@@ -88,6 +88,11 @@ struct ConfigurationMistakeTests {
         ),
         Case("[database]\nurl = \"postgresql://h/y?options=-cx\"", "database.url", "must not set options, which siwatch sets itself"),
         Case(
+            "[database]\nurl = \"postgresql:///y?service=app\"",
+            "database.url",
+            "must name the server itself, and no service of a file of libpq's"
+        ),
+        Case(
             "[database]\nurl = \"postgresql:///y\"\npath = \"x\"",
             "database.path",
             "stands beside database.url: one of the two names the database"

@@ -9,20 +9,24 @@ import Testing
 
 /// Several daemons, as processes of their own, on one schema of a server.
 struct SeveralDaemonsTests {
-    /// What `status` says of each: its process, and whether it asks Apple.
-    private func replicas(_ folder: WatchedFolder) async throws -> [(process: pid_t, asksApple: Bool)] {
-        try await folder.run("status").output.compactMap { line in
+    private static let asksApple = "asks Apple for example"
+
+    /// What `status` says of each, by its process.
+    private func replicas(_ folder: WatchedFolder) async throws -> [pid_t: String] {
+        let lines: [(pid_t, String)] = try await folder.run("status").output.compactMap { line in
             guard let match = line.firstMatch(of: #/^replica \S+ (\d+), /#), let process = pid_t(match.1) else { return nil }
-            return (process, line.contains("asks Apple for example"))
+            return (process, line)
         }
+        return Dictionary(uniqueKeysWithValues: lines)
     }
 
-    private func owner(_ folder: WatchedFolder) async throws -> pid_t {
+    /// - Parameter lane: as `status` says it.
+    private func owner(_ folder: WatchedFolder, _ lane: String = asksApple) async throws -> pid_t {
         let end = ContinuousClock.now + .seconds(30)
         while .now < end {
-            if let owner = try await replicas(folder).first(where: \.asksApple) { return owner.process }
+            if let owner = try await replicas(folder).first(where: { $0.value.contains(lane) }) { return owner.key }
         }
-        throw HarnessError("nobody asks Apple")
+        throw HarnessError("nobody \(lane)")
     }
 
     /// A kill, a stop that thaws too late, and an orderly end: somebody else goes on each time, and nobody is asked about twice.
@@ -34,7 +38,7 @@ struct SeveralDaemonsTests {
             let daemons = [try await site.folder.startDaemon(), try await second.startDaemon()]
             defer { for daemon in daemons { daemon.signal(SIGKILL) } }
             let first = try await owner(site.folder)
-            #expect(try await replicas(second).count { $0.asksApple } == 1)
+            #expect(try await replicas(second).count { $0.value.contains(Self.asksApple) } == 1)
             #expect(try await replicas(second).count == 2)
 
             try await site.settle(try await site.apple.signIn(40))
@@ -55,6 +59,42 @@ struct SeveralDaemonsTests {
             #expect(try await site.audit().wrong == [])
             // A code is good once: one that was sent twice would be an error of ours.
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'") == 0)
+        }
+    }
+
+    /// A sum over all of them counts nothing twice, and each lane is owned once.
+    @Test(.timeLimit(.minutes(2))) func oneTellsWhatStandsInTheTables() async throws {
+        try await Site.with(on: .server, listen: "127.0.0.1:0") { site in
+            let second = try site.folder.copy()
+            defer { second.remove() }
+            let daemons = [try await site.folder.startDaemon(), try await second.startDaemon()]
+            defer { for daemon in daemons { daemon.signal(SIGKILL) } }
+            var pages: [pid_t: OperationsPages] = [:]
+            for daemon in daemons { pages[daemon.identifier] = try await OperationsPages(of: daemon) }
+            try await site.settle(try await site.apple.signIn(3))
+
+            func values(of series: String) async throws -> [String] {
+                var values: [String] = []
+                for page in pages.values {
+                    let lines = try await page.get("metrics").split(separator: "\n")
+                    values += lines.filter { $0.hasPrefix(series + " ") }.map { String($0.dropFirst(series.count + 1)) }
+                }
+                return values.sorted()
+            }
+            let housekeeper = try await owner(site.folder, "keeps house")
+            _ = try await pages[housekeeper]?.get("metrics", within: .seconds(30)) { $0.contains("lane_owned{lane=\"maintenance\"} 1") }
+            for lane in ["example", "maintenance"] {
+                #expect(try await values(of: "siwatch_lane_owned{lane=\"\(lane)\"}") == ["0", "1"])
+            }
+            let authorized = "siwatch_credentials{app=\"example\",state=\"authorized\"}"
+            #expect(try await values(of: authorized) == ["3"])
+            #expect(try await values(of: "siwatch_queue_depth{queue=\"grant\"}") == ["0"])
+
+            // Who has told it and no longer may be right is silent.
+            try #require(daemons.first { $0.identifier == housekeeper }).signal(SIGKILL)
+            pages[housekeeper] = nil
+            _ = try await pages.values.first?.get("metrics", within: .seconds(30)) { $0.contains("lane_owned{lane=\"maintenance\"} 1") }
+            #expect(try await values(of: authorized) == ["3"])
         }
     }
 

@@ -64,6 +64,19 @@ struct ServerTests {
         }
     }
 
+    /// Who stays with SQLite need not install it, and has no memory for it.
+    @Test(arguments: [(SiteDatabase.file, false), (.server, true)])
+    func libpqIsLoadedWhereItIsNeeded(on database: SiteDatabase, isNeeded: Bool) async throws {
+        try await Site.with(on: database, listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
+                _ = try await OperationsPages(of: daemon)
+                let maps = try #require(FileHandle(forReadingAtPath: "/proc/\(daemon.identifier)/maps")).readToEnd()
+                let libraries = String(decoding: maps ?? Data(), as: UTF8.self)
+                #expect(libraries.contains("/siwatch\n") && libraries.contains("/libpq.so") == isNeeded)
+            }
+        }
+    }
+
     @Test func aPasswordIsReadFromAFileThatNobodyElseMayRead() async throws {
         try await Site.with(on: .server) { site in
             let file = site.folder.url.appending(path: "password").path
@@ -75,6 +88,8 @@ struct ServerTests {
             try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
             let again = try await site.folder.run("check")
             #expect(again.status == 0 && !again.output.joined().contains("only siwatch knows"), "\(again.output)")
+            let advice = try await site.folder.run("backup", "copy.dump").output
+            #expect(advice.contains { $0.hasPrefix("  PGPASSWORD=\"$(cat \(file))\" pg_dump ") }, "\(advice)")
         }
     }
 
@@ -95,13 +110,17 @@ struct ServerTests {
     @Test func aServerThatGoesAndComesBackIsWaitedFor() async throws {
         let server = try PostgresServer()
         defer { server.stop() }
-        try await Site.with(on: .server(server)) { site in
+        try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
             let signIns = try await site.apple.signIn(40)
             try await site.daemon { daemon in
                 try await site.settle(Array(signIns[..<20]))
                 server.takeDown()
                 #expect(await daemon.line(containing: "Claiming work failed") != nil)
+                let pages = try await OperationsPages(of: daemon)
+                let away = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
+                #expect(away.hasPrefix("no progress: "), "\(away)")
                 try server.bringUp()
+                #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
                 try await site.settle(Array(signIns[20...]))
                 #expect(try await site.audit().wrong == [])
             }

@@ -130,6 +130,34 @@ import Testing
         #expect(epochs.values.allSatisfy { $0.count > 10 })
     }
 
+    /// What was stopped for an hour in front of its claim has the time of an hour ago.
+    @Test func aClaimThatWasHeldUpTakesNothing() async throws {
+        try await store.grant()
+        let late = PostgresStore(replicas[0].address, longestClaimWait: .zero)
+        await #expect {
+            _ = try await late.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease)
+        } throws: { error in
+            guard case StoreError.retry = error else { return false }
+            return true
+        }
+        #expect(try await store.column("SELECT attempts FROM grant_queue") == [.integer(0)])
+    }
+
+    /// Whoever comes hears of all that are at work, and who is at work of nobody who came later.
+    @Test func whoCameBeforeIsTold() async throws {
+        func elders(_ number: Int) async throws -> [String] {
+            let replica = Replica(host: "host-\(number)", processID: 7, version: "1")
+            return try await replicas[number].renew(replica, lanes: Self.all, lease: Self.lease).elders.map(\.host)
+        }
+        #expect(try await elders(0) == [])
+        #expect(try await elders(1) == ["host-0"])
+        #expect(try await elders(0) == [])
+        #expect(try await elders(2) == ["host-0", "host-1"])
+        #expect(try await elders(1) == ["host-0"])
+        try await pass(Self.lease)
+        #expect(try await elders(1) == [], "nobody else lives")
+    }
+
     /// One that commits is not in the way of its own renewals.
     @Test func aRenewalWaitsForNoCommit() async throws {
         let open = ConnectionThread(replicas[0].address, label: "open")

@@ -82,4 +82,41 @@ import Testing
         #expect(try await settled == [.grant(.applied, nil)])
         #expect(try await site.grantLog == 1)
     }
+
+    /// A statement without a BEGIN is committed at the end of its flight, after its rows have come.
+    @Test func whatFailsAtTheEndOfAFlightIsNotTakenForDone() async throws {
+        let store = try StoreKind.postgres.make()
+        let server = try #require(store.ports as? PostgresStore)
+        try await store.run("CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'")
+        for queue in ["grant_queue", "notification_queue"] {
+            try await store.run(
+                """
+                CREATE CONSTRAINT TRIGGER fail AFTER UPDATE OR INSERT ON \(queue) DEFERRABLE INITIALLY DEFERRED
+                   FOR EACH ROW EXECUTE FUNCTION fail()
+                """
+            )
+        }
+        await #expect(throws: StoreError.self) { try await server.enqueue(notification: [1]) }
+        try await store.run("ALTER TABLE grant_queue DISABLE TRIGGER fail")
+        try await store.grant()
+        try await store.run("ALTER TABLE grant_queue ENABLE TRIGGER fail")
+        await #expect(throws: StoreError.self) { try await server.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease) }
+        #expect(try await store.column("SELECT attempts FROM grant_queue") == [.integer(0)])
+        try await store.run("ALTER TABLE grant_queue DISABLE TRIGGER fail")
+        #expect(try await server.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease).count == 1)
+    }
+
+    /// An operator's DISCARD, or a migration, takes away what was prepared: the next try is on a connection of its own.
+    @Test func whatTheServerHasForgottenIsPreparedAnew() async throws {
+        let server = try #require(StoreKind.postgres.make().ports as? PostgresStore)
+        let number = ConnectionThread(server.address, label: "number")
+        func seven() async throws -> Int { try await number.run { try $0.rows("SELECT 7").integer } }
+        #expect(try await seven() == 7)
+        _ = try await number.run { try $0.run("DEALLOCATE ALL") }
+        do {
+            _ = try await seven()
+            Issue.record("prepared")
+        } catch StoreError.retry {}
+        #expect(try await seven() == 7)
+    }
 }

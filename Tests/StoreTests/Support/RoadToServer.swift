@@ -18,6 +18,9 @@ final class RoadToServer: Sendable {
         var cut: Cut?
         var refusals = 0
         var open: [Int32] = []
+        var isDark = false
+        /// How often somebody came.
+        var visits = 0
     }
 
     /// Where clients find its socket.
@@ -62,7 +65,15 @@ final class RoadToServer: Sendable {
         for end in state.withLockedValue(\.open) { shutdown(end, Int32(SHUT_RDWR)) }
     }
 
+    /// From now on it swallows what is sent, and closes nothing.
+    func darken() {
+        state.withLockedValue { $0.isDark = true }
+    }
+
+    var visits: Int { state.withLockedValue(\.visits) }
+
     private func lead(_ client: Int32) {
+        state.withLockedValue { $0.visits += 1 }
         let isRefused = state.withLockedValue { state in
             if state.cut != nil || state.refusals == 0 { return false }
             state.refusals -= 1
@@ -93,6 +104,7 @@ final class RoadToServer: Sendable {
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = read(from, &bytes, bytes.count)
         guard count > 0 else { return false }
+        if state.withLockedValue(\.isDark) { return true }
         let isCut = state.withLockedValue { state in
             let words: String
             switch state.cut {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// A road that swallows what is sent, as a firewall does or a host that is gone: nobody is told that the connection has ended.
+@Suite(.timeLimit(.minutes(1))) struct DarkRoadTests {
+    private let store: StoreUnderTest
+    private let road: RoadToServer
+    private let address: PostgresAddress
+
+    init() throws {
+        store = try StoreKind.postgres.make()
+        (road, address) = try PostgresUnderTest.road(to: #require(store.ports as? PostgresStore).address)
+    }
+
+    /// Each attempt to connect takes seconds: eight loops that waited one after the other would look as if they hung.
+    @Test func allWhoWaitHearOfItAtOnce() async throws {
+        let thread = ConnectionThread(address, label: "dark")
+        road.darken()
+        await withTaskGroup { group in
+            for _ in 1...8 {
+                group.addTask {
+                    await #expect { try await thread.run { try $0.run("SELECT 1") } } throws: { error in
+                        guard case StoreError.unavailable = error else { return false }
+                        return true
+                    }
+                }
+            }
+        }
+        #expect(road.visits == 1)
+    }
+
+    /// A frozen server is as silent, and its host keeps the connection alive.
+    @Test func whoSaysNothingIsGivenUp() throws {
+        let connection = try Connection(address, longestSilence: .milliseconds(100))
+        #expect(try connection.rows("SELECT 7").integer == 7)
+        road.darken()
+        #expect { try connection.rows("SELECT 7") } throws: { ($0 as? PostgresError)?.endsConnection == true }
+    }
+
+    /// A renewal reads what others have judged. A count of millions of rows must not cost it its lanes.
+    @Test func aLongCountHoldsUpNoRenewal() async throws {
+        let server = try #require(store.ports as? PostgresStore)
+        let gate = ConnectionThread(server.address, label: "gate")
+        try await gate.begin("SELECT pg_advisory_xact_lock(8)")
+        async let count = server.reader.run { try $0.rows("SELECT COUNT(*), pg_advisory_xact_lock(8) FROM credential").count }
+        while try await waiting == 0 { await Task.yield() }
+        _ = try await server.breakers()
+        _ = try await server.apps()
+        #expect(try await waiting == 1)
+        await gate.close()
+        #expect(try await count == 1)
+    }
+
+    private var waiting: Int64? {
+        get async throws {
+            let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'SELECT COUNT%pg_advisory_xact_lock(8)%' AND wait_event = 'advisory'"
+            return try await store.column(query)[0].integer
+        }
+    }
+}
