@@ -206,7 +206,8 @@ extension Metric {
         credentialsOverdue, credentialsUnverified, credentialsNeverAccepted, credentialsPending, stateTransitions, appleResponses,
         signingKeys, signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull,
         foreignCheckpoints,
-        appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, clockHeld, logPinnedSince, laneOwned, seals,
+        appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, clockHeld, logPinnedSince, laneOwned,
+        seals,
         logLinesSuppressed,
     ]
 

@@ -30,8 +30,9 @@ package struct PostgresAddress: Sendable, Equatable {
     ///   - longestLockWait: after which a statement gives way.
     func parameters(isForReading: Bool, longestLockWait: Duration) -> [(String, String)] {
         let options = [
-            "search_path=\(quotedSchema),pg_temp", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s", "idle_in_transaction_session_timeout=30s",
-            "synchronous_commit=on", "tcp_user_timeout=10s", "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
+            "search_path=\(quotedSchema),pg_temp", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s",
+            "idle_in_transaction_session_timeout=30s", "synchronous_commit=on", "tcp_user_timeout=10s", "tcp_keepalives_idle=5",
+            "tcp_keepalives_interval=2",
             "default_transaction_read_only=\(isForReading ? "on" : "off")",
         ]
         var parameters = [

@@ -113,11 +113,12 @@ private struct Examiner {
             "full_page_writes": "a crash of the server's host can damage the database",
             "autovacuum": "what siwatch deletes stays on disk, and every claim becomes slower",
         ]
-        let isVerbose = try !isTrue("SELECT current_setting('log_error_verbosity') = 'terse'")
-        let isQuoting = isVerbose ? ["log_error_verbosity is not terse: a row that is refused stands in the server's log, its token too"] : []
-        return try isQuoting + meanings.sorted { $0.key < $1.key }.compactMap { name, meaning in
-            try connection.rows("SELECT current_setting($1)", name).first?.text(at: 0) == "off" ? "\(name) is off: \(meaning)" : nil
-        }
+        let isTerse = try isTrue("SELECT current_setting('log_error_verbosity') = 'terse'")
+        let quoting = "log_error_verbosity is not terse: a row that is refused stands in the server's log, its token too"
+        return try (isTerse ? [] : [quoting])
+            + meanings.sorted { $0.key < $1.key }.compactMap { name, meaning in
+                try connection.rows("SELECT current_setting($1)", name).first?.text(at: 0) == "off" ? "\(name) is off: \(meaning)" : nil
+            }
     }
 
     private func room() throws -> [String] {

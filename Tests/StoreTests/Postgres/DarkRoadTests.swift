@@ -58,8 +58,8 @@ import Testing
 
     private var waiting: Int64? {
         get async throws {
-            let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'SELECT COUNT%pg_advisory_xact_lock(8)%' AND wait_event = 'advisory'"
-            return try await store.column(query)[0].integer
+            let count = "SELECT COUNT(*) FROM pg_stat_activity WHERE query LIKE 'SELECT COUNT%pg_advisory_xact_lock(8)%'"
+            return try await store.column("\(count) AND wait_event = 'advisory'")[0].integer
         }
     }
 }
