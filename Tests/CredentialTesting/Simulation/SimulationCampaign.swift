@@ -10,12 +10,17 @@ package enum SimulationCampaign {
         package var steps = 0
         package var requests = 0
         package var tally: [Situation: Int] = [:]
+        /// Of everything that happened in all of them, whatever their order.
+        package var digest: UInt64 = 0
         package var failure: Simulation.Report?
         package var took = Duration.zero
 
         package var summary: String {
-            let perSecond = Double(seeds) / max(took / .seconds(1), 0.001)
-            return "\(seeds) seeds, \(steps) steps, \(requests) requests in \(took), \(Int(perSecond)) seeds a second"
+            let perMinute = Double(seeds) / max(took / .seconds(60), 0.001)
+            return """
+                \(seeds) seeds, \(steps) steps, \(requests) requests in \(took), \(Int(perMinute)) seeds a minute, \
+                digest \(String(digest, radix: 16))
+                """
         }
     }
 
@@ -43,6 +48,7 @@ extension SimulationCampaign.Result {
         seeds += 1
         steps += report.steps
         requests += report.requests
+        digest &+= report.digest
         tally.merge(report.tally, uniquingKeysWith: +)
         if report.violation != nil, failure.map({ report.seed < $0.seed }) ?? true { failure = report }
     }
