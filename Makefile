@@ -57,9 +57,11 @@ test-kills: setup ## Kill the daemon 40 times among codes and revocations
 	@SIWATCH_TEST_KILLS=40 swift test --filter LaneKillTests
 
 .PHONY: simulate
-simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters
+simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters, STORE=postgres
+	@if [ "$(STORE)" = postgres ]; then $(MAKE) setup-postgres; fi
 	swift build -c release --product siwatch-simulate
-	@.build/release/siwatch-simulate $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000)) $(if $(USERS),--users $(USERS))
+	@.build/release/siwatch-simulate $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),$(if $(STORE),2000,20000))) \
+		$(if $(USERS),--users $(USERS)) $(if $(STORE),--store $(STORE))
 
 .PHONY: plant-bugs
 plant-bugs: setup ## Plant known bugs one by one and see that the simulation finds each

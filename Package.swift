@@ -150,7 +150,9 @@ let package = Package(
         // Lives through seeds of the simulation, in a release build.
         .executableTarget(
             name: "siwatch-simulate",
-            dependencies: ["CredentialTesting", argumentParser],
+            dependencies: [
+                "CredentialCore", "CredentialTesting", "DaemonHarness", "PostgresStore", argumentParser, grdb, nioConcurrency,
+            ],
             path: "Instruments/siwatch-simulate",
             swiftSettings: strict
         ),
@@ -180,7 +182,7 @@ let package = Package(
                 "CLibpq", "CredentialCore", "CredentialTesting", "DaemonHarness", "PostgresStore", "SQLiteStore", "siwatch", grdb,
                 nioConcurrency,
             ],
-            exclude: ["Schema.sql"],
+            exclude: ["PostgresSchema.sql", "Schema.sql"],
             swiftSettings: strict
         ),
         .testTarget(
@@ -191,7 +193,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .testTarget(name: "SimulationTests", dependencies: ["CredentialTesting"], swiftSettings: strict),
+        .testTarget(name: "SimulationTests", dependencies: ["CredentialTesting", "siwatch-simulate"], swiftSettings: strict),
         .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", metrics], swiftSettings: strict),
         .testTarget(
             name: "AppleSimulatorKitTests",

@@ -3,21 +3,23 @@
 
 import CLibpq
 import Foundation
-import GRDB
+package import GRDB
 import NIOConcurrencyHelpers
 
 /// A connection to PostgreSQL, in a backend's hands. It shares nothing with siwatch's own.
-final class BackendServer: BackendDatabase {
+package final class BackendServer: BackendDatabase {
     private let connection: NIOLockedValueBox<Handle>
     private let schema: String
 
     /// Used by one thread at a time, under the lock.
-    private struct Handle: @unchecked Sendable {
+    fileprivate struct Handle: @unchecked Sendable {
         var connection: OpaquePointer?
+        /// Names of statements, by their SQL.
+        var prepared: [String: String] = [:]
     }
 
     /// - Parameter server: as libpq reads it.
-    init(_ server: String, schema: String) throws {
+    package init(_ server: String, schema: String) throws {
         let connection = PQconnectdb(server)
         guard let connection, PQstatus(connection) == CONNECTION_OK else {
             throw HarnessError("no connection: \(String(cString: PQerrorMessage(connection)))")
@@ -50,37 +52,32 @@ final class BackendServer: BackendDatabase {
         }
     }
 
-    func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws {
+    package func execute(_ sql: String, _ arguments: [DatabaseValue] = []) throws {
         _ = try run(sql, arguments)
     }
 
-    func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row] {
-        try run(sql, arguments)
+    package func rows(_ sql: String, _ arguments: [DatabaseValue]) throws -> [Row] {
+        try run(sql, arguments, isOne: true)
     }
 
     func payload(_ body: String) -> DatabaseValue { Data(body.utf8).databaseValue }
 
     func version() async throws -> Int? { nil }
 
-    func close() throws {
+    package func close() throws {
         connection.withLockedValue { handle in
             PQfinish(handle.connection)
             handle.connection = nil
         }
     }
 
-    private func run(_ sql: String, _ arguments: [DatabaseValue]) throws -> [Row] {
+    /// - Parameter isOne: whether it is one statement. Several go without arguments only.
+    private func run(_ sql: String, _ arguments: [DatabaseValue], isOne: Bool = false) throws -> [Row] {
         let values = arguments.map(Self.text)
         return try connection.withLockedValue { handle in
             let connection = handle.connection
-            let texts: [UnsafeMutablePointer<CChar>?] = values.map { $0.flatMap { strdup($0) } }
-            defer { for text in texts { free(text) } }
-            let pointers = texts.map { UnsafePointer<CChar>($0) }
-            // Several statements go without arguments only.
             func execute() -> OpaquePointer? {
-                pointers.isEmpty
-                    ? PQexec(connection, sql)
-                    : PQexecParams(connection, Self.numbered(sql), Int32(pointers.count), nil, pointers, nil, nil, 0)
+                isOne || !values.isEmpty ? handle.execute(sql, values) : PQexec(connection, sql)
             }
             let isAlone = PQtransactionStatus(connection) != PQTRANS_INTRANS
             var result = execute()
@@ -88,6 +85,7 @@ final class BackendServer: BackendDatabase {
             // The server was away: what a transaction had begun is gone, and all else is said again.
             if Self.isLost(result), isAlone {
                 PQreset(connection)
+                handle.prepared = [:]
                 Self.enter(schema, connection)
                 PQclear(result)
                 result = execute()
@@ -95,7 +93,7 @@ final class BackendServer: BackendDatabase {
             guard [PGRES_COMMAND_OK, PGRES_TUPLES_OK].contains(PQresultStatus(result)) else {
                 throw HarnessError("\(sql): \(String(cString: PQresultErrorMessage(result)))")
             }
-            return try (0..<PQntuples(result)).map { try Self.row($0, of: result) }
+            return try Self.rows(of: result)
         }
     }
 
@@ -115,34 +113,70 @@ final class BackendServer: BackendDatabase {
         }
     }
 
-    /// A row as SQLite would give it.
-    private static func row(_ row: Int32, of result: OpaquePointer?) throws -> Row {
+    /// The rows as SQLite would give them.
+    private static func rows(of result: OpaquePointer?) throws -> [Row] {
+        guard PQntuples(result) > 0 else { return [] }
         let columns = 0..<PQnfields(result)
-        let values = columns.map { column -> DatabaseValue in
-            guard PQgetisnull(result, row, column) == 0 else { return .null }
-            let text = String(cString: PQgetvalue(result, row, column))
-            switch PQftype(result, column) {
-            // Of two, four and eight bytes, and what a sum of those is.
-            case 21, 23, 20, 1700: return Int64(text)?.databaseValue ?? text.databaseValue
-            case 16: return (text == "t").databaseValue
-            default: return text.databaseValue
+        let names = columns.map { "? AS \"\(String(cString: PQfname(result, $0)))\"" }
+        return try scratch.inDatabase { db in
+            let statement = try db.cachedStatement(sql: "SELECT \(names.joined(separator: ", "))")
+            return try (0..<PQntuples(result)).map { row in
+                let values = columns.map { value(row, $0, of: result) }
+                return try Row.fetchOne(statement, arguments: StatementArguments(values))!
             }
         }
-        let names = columns.map { "? AS \"\(String(cString: PQfname(result, $0)))\"" }
-        return try scratch.read { db in
-            try Row.fetchOne(db.cachedStatement(sql: "SELECT \(names.joined(separator: ", "))"), arguments: StatementArguments(values))!
+    }
+
+    private static func value(_ row: Int32, _ column: Int32, of result: OpaquePointer?) -> DatabaseValue {
+        guard PQgetisnull(result, row, column) == 0 else { return .null }
+        let text = String(cString: PQgetvalue(result, row, column))
+        switch PQftype(result, column) {
+        // Of two, four and eight bytes, and what a sum of those is.
+        case 21, 23, 20, 1700: return Int64(text)?.databaseValue ?? text.databaseValue
+        case 16: return (text == "t").databaseValue
+        case 17: return bytes(text).databaseValue
+        default: return text.databaseValue
         }
+    }
+
+    /// - Parameter text: `\x` and two digits for each.
+    private static func bytes(_ text: String) -> Data {
+        var digits = Array(text.utf8.dropFirst(2))[...]
+        var bytes = Data()
+        while let byte = UInt8(String(decoding: digits.prefix(2), as: UTF8.self), radix: 16) {
+            bytes.append(byte)
+            digits = digits.dropFirst(2)
+        }
+        return bytes
     }
 
     /// What makes rows of values.
     private static let scratch = try! DatabaseQueue()
+}
 
+extension BackendServer.Handle {
+    /// Carries out a statement, which is compiled on its first use.
+    ///
+    /// - Parameter values: nil for NULL.
+    fileprivate mutating func execute(_ sql: String, _ values: [String?]) -> OpaquePointer? {
+        let texts: [UnsafeMutablePointer<CChar>?] = values.map { $0.flatMap { strdup($0) } }
+        defer { for text in texts { free(text) } }
+        let name = prepared[sql] ?? "s\(prepared.count)"
+        if prepared[sql] == nil {
+            let result = PQprepare(connection, name, Self.numbered(sql), 0, nil)
+            guard PQresultStatus(result) == PGRES_COMMAND_OK else { return result }
+            PQclear(result)
+            prepared[sql] = name
+        }
+        return PQexecPrepared(connection, name, Int32(texts.count), texts.map { UnsafePointer($0) }, nil, nil, 0)
+    }
+
+    /// Parameters as PostgreSQL writes them: those that SQLite numbers keep their numbers.
     private static func numbered(_ sql: String) -> String {
-        var number = 0
-        return sql.split(separator: "?", omittingEmptySubsequences: false).reduce(into: "") { text, part in
-            if number > 0 { text += "$\(number)" }
-            text += part
-            number += 1
+        let parts = sql.split(separator: "?", omittingEmptySubsequences: false)
+        return parts.dropFirst().enumerated().reduce(into: String(parts[0])) { text, part in
+            text += part.element.first?.isNumber ?? false ? "$" : "$\(part.offset + 1)"
+            text += part.element
         }
     }
 }

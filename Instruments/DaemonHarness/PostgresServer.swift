@@ -21,8 +21,9 @@ package final class PostgresServer: Sendable {
     /// - Parameters:
     ///   - isDurable: whether a commit survives a crash of the machine, as tests of that need it.
     ///   - superuser: who makes everything else.
+    ///   - settings: `name=value`, which count more than ours.
     /// - Throws: `HarnessError`
-    package init(isDurable: Bool = false, superuser: String = PostgresServer.user) throws {
+    package init(isDurable: Bool = false, superuser: String = PostgresServer.user, settings: [String] = []) throws {
         guard let programs = Self.programs else {
             throw HarnessError("PostgreSQL's server is missing: run make setup-postgres, or install postgresql")
         }
@@ -31,18 +32,19 @@ package final class PostgresServer: Sendable {
         guard pipe(&ends) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         pipeEnd = ends[1]
-        let settings = [
+        let ours = [
             "listen_addresses=", "unix_socket_directories=\(folder.path)", "max_connections=200", "shared_buffers=64MB", "autovacuum=off",
             "fsync=\(isDurable ? "on" : "off")", "full_page_writes=\(isDurable ? "on" : "off")", "synchronous_commit=on",
             "log_min_messages=fatal", "max_locks_per_transaction=256",
-        ].map { "-c '\($0)'" }.joined(separator: " ")
+        ]
+        let options = (ours + settings).map { "-c '\($0)'" }.joined(separator: " ")
         keeper = try Self.start(
             """
             trap '' INT TERM HUP
             cd "$1" || exit 1
             as() { exec \(geteuid() == 0 ? "setpriv --reuid=nobody --regid=$(id -g nobody) --clear-groups -- " : "")"$@"; }
             (as \(programs)/initdb -D data -U \(superuser) -A trust -E UTF8 --locale=C --no-sync) >log 2>&1 || exit 1
-            up() { as \(programs)/postgres -D "$1/data" \(settings) >>log 2>&1 & server=$!; }
+            up() { as \(programs)/postgres -D "$1/data" \(options) >>log 2>&1 & server=$!; }
             down() { kill -QUIT $server 2>/dev/null; wait $server; rm -f data/postmaster.pid; }
             up "$1"
             while read -r command <&3; do $command "$1"; done
@@ -80,6 +82,11 @@ package final class PostgresServer: Sendable {
     package func bringUp() throws {
         command("up")
         guard isReady() else { throw HarnessError("PostgreSQL does not start again: \(log)") }
+    }
+
+    /// Lets in whom these lines of `pg_hba.conf` let in, and nobody else, from its next start on.
+    package func admit(_ lines: String) throws {
+        try lines.write(to: folder.appending(path: "data/pg_hba.conf"), atomically: false, encoding: .utf8)
     }
 
     private func command(_ word: String) {

@@ -10,6 +10,7 @@ package struct Site: Sendable {
     package let apple: SimulatedApple
     package let folder: WatchedFolder
     package let backend: Backend
+    private let schema: ServerSchema?
     private let told = NIOLockedValueBox(Ledger())
 
     /// Sets a site up, migrated and with no daemon yet, and takes it down again whatever happens.
@@ -43,10 +44,17 @@ package struct Site: Sendable {
             }
         try folder.configure(apple: apple, on: schema, listen: listen, tables)
         try await folder.complete("migrate")
-        let backend = try schema.map(Backend.init) ?? Backend(databasePath: folder.databasePath)
+        let backend = try backend(of: folder, schema)
         defer { try? backend.close() }
-        return try await body(Site(apple: apple, folder: folder, backend: backend))
+        return try await body(Site(apple: apple, folder: folder, backend: backend, schema: schema))
     }
+
+    private static func backend(of folder: WatchedFolder, _ schema: ServerSchema?) throws -> Backend {
+        try schema.map(Backend.init) ?? Backend(databasePath: folder.databasePath)
+    }
+
+    /// Another one, over a connection of its own.
+    package func anotherBackend() throws -> Backend { try Self.backend(of: folder, schema) }
 
     /// Configures another folder for the same simulator, for as long as `body` takes.
     package func withNeighbour(listen: String = "", _ body: (WatchedFolder) async throws -> Void) async throws {

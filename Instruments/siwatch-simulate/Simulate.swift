@@ -25,6 +25,9 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "How many users the known disasters strike; 0 leaves them out.")
     var users = 0
 
+    @Option(help: "What the process keeps its rows in: sqlite or postgres.")
+    var store = Store.sqlite
+
     @Flag(help: "Say how often each situation was met.")
     var situations = false
 
@@ -34,7 +37,7 @@ struct Simulate: AsyncParsableCommand {
     func run() async throws {
         if let bug { return try await find(bug) }
         if users > 0 { try await play() }
-        let result = await SimulationCampaign.run(seed.map { $0...$0 } ?? first...(first + max(seeds, 1) - 1))
+        let result = await SimulationCampaign.run(seed.map { $0...$0 } ?? first...(first + max(seeds, 1) - 1), on: store.databases)
         print(result.summary)
         if situations {
             for situation in Situation.allCases { print("\(situation): \(result.tally[situation] ?? 0)") }
@@ -48,7 +51,7 @@ struct Simulate: AsyncParsableCommand {
     /// Tries one seed after another until one finds it.
     private func find(_ bug: PlantedBug) async throws {
         for seed in first...(first + max(seeds, 1) - 1) {
-            guard let violation = await Simulation.run(seed: seed, bug: bug).violation else { continue }
+            guard let violation = await Simulation.run(seed: seed, on: store.databases, bug: bug).violation else { continue }
             return print("\(bug) is found by seed \(seed): \(violation)")
         }
         print("\(bug) is not found")
@@ -57,7 +60,7 @@ struct Simulate: AsyncParsableCommand {
 
     private func play() async throws {
         for scenario in Scenario.allCases {
-            let (report, took) = await scenario.timed(users: users)
+            let (report, took) = await scenario.timed(users: users, on: store.databases)
             let (believed, repeated) = (report.tally[.admitted] ?? 0, report.tally[.admittedOnRepetition] ?? 0)
             print(
                 """
@@ -70,6 +73,18 @@ struct Simulate: AsyncParsableCommand {
                 print(report.description)
                 throw ExitCode.failure
             }
+        }
+    }
+}
+
+/// What a simulation can run over.
+enum Store: String, ExpressibleByArgument {
+    case sqlite, postgres
+
+    var databases: SimulatedDatabases {
+        switch self {
+        case .sqlite: .memory
+        case .postgres: .postgres
         }
     }
 }

@@ -4,6 +4,7 @@
 import CredentialTesting
 import Foundation
 import Testing
+import siwatch_simulate
 
 /// Thousands of days that nobody would think of.
 @Suite struct SimulationTests {
@@ -30,6 +31,13 @@ import Testing
                 #expect(result.tally[situation, default: 0] >= least, "\(situation): \(result.tally[situation, default: 0])")
             }
         }
+    }
+
+    /// Fewer than in memory: a statement of a server's takes a hundred times as long.
+    @Test func everySeedKeepsEveryPromiseOnPostgreSQLToo() async {
+        let result = await SimulationCampaign.run(1...40, on: .postgres)
+        print("PostgreSQL: \(result.summary)")
+        if let failure = result.failure { Issue.record("\(failure.description)") }
     }
 
     @Test func theSameSeedIsTheSameRun() async {

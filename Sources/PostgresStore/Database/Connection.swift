@@ -47,7 +47,8 @@ final class Connection {
         self.longestSilence = longestSilence
         guard PQstatus(handle) == CONNECTION_OK else {
             // Before a statement was sent, there is no row to quote.
-            throw PostgresError(connection: lastMessage)
+            let mend = PQconnectionNeedsPassword(handle) == 1 ? "; database.password_file names the file that holds it" : ""
+            throw PostgresError(connection: lastMessage + mend)
         }
         // What libpq would print to the standard error of a daemon.
         PQsetNoticeProcessor(handle, { _, _ in }, nil)

@@ -6,16 +6,20 @@ import CredentialCore
 
 /// What the server or the road to it said.
 ///
-/// Of the server's words only the code and the names of what is declared: its message and its DETAIL quote rows.
+/// Of the server's words the code, the names of what is declared, and the message where it is of a kind that quotes no row. Its DETAIL
+/// quotes rows.
 struct PostgresError: Error, CustomStringConvertible {
     /// Five characters of the SQL standard's; empty where the connection was lost.
     var sqlState: String
     /// What is broken, by its name in the schema.
     var constraint: String?
-    /// In words, where no server said it.
+    /// In words.
     var reason: String?
     /// Whether the connection is not to be used again, whatever the code says.
     private var isLast = false
+
+    /// Classes of codes whose messages speak of declarations, locks, rights, room and the server itself.
+    private static let classesThatQuoteNoRow: Set<Substring> = ["0A", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58", "XX"]
 
     init(connection reason: String) {
         sqlState = ""
@@ -31,6 +35,7 @@ struct PostgresError: Error, CustomStringConvertible {
         sqlState = field("C") ?? ""
         constraint = field("n") ?? field("t")
         if sqlState.isEmpty { reason = "the connection was lost" }
+        if Self.classesThatQuoteNoRow.contains(sqlState.prefix(2)) { reason = field("M") }
     }
 
     var description: String { ([sqlState, constraint ?? "", reason ?? ""]).filter { !$0.isEmpty }.joined(separator: " ") }

@@ -7,15 +7,13 @@ import GRDB
 /// Codes and revocations.
 extension Inspector {
     /// I1: each request to revoke waits or has its receipt, and its tokens wait with it.
-    func noRequestIsLost(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT (SELECT COUNT(*) FROM revocation_queue), (SELECT COUNT(*) FROM revocation),
-                           (SELECT COUNT(DISTINCT request) FROM revocation_log WHERE request NOT IN (SELECT id FROM revocation_queue))
-                    """
-            )
-        )!
+    func noRequestIsLost(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
+        let row = try database.rows(
+            """
+            SELECT (SELECT COUNT(*) FROM revocation_queue), (SELECT COUNT(*) FROM revocation),
+                   (SELECT COUNT(DISTINCT request) FROM revocation_log WHERE request NOT IN (SELECT id FROM revocation_queue))
+            """
+        )[0]
         let (waiting, open, answered): (Int, Int, Int) = (row[0], row[1], row[2])
         let model = state.model
         if waiting == model.requestRows.count, open == model.revocations.count, waiting + answered == model.requestsIn { return nil }
@@ -29,11 +27,8 @@ extension Inspector {
     }
 
     /// I3: what became of each sign-in is written down as it was.
-    mutating func grantLogIsRight(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT id, outcome, COALESCE(reason, '') FROM grant_log WHERE id > ? ORDER BY id"),
-            arguments: [lastGrantLogged]
-        )
+    mutating func grantLogIsRight(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
+        let rows = try database.rows("SELECT id, outcome, COALESCE(reason, '') FROM grant_log WHERE id > ? ORDER BY id", [lastGrantLogged])
         for row in rows {
             lastGrantLogged = row[0]
             let (place, found): (Int, [String]) = (Int(lastGrantLogged) - 1, [row[1], row[2]])
@@ -44,16 +39,14 @@ extension Inspector {
     }
 
     /// I3: each receipt says what Apple said.
-    mutating func receiptsAreRight(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT id, request, client_id, outcome, COALESCE(reason, ''), COALESCE(before_answer, ''), COALESCE(revoke_answer, ''),
-                           COALESCE(after_answer, '')
-                      FROM revocation_log WHERE id > ? ORDER BY id
-                    """
-            ),
-            arguments: [lastReceipt]
+    mutating func receiptsAreRight(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
+        let rows = try database.rows(
+            """
+            SELECT id, request, client_id, outcome, COALESCE(reason, ''), COALESCE(before_answer, ''), COALESCE(revoke_answer, ''),
+                   COALESCE(after_answer, '')
+              FROM revocation_log WHERE id > ? ORDER BY id
+            """,
+            [lastReceipt]
         )
         for row in rows {
             lastReceipt = row[0]

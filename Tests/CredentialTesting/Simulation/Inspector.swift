@@ -7,7 +7,8 @@ import GRDB
 /// Reads the tables after each step and compares them with what must be true.
 struct Inspector {
     private var lastChange: Int64 = 0
-    private var totalChanges = -1
+    /// Of the database that was looked at last.
+    private var version: Int?
     var lastGrantLogged: Int64 = 0
     var lastReceipt: Int64 = 0
     /// What the change log last told of each credential.
@@ -16,35 +17,34 @@ struct Inspector {
 
     /// Another database stands in the place of the one that was looked at.
     mutating func lookAgain() {
-        totalChanges = -1
+        version = nil
     }
 
     /// - Returns: the first thing that is wrong.
-    mutating func inspect(_ db: Database, _ state: inout SimulatedWorld.State) throws -> Violation? {
-        guard db.totalChangesCount != totalChanges else { return nil }
-        totalChanges = db.totalChangesCount
-        if let violation = try nothingIsLost(db, state) ?? noRequestIsLost(db, state) { return violation }
-        if let violation = try grantLogIsRight(db, state) ?? receiptsAreRight(db, state) { return violation }
-        if let violation = try changesAreOnce(db, state) { return violation }
+    mutating func inspect(_ database: any SimulatedDatabase, _ state: inout SimulatedWorld.State) throws -> Violation? {
+        let version = try database.version
+        guard version != self.version else { return nil }
+        self.version = version
+        if let violation = try nothingIsLost(database, state) ?? noRequestIsLost(database, state) { return violation }
+        if let violation = try grantLogIsRight(database, state) ?? receiptsAreRight(database, state) { return violation }
+        if let violation = try changesAreOnce(database, state) { return violation }
         let touched = state.model.touched
         state.model.touched = []
         for user in touched.sorted() {
-            if let violation = try rowsFollow(db, of: user, state) { return violation }
+            if let violation = try rowsFollow(database, of: user, state) { return violation }
         }
-        return try countsAreRight(db) ?? nothingIsStuck(db, state)
+        return try countsAreRight(database) ?? nothingIsStuck(database, state)
     }
 
     /// I1: in = logged + quarantined + waiting, and what waits is what was not settled.
-    private func nothingIsLost(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT (SELECT COUNT(*) FROM notification_queue), (SELECT COUNT(*) FROM notification_log),
-                           (SELECT COUNT(*) FROM notification_quarantine),
-                           (SELECT COUNT(*) FROM grant_queue), (SELECT COUNT(*) FROM grant_log)
-                    """
-            )
-        )!
+    private func nothingIsLost(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
+        let row = try database.rows(
+            """
+            SELECT (SELECT COUNT(*) FROM notification_queue), (SELECT COUNT(*) FROM notification_log),
+                   (SELECT COUNT(*) FROM notification_quarantine),
+                   (SELECT COUNT(*) FROM grant_queue), (SELECT COUNT(*) FROM grant_log)
+            """
+        )[0]
         let (waiting, logged, quarantined, grants, grantsLogged): (Int, Int, Int, Int, Int) = (row[0], row[1], row[2], row[3], row[4])
         if waiting != state.model.notificationRows.count || waiting + logged + quarantined != state.model.notificationsIn {
             return Violation(
@@ -65,15 +65,13 @@ struct Inspector {
     }
 
     /// I2 and I5: each change is told once, one follows from the other, and none ends a sign-in that is good.
-    private mutating func changesAreOnce(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT id, client_id, user_id, kind, from_state, to_state, reason, occurred_at, email, email_forwarding
-                      FROM credential_change WHERE id > ? ORDER BY id
-                    """
-            ),
-            arguments: [lastChange]
+    private mutating func changesAreOnce(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
+        let rows = try database.rows(
+            """
+            SELECT id, client_id, user_id, kind, from_state, to_state, reason, occurred_at, email, email_forwarding
+              FROM credential_change WHERE id > ? ORDER BY id
+            """,
+            [lastChange]
         )
         for row in rows {
             lastChange = row[0]
@@ -112,19 +110,17 @@ struct Inspector {
     }
 
     /// I3: the tables are what the rules say of the facts.
-    private func rowsFollow(_ db: Database, of user: String, _ state: SimulatedWorld.State) throws -> Violation? {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT s.client_id, s.state, s.reason, s.changed_at, s.verified_at, c.rejected_at, c.sealed_token IS NOT NULL,
-                           c.due_at IS NOT NULL, s.email, s.email_forwarding, c.never_accepted
-                      FROM credential c
-                      JOIN client k ON k.id = c.client
-                      JOIN credential_state s ON s.user_id = c.user_id AND s.client_id = k.client_id
-                     WHERE c.user_id = ?
-                    """
-            ),
-            arguments: [user]
+    private func rowsFollow(_ database: any SimulatedDatabase, of user: String, _ state: SimulatedWorld.State) throws -> Violation? {
+        let rows = try database.rows(
+            """
+            SELECT s.client_id, s.state, s.reason, s.changed_at, s.verified_at, c.rejected_at, c.sealed_token IS NOT NULL,
+                   c.due_at IS NOT NULL, s.email, s.email_forwarding, c.never_accepted
+              FROM credential c
+              JOIN client k ON k.id = c.client
+              JOIN credential_state s ON s.user_id = c.user_id AND s.client_id = k.client_id
+             WHERE c.user_id = ?
+            """,
+            [user]
         )
         var seen = 0
         for row in rows {
@@ -161,55 +157,51 @@ struct Inspector {
     }
 
     /// What is counted by app is what the rows say.
-    private func countsAreRight(_ db: Database) throws -> Violation? {
-        let wrong = try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT name FROM app
-                     WHERE (pending, never_accepted, unverified, foreign_tokens)
-                           <> (SELECT COUNT(pending_since), COALESCE(SUM(never_accepted), 0), COALESCE(SUM(unverified), 0),
-                                      COUNT(*) FILTER (WHERE answer = 'another_user')
-                                 FROM credential WHERE app = app.id)
-                    """
-            )
-        )
+    private func countsAreRight(_ database: any SimulatedDatabase) throws -> Violation? {
+        let wrong = try database.rows(
+            """
+            SELECT name FROM app
+             WHERE (pending, never_accepted, unverified, foreign_tokens)
+                   <> (SELECT COUNT(pending_since), COUNT(*) FILTER (WHERE never_accepted), COUNT(*) FILTER (WHERE unverified),
+                              COUNT(*) FILTER (WHERE answer = 'another_user')
+                         FROM credential WHERE app = app.id)
+            """
+        ).first.map { $0[0] as String }
         return wrong.map { Violation(.stateFollowsFromFacts, "what is counted of \($0) is not what its rows say") }
     }
 
     /// I6: what is claimed becomes due again, and what has a token is asked about.
-    private func nothingIsStuck(_ db: Database, _ state: SimulatedWorld.State) throws -> Violation? {
+    private func nothingIsStuck(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         // Due times of before the clock was set back are brought back by the next claim.
         let now = max(state.now, state.latestNow)
         let furthest = now.advanced(by: SimulatedProcess.policy.interval * 1.06)
         // To a clock that is days ahead, a sign-in of now is an import.
         let isNew = state.latestNow == .earliest ? now.advanced(by: .seconds(-43_200)) : Timestamp.legal.upperBound
-        let stuck = try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT 'credential ' || user_id FROM credential WHERE app IN (SELECT id FROM app) AND due_at > ?1
-                     UNION ALL SELECT 'notification ' || id FROM notification_queue WHERE due_at > ?2
-                     UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > ?3
-                     UNION ALL SELECT 'the first check of ' || user_id FROM credential
-                                WHERE first_check = 0 AND claimed_by IS NULL AND due_at > ?4 AND token_granted_at > ?5
-                     UNION ALL SELECT 'code ' || id FROM grant_queue WHERE authorization_code IS NOT NULL AND due_at > ?6
-                     UNION ALL SELECT 'request ' || id || ' to revoke' FROM revocation_queue WHERE opened_at IS NULL AND due_at > ?2
-                     UNION ALL SELECT 'the revocation of ' || user_id FROM revocation WHERE due_at > ?7
-                     UNION ALL SELECT 'the rejection of ' || user_id FROM credential WHERE pending_since IS NOT NULL AND due_at IS NULL
-                    """
-            ),
-            arguments: [
+        let stuck = try database.rows(
+            """
+            SELECT 'credential ' || user_id FROM credential WHERE app IN (SELECT id FROM app) AND due_at > ?1
+             UNION ALL SELECT 'notification ' || id FROM notification_queue WHERE due_at > ?2
+             UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > ?3
+             UNION ALL SELECT 'the first check of ' || user_id FROM credential
+                        WHERE first_check = 0 AND claimed_by IS NULL AND due_at > ?4 AND token_granted_at > ?5
+             UNION ALL SELECT 'code ' || id FROM grant_queue WHERE authorization_code IS NOT NULL AND due_at > ?6
+             UNION ALL SELECT 'request ' || id || ' to revoke' FROM revocation_queue WHERE opened_at IS NULL AND due_at > ?2
+             UNION ALL SELECT 'the revocation of ' || user_id FROM revocation WHERE due_at > ?7
+             UNION ALL SELECT 'the rejection of ' || user_id FROM credential WHERE pending_since IS NOT NULL AND due_at IS NULL
+            """,
+            [
                 furthest.milliseconds, now.advanced(by: .seconds(900)).milliseconds, now.advanced(by: .seconds(21_600)).milliseconds,
                 now.advanced(by: .seconds(600)).milliseconds, isNew.milliseconds, now.advanced(by: .seconds(300)).milliseconds,
                 now.advanced(by: .seconds(7_200)).milliseconds,
             ]
-        )
+        ).first.map { $0[0] as String }
         return stuck.map { Violation(.nothingIsStuck, "\($0) is due too far ahead, or never") }
     }
 
     // MARK: The end
 
     /// After the calm: nothing waits, and what is true is known.
-    func inspectEnd(_ db: Database, _ state: SimulatedWorld.State, isTouchy: Bool) throws -> Violation? {
+    func inspectEnd(_ state: SimulatedWorld.State, isTouchy: Bool) -> Violation? {
         if !state.model.notificationRows.isEmpty || !state.model.grantRows.isEmpty {
             let (notifications, grants) = (state.model.notificationRows.count, state.model.grantRows.count)
             return Violation(.nothingIsStuck, "\(notifications) notifications and \(grants) grants still wait")
@@ -260,17 +252,13 @@ extension Simulation {
     /// Compares, after each step.
     mutating func check() throws {
         var inspector = inspector
-        let violation = try database.inDatabase { db in
-            try world.with { state in try inspector.inspect(db, &state) }
-        }
+        let violation = try world.with { state in try inspector.inspect(database, &state) }
         self.inspector = inspector
         world.with { $0.report(violation) }
     }
 
-    func checkEnd() throws {
-        let violation = try database.inDatabase { db in
-            try world.with { state in try inspector.inspectEnd(db, state, isTouchy: plan.isTouchy) }
-        }
+    func checkEnd() {
+        let violation = world.with { state in inspector.inspectEnd(state, isTouchy: plan.isTouchy) }
         world.with { $0.report(violation) }
     }
 }

@@ -200,16 +200,17 @@ struct ReferenceModel {
         for work in work { facts[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
     }
 
-    /// A process that starts takes the queue rows of the one before it.
-    mutating func recovered(at now: Timestamp) {
+    /// A process that starts looks again at what was put off.
+    ///
+    /// - Parameter voidingClaims: whether it takes up the queue rows that the one before it had claimed.
+    mutating func recovered(at now: Timestamp, voidingClaims: Bool) {
+        startedAt = now
+        for id in grantRows.keys { grantRows[id]!.putOffUntil = nil }
+        guard voidingClaims else { return }
         for id in notificationRows.keys { notificationRows[id]!.held = nil }
-        for id in grantRows.keys {
-            grantRows[id]!.held = nil
-            grantRows[id]!.putOffUntil = nil
-        }
+        for id in grantRows.keys { grantRows[id]!.held = nil }
         for id in requestRows.keys { requestRows[id]!.held = nil }
         for key in revocations.keys { revocations[key]!.held = nil }
-        startedAt = now
     }
 
     // MARK: Settlements

@@ -61,21 +61,23 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    package func timed(users: Int) async -> (report: Simulation.Report, took: Duration) {
+    package func timed(users: Int, on databases: SimulatedDatabases = .memory) async -> (report: Simulation.Report, took: Duration) {
         let start = ContinuousClock.now
-        let report = await run(users: users)
+        let report = await run(users: users, on: databases)
         return (report, .now - start)
     }
 
-    package func run(users: Int, seed: UInt64 = 1) async -> Simulation.Report {
+    private func run(users: Int, on databases: SimulatedDatabases) async -> Simulation.Report {
         do {
             var simulation = try await Simulation(
-                seed: seed,
-                plan: Simulation.Plan(users: self.users(of: users))
+                seed: 1,
+                plan: Simulation.Plan(users: self.users(of: users)),
+                on: databases.take()
             )
             try await simulation.play(self)
+            try simulation.database.release()
             var report = simulation.report
-            report.repeatLine = "make simulate SEEDS=1 USERS=\(users)"
+            report.repeatLine = "make simulate SEEDS=1 USERS=\(users)\(databases.option)"
             return report
         } catch {
             preconditionFailure("\(self): the simulation itself failed: \(error)")
@@ -125,9 +127,8 @@ extension Simulation {
         if scenario == .burst, report.tally[.held] != nil {
             world.with { $0.report(Violation(.nothingIsStuck, "the breaker opened on people who left")) }
         }
-        try checkEnd()
+        checkEnd()
         await abandon()
-        try release()
     }
 
     private mutating func turn(_ scenario: Scenario, isOn: Bool) {

@@ -4,15 +4,13 @@
 import CoreMetrics
 import CredentialCore
 import CredentialMonitor
-import GRDB
 import Logging
-import SQLiteStore
 
 /// What lives in memory between two crashes, put together as the daemon does it, over a database that outlives it.
 struct SimulatedProcess {
     static let policy = RefreshPolicy()
 
-    let store: SQLiteStore
+    let store: any CredentialStore
     let writer: SettlementWriter
     let notifications: NotificationHandler
     let grants: GrantHandler
@@ -26,11 +24,10 @@ struct SimulatedProcess {
     let clockGuard: ClockGuard
     let appleClock: AppleClock
 
-    init(_ plan: Simulation.Plan, on database: DatabaseQueue, in world: SimulatedWorld, bug: PlantedBug?) async throws {
+    init(_ plan: Simulation.Plan, on database: any SimulatedDatabase, in world: SimulatedWorld, bug: PlantedBug?) async throws {
         let apps = plan.apps
         let clients = apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) }
-        store = try SQLiteStore.inMemory(database)
-        try store.recover()
+        store = try database.open()
         try store.register(clients)
         let ports = SimulatedStore(store: store, world: world, bug: bug)
         let clock = world.clock

@@ -4,7 +4,6 @@
 import CredentialCore
 import CredentialMonitor
 import GRDB
-import SQLiteStore
 
 /// What operators ask of the running daemon.
 extension Simulation {
@@ -44,15 +43,12 @@ extension Simulation {
     private func ask(_ request: OperatorRequest, effect: (inout SimulatedWorld.State) -> Void = { _ in }) async throws {
         _ = try await process.store.submit(request, at: now)
         while try await process.operators.handleNext() {}
-        let scheduled = try database.inDatabase { db in
-            let statement = try db.cachedStatement(
-                sql: """
-                    SELECT client.client_id, user_id FROM credential JOIN client ON client.id = credential.client
-                     WHERE rejected_at > COALESCE(verified_at, 0) AND due_at IS NOT NULL AND claimed_by IS NULL
-                    """
-            )
-            return try Row.fetchAll(statement).map { CredentialID(clientID: $0[0], userID: $0[1]) }
-        }
+        let scheduled = try database.rows(
+            """
+            SELECT client.client_id, user_id FROM credential JOIN client ON client.id = credential.client
+             WHERE rejected_at > COALESCE(verified_at, 0) AND due_at IS NOT NULL AND claimed_by IS NULL
+            """
+        ).map { CredentialID(clientID: $0[0], userID: $0[1]) }
         world.with { state in
             state.note("an operator: \(request.name) \(request.app ?? request.userID ?? "")")
             for credential in scheduled where state.model.recheck(credential) { state.count(.askedAgain) }

@@ -3,7 +3,6 @@
 
 import CredentialCore
 import CredentialMonitor
-import SQLiteStore
 
 /// What the process does, one call at a time, until it dies.
 extension Simulation {
@@ -114,6 +113,6 @@ extension Simulation {
         }
         await abandon()
         process = try await SimulatedProcess(plan, on: database, in: world, bug: bug)
-        world.with { $0.model.recovered(at: $0.now) }
+        world.with { $0.model.recovered(at: $0.now, voidingClaims: database.voidsClaims) }
     }
 }

@@ -2,13 +2,11 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import GRDB
 
 /// The database is put back to what it was, while sign-ins went on.
 extension Simulation {
-    /// A copy, and what was known of it.
+    /// What was known of the copy that the database keeps.
     struct Backup {
-        var database: DatabaseQueue
         var model: ReferenceModel
         var ledger: CallLedger
         var inspector: Inspector
@@ -24,18 +22,17 @@ extension Simulation {
 
     private mutating func backUp() throws {
         try check()
-        let copy = try MemoryDatabases.take()
-        try database.backup(to: copy)
+        try database.backUp()
         backup = world.with { state in
             state.note("a backup")
-            return Backup(database: copy, model: state.model, ledger: state.ledger, inspector: inspector, takenAt: state.truth)
+            return Backup(model: state.model, ledger: state.ledger, inspector: inspector, takenAt: state.truth)
         }
     }
 
     /// What the process and the backends did since is gone. Some backends tell the sign-ins since then again, as they kept them.
     private mutating func restore(_ backup: Backup) async throws {
         await abandon()
-        try backup.database.backup(to: database)
+        try database.restore()
         inspector = backup.inspector
         inspector.lookAgain()
         let lost = world.with { state in

@@ -53,28 +53,29 @@ extension Simulation {
         let due = agenda.filter { $0.at <= truth }.sorted { $0.at < $1.at }
         guard !due.isEmpty else { return }
         agenda.removeAll { $0.at <= truth }
-        try database.write { db in
-            for (_, delivery) in due { try insert(delivery, in: db, at: now) }
-        }
+        for (_, delivery) in due { try insert(delivery, at: now) }
     }
 
-    private func insert(_ delivery: Delivery, in db: Database, at now: Timestamp) throws {
+    private func insert(_ delivery: Delivery, at now: Timestamp) throws {
+        func insert(_ sql: String, _ arguments: (any DatabaseValueConvertible)?...) throws -> Int64 {
+            try database.rows("INSERT INTO \(sql) RETURNING id", arguments)[0][0]
+        }
         switch delivery {
         case .post(let number):
-            try db.cachedStatement(sql: "INSERT INTO notification_queue (payload, received_at) VALUES (?, ?)")
-                .execute(arguments: [String(number), now.milliseconds])
-            let id = db.lastInsertedRowID
+            let id = try insert("notification_queue (payload, received_at) VALUES (?, ?)", String(number), now.milliseconds)
             world.with { state in
                 state.model.insert(.init(post: state.apple.posts[number], receivedAt: now), as: id)
                 state.note("notification \(id) arrives, post \(number)")
             }
         case .grant(let signIn, let address):
-            try db.cachedStatement(
-                sql: "INSERT INTO grant_queue (client_id, user_id, refresh_token, email, granted_at) VALUES (?, ?, ?, ?, ?)"
-            ).execute(
-                arguments: [signIn.credential.clientID, signIn.credential.userID, signIn.token, address, signIn.at.milliseconds]
+            let id = try insert(
+                "grant_queue (client_id, user_id, refresh_token, email, granted_at) VALUES (?, ?, ?, ?, ?)",
+                signIn.credential.clientID,
+                signIn.credential.userID,
+                signIn.token,
+                address,
+                signIn.at.milliseconds
             )
-            let id = db.lastInsertedRowID
             world.with { state in
                 state.model.insert(
                     .init(credential: signIn.credential, grantedAt: signIn.at, token: signIn.token, address: address),
@@ -83,12 +84,14 @@ extension Simulation {
                 state.note("grant \(id) arrives, of \(signIn.credential.userID) at \(signIn.credential.clientID)")
             }
         case .code(let row):
-            try db.cachedStatement(
-                sql: "INSERT INTO grant_queue (client_id, user_id, authorization_code, redirect_uri, granted_at) VALUES (?, ?, ?, ?, ?)"
-            ).execute(
-                arguments: [row.clientID, row.userID, ScriptedApple.text(ofCode: row.code), row.redirectURI, row.grantedAt.milliseconds]
+            let id = try insert(
+                "grant_queue (client_id, user_id, authorization_code, redirect_uri, granted_at) VALUES (?, ?, ?, ?, ?)",
+                row.clientID,
+                row.userID,
+                ScriptedApple.text(ofCode: row.code),
+                row.redirectURI,
+                row.grantedAt.milliseconds
             )
-            let id = db.lastInsertedRowID
             world.with { state in
                 // A row that names nobody holds nothing back.
                 let credential = CredentialID(clientID: row.clientID, userID: row.userID ?? "")
@@ -99,9 +102,12 @@ extension Simulation {
                 state.note("code \(id) arrives, \(row.code) of \(row.userID ?? "somebody") at \(row.clientID)")
             }
         case .request(let row):
-            try db.cachedStatement(sql: "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)")
-                .execute(arguments: [row.credential.clientID, row.credential.userID, row.requestedAt.milliseconds])
-            let id = db.lastInsertedRowID
+            let id = try insert(
+                "revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",
+                row.credential.clientID,
+                row.credential.userID,
+                row.requestedAt.milliseconds
+            )
             world.with { state in
                 state.model.insert(row, as: id)
                 state.note("request \(id) to revoke arrives, of \(row.credential.userID) at \(row.credential.clientID)")
@@ -116,22 +122,18 @@ extension Simulation {
 
     /// The lanes that have work, and since when or from when on.
     func dueLanes() throws -> [(lane: Lane, at: Timestamp)] {
-        let row = try database.inDatabase { db in
-            try Row.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT (SELECT MIN(due_at) FROM notification_queue),
-                               (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NULL),
-                               (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NOT NULL),
-                               (SELECT MIN(due_at) FROM (SELECT due_at FROM revocation_queue WHERE opened_at IS NULL
-                                                          UNION ALL SELECT due_at FROM revocation)),
-                               (SELECT MIN(due_at) FROM credential WHERE app = 1 AND due_at IS NOT NULL),
-                               (SELECT MIN(due_at) FROM credential WHERE app = 2 AND due_at IS NOT NULL),
-                               (SELECT SUM(id) FROM app WHERE pending > 0)
-                        """
-                )
-            )!
-        }
+        let row = try database.rows(
+            """
+            SELECT (SELECT MIN(due_at) FROM notification_queue),
+                   (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NULL),
+                   (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NOT NULL),
+                   (SELECT MIN(due_at) FROM (SELECT due_at FROM revocation_queue WHERE opened_at IS NULL
+                                              UNION ALL SELECT due_at FROM revocation) AS waiting),
+                   (SELECT MIN(due_at) FROM credential WHERE app = 1 AND due_at IS NOT NULL),
+                   (SELECT MIN(due_at) FROM credential WHERE app = 2 AND due_at IS NOT NULL),
+                   (SELECT SUM(id) FROM app WHERE pending > 0)
+            """
+        )[0]
         var lanes = zip([Lane.notifications, .grants, .codes, .revocations, .refreshes(0), .refreshes(1)], row.databaseValues).compactMap {
             lane,
             value in
@@ -158,24 +160,20 @@ extension Simulation {
     /// That a token was dead from the first may be believed at any time, and whoever asks for it twice waits for that: both are looked
     /// for now and then, and not each minute.
     private func nextRevocation() throws -> Timestamp? {
-        try database.inDatabase { db in
-            let statement = try db.cachedStatement(
-                sql: """
-                    SELECT MIN(at) FROM (SELECT due_at + CASE WHEN EXISTS (SELECT 1 FROM revocation WHERE user_id = q.user_id) THEN 14400000 ELSE 0 END AS at
-                                              FROM revocation_queue q WHERE opened_at IS NULL
-                                             UNION ALL
-                                            SELECT due_at + CASE before_answer WHEN 'invalid_grant' THEN 14400000 ELSE 0 END FROM revocation)
-                    """
-            )
-            return try Int64.fetchOne(statement).map { Timestamp(milliseconds: $0) }
-        }
+        let row = try database.rows(
+            """
+            SELECT MIN(at) FROM (SELECT due_at + CASE WHEN EXISTS (SELECT 1 FROM revocation WHERE user_id = q.user_id) THEN 14400000 ELSE 0 END AS at
+                                      FROM revocation_queue q WHERE opened_at IS NULL
+                                     UNION ALL
+                                    SELECT due_at + CASE before_answer WHEN 'invalid_grant' THEN 14400000 ELSE 0 END FROM revocation) AS waiting
+            """
+        )[0]
+        return Int64.fromDatabaseValue(row[0]).map { Timestamp(milliseconds: $0) }
     }
 
     /// The rows that the quarantine gave back have new numbers.
     func adoptReleased() throws {
-        let rows = try database.inDatabase { db in
-            try Row.fetchAll(db, sql: "SELECT id, payload, received_at FROM notification_queue")
-        }
+        let rows = try database.rows("SELECT id, payload, received_at FROM notification_queue")
         world.with { state in
             for row in rows {
                 let (id, payload): (Int64, String) = (row[0], row[1])
@@ -234,7 +232,7 @@ extension Simulation {
         }
         try await workOff()
         try check()
-        try checkEnd()
+        checkEnd()
     }
 
     /// Every lane, until none finds anything.

@@ -3,13 +3,13 @@
 
 import CredentialCore
 import CredentialMonitor
-import GRDB
 
 /// Some days of one daemon and its Apple, made up from a number: the same number, the same days.
 ///
-/// The real handlers, writer and store run over SQLite in memory, on a clock that the simulation turns. One thing happens at a time,
-/// and the seed says which: somebody signs in or leaves, a notification comes late, twice or never, a lane claims, Apple answers, a
-/// batch is committed, the process dies between two calls of a port. After each the tables are compared with what the rules say.
+/// The real handlers, writer and store run over SQLite in memory, or over PostgreSQL, on a clock that the simulation turns. One thing
+/// happens at a time, and the seed says which: somebody signs in or leaves, a notification comes late, twice or never, a lane claims,
+/// Apple answers, a batch is committed, the process dies between two calls of a port. After each the tables are compared with what the
+/// rules say.
 ///
 /// First comes trouble, then calm. After some intervals of calm everything that is true must be known.
 package struct Simulation {
@@ -59,7 +59,7 @@ package struct Simulation {
 
     let plan: Plan
     let world: SimulatedWorld
-    let database: DatabaseQueue
+    let database: any SimulatedDatabase
     let seed: UInt64
     let bug: PlantedBug?
     var generator: SeededGenerator
@@ -101,27 +101,30 @@ package struct Simulation {
     }
 
     /// Runs a seed to its end, or to the first violation.
-    package static func run(seed: UInt64, bug: PlantedBug? = nil) async -> Report {
+    package static func run(seed: UInt64, on databases: SimulatedDatabases = .memory, bug: PlantedBug? = nil) async -> Report {
         do {
             var generator = SeededGenerator(seed: seed)
             let plan = Plan(using: &generator)
-            var simulation = try await Simulation(seed: seed, plan: plan, bug: bug)
+            var simulation = try await Simulation(seed: seed, plan: plan, on: databases.take(), bug: bug)
             do {
                 try await simulation.run()
             } catch {
                 simulation.world.with { $0.report(Violation(.nothingIsStuck, "the process cannot go on: \(error)")) }
                 await simulation.abandon()
             }
-            try simulation.release()
-            return simulation.report
+            try simulation.database.release()
+            var report = simulation.report
+            report.repeatLine += databases.option
+            return report
         } catch {
             preconditionFailure("Seed \(seed): the simulation itself failed: \(error)")
         }
     }
 
-    init(seed: UInt64, plan: Plan, bug: PlantedBug? = nil) async throws {
+    init(seed: UInt64, plan: Plan, on database: any SimulatedDatabase, bug: PlantedBug? = nil) async throws {
         self.seed = seed
         self.plan = plan
+        self.database = database
         self.bug = bug
         generator = SeededGenerator(seed: ~seed)
         let start = SimulatedTime.start
@@ -133,7 +136,6 @@ package struct Simulation {
                 ledger: CallLedger(interval: SimulatedProcess.policy.interval)
             )
         )
-        database = try MemoryDatabases.take()
         process = try await SimulatedProcess(plan, on: database, in: world, bug: bug)
         inspector = Inspector()
         people = (0..<plan.users).map { number in
@@ -161,12 +163,6 @@ package struct Simulation {
                 tail: Array(state.trace.tail)
             )
         }
-    }
-
-    /// Leaves the database to the next one.
-    func release() throws {
-        try MemoryDatabases.giveBack(database)
-        if let backup { try MemoryDatabases.giveBack(backup.database) }
     }
 
     var now: Timestamp { world.now }

@@ -25,17 +25,21 @@ package enum SimulationCampaign {
     }
 
     /// Runs them all, or up to the first that fails.
-    package static func run(_ seeds: ClosedRange<UInt64>, width: Int = ProcessInfo.processInfo.activeProcessorCount) async -> Result {
+    package static func run(
+        _ seeds: ClosedRange<UInt64>,
+        on databases: SimulatedDatabases = .memory,
+        width: Int = ProcessInfo.processInfo.activeProcessorCount
+    ) async -> Result {
         var result = Result()
         let start = ContinuousClock.now
         await withTaskGroup(of: Simulation.Report.self) { group in
             var rest = seeds.makeIterator()
             for _ in 0..<width {
-                if let seed = rest.next() { group.addTask { await Simulation.run(seed: seed) } }
+                if let seed = rest.next() { group.addTask { await Simulation.run(seed: seed, on: databases) } }
             }
             for await report in group {
                 result.add(report)
-                if result.failure == nil, let seed = rest.next() { group.addTask { await Simulation.run(seed: seed) } }
+                if result.failure == nil, let seed = rest.next() { group.addTask { await Simulation.run(seed: seed, on: databases) } }
             }
         }
         result.took = ContinuousClock.now - start

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import Foundation
 import Testing
 
 @testable import PostgresStore
@@ -22,6 +23,14 @@ import Testing
             [.text(table)]
         )
         #expect(postgres == sqlite && !postgres.isEmpty)
+    }
+
+    /// A change to it is a migration and an entry in the changelog. To write the file anew: `WRITE_SCHEMA=1 swift test --filter SchemaTests`.
+    @Test func isTheOneThatWasPublished() throws {
+        let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../PostgresSchema.sql").standardized
+        let found = Schema.v1 + Schema.grants(in: "siwatch")
+        if ProcessInfo.processInfo.environment["WRITE_SCHEMA"] != nil { try found.write(to: file, atomically: true, encoding: .utf8) }
+        #expect(found == (try String(contentsOf: file, encoding: .utf8)))
     }
 
     /// What a backend's developer reads.

@@ -64,56 +64,9 @@ import Testing
         let statements = StatementLog()
         try await sqlite.writer.writeWithoutTransaction { db in db.trace { statements.note($0) } }
 
-        try await store.signIn(token: "r", email: EmailAddress("a@example.com"))
-        try await store.signIn(client: "forgotten")
-        try await store.notify(.emailDisabled(nil), at: .start + .minutes(1))
-        try await store.notify(.emailDisabled(nil), at: .start + .minutes(1))
-        try await store.refresh(.valid, at: .start + .days(2))
-        try await store.grant(at: .start + .days(4))
-        try await store.notify(.consentRevoked, at: .start + .days(3))
-        try await store.run("UPDATE counter SET value = 10000 WHERE name = 'quarantine_unsigned_rows'")
-        try await store.receive(at: .start + .days(3))
-        let work = try await store.claimNotifications(at: .start + .days(3))
-        _ = try await store.settle(.notification(work[0], .rejected(.unknownKey, detail: "new")), at: .start + .days(3))
-        let key = SigningKeyRecord(keyID: "new", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start)
-        try await store.ports.remember([key], fetchedAt: .start)
-        _ = try await store.ports.overdueCredentials(before: .start, upTo: 10)
-        _ = try await store.ports.apps()
-        _ = try await store.ports.foreignTokens(of: "example")
-        _ = try await store.ports.neverAcceptedTokens(of: "example")
-        _ = try await store.ports.waitingGrants(datedAfter: .start, upTo: 10)
-        _ = try await store.ports.dueRows(at: .start, upTo: 10)
-        _ = try await store.ports.clients()
-        _ = try await store.ports.breakers()
-        _ = try await store.ports.unknownCanaries(["user"], of: "example")
-        _ = try await store.ports.takeCanaries(["good"], of: "example", upTo: 10, at: .start)
-        try await store.signIn("left", token: "r")
-        try await store.reject("left", at: .start + .days(5))
-        try await store.run("UPDATE credential SET due_at = 1 WHERE user_id = 'left'")
-        _ = try await store.claimCredentials(at: .start + .days(5))
-        try await store.admit(at: .start + .days(5) + .hours(1))
-        _ = try await store.ports.countMissedNotifications(at: .start + .days(6))
-        try await store.signIn("open", token: "r")
-        try await store.reject("open", at: .start + .days(7), finding: .blamed)
-        let all = Set(["app", "web"])
-        _ = try await store.ports.claimDueCredentials(
-            of: "example",
-            upTo: 1,
-            at: .start + .days(9),
-            policy: StoreUnderTest.policy,
-            preferring: all
-        )
-        _ = try await store.ports.claimFirstChecks(of: all, upTo: 1, at: .start, policy: StoreUnderTest.policy)
-        _ = try await store.ports.neverAcceptedTokens(of: "example")
+        try await store.askEverything()
         _ = try await sqlite.scheduledCredentials(of: "example")
         _ = try await sqlite.hasScheduledCredentials(clientID: "app")
-        _ = try await store.ports.checks()
-        for request: OperatorRequest in [
-            .pause(app: "example"), .resume(app: "example"), .recheckUser("user"), .recheckApp("example"),
-            .retryQuarantined([1], receivedAt: nil), .dropQuarantined([1]),
-        ] {
-            _ = try await store.ask(request)
-        }
         try await sqlite.writer.writeWithoutTransaction { db in db.trace(options: []) }
 
         let found = statements.all

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import GRDB
+import NIOConcurrencyHelpers
+import SQLiteStore
+
+/// A database of SQLite in memory, for one simulation after another: to compile a statement anew costs more than to run it a hundred times.
+final class MemoryDatabase: SimulatedDatabase {
+    private static let idle = NIOLockedValueBox<[DatabaseQueue]>([])
+
+    private let queue: DatabaseQueue
+    private let copy = NIOLockedValueBox<DatabaseQueue?>(nil)
+
+    private init(_ queue: DatabaseQueue) {
+        self.queue = queue
+    }
+
+    static func take() throws -> any SimulatedDatabase {
+        MemoryDatabase(try takeQueue())
+    }
+
+    private static func takeQueue() throws -> DatabaseQueue {
+        try idle.withLockedValue { $0.popLast() } ?? SQLiteStore.memory()
+    }
+
+    let voidsClaims = true
+
+    func open() throws -> any CredentialStore {
+        let store = try SQLiteStore.inMemory(queue)
+        try store.recover()
+        return store
+    }
+
+    func rows(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [Row] {
+        try queue.inDatabase { db in try Row.fetchAll(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments)) }
+    }
+
+    var version: Int {
+        queue.inDatabase { $0.totalChangesCount }
+    }
+
+    func backUp() throws {
+        let copy = try self.copy.withLockedValue { $0 } ?? Self.takeQueue()
+        try queue.backup(to: copy)
+        self.copy.withLockedValue { $0 = copy }
+    }
+
+    func restore() throws {
+        guard let copy = copy.withLockedValue({ $0 }) else { preconditionFailure("There is no copy.") }
+        try copy.backup(to: queue)
+    }
+
+    func release() throws {
+        let copy = copy.withLockedValue { $0 }
+        for queue in [queue] + (copy.map { [$0] } ?? []) {
+            try Self.empty(queue)
+            Self.idle.withLockedValue { $0.append(queue) }
+        }
+    }
+
+    private static func empty(_ queue: DatabaseQueue) throws {
+        try queue.write { db in
+            // Who refers to another table was created after it.
+            let tables = try String.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT name FROM sqlite_schema
+                         WHERE type = 'table' AND name NOT LIKE 'grdb_%' AND name NOT LIKE 'sqlite_stat%' ORDER BY rowid DESC
+                        """
+                )
+            )
+            for table in tables { try db.cachedStatement(sql: "DELETE FROM \(table)").execute() }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import Testing
+
+/// A server that does not let siwatch in: a sentence says why, and systemd goes on trying.
+struct ServerRefusalTests {
+    /// Commands that go to the database in ways of their own.
+    private static let commands = ["check", "run", "migrate", "status"]
+
+    private func expect(_ sentence: String, from folder: WatchedFolder) async throws {
+        for command in Self.commands {
+            let (status, output) = try await folder.run(command)
+            #expect(status == 69 && output.joined().contains(sentence), "\(command): \(status) \(output)")
+        }
+    }
+
+    @Test func aWrongPasswordIsNamed() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await Site.with(on: .server(server)) { site in
+            try await site.backend.execute("CREATE ROLE clerk LOGIN SUPERUSER PASSWORD 'what it knows'")
+            server.takeDown()
+            try server.admit("local all clerk scram-sha-256\nlocal all all trust\n")
+            try server.bringUp()
+            try site.folder.edit("siwatch@/", "clerk@/")
+            try await expect("fe_sendauth: no password supplied; database.password_file names the file that holds it", from: site.folder)
+
+            let file = site.folder.url.appending(path: "password").path
+            try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
+            for (password, isRight) in [("what it knew", false), ("what it knows", true)] {
+                try Data("\(password)\n".utf8).write(to: URL(filePath: file))
+                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
+                if isRight {
+                    try await site.folder.complete("check")
+                } else {
+                    try await expect("password authentication failed for user \"clerk\"", from: site.folder)
+                }
+            }
+        }
+    }
+
+    @Test func aCertificateIsVerified() async throws {
+        // Of the host itself, and nobody else's.
+        let address = "127.\(Int.random(in: 1...254)).\(Int.random(in: 1...254)).\(Int.random(in: 2...254))"
+        let server = try PostgresServer(settings: ["listen_addresses=\(address)"])
+        defer { server.stop() }
+        try await Site.with(on: .server(server)) { site in
+            let root = site.folder.url.appending(path: "root.crt")
+            for name in ["other", "server"] {
+                try await site.backend.execute(
+                    """
+                    COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 '
+                        '-subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout \(name).key -out \(name).crt && chmod 600 \(name).key'
+                    """
+                )
+            }
+            try await site.backend.execute("ALTER SYSTEM SET ssl = on")
+            server.takeDown()
+            try server.admit("local all all trust\nhostssl all all 127.0.0.0/8 trust\n")
+            try server.bringUp()
+
+            func take(_ name: String) throws {
+                try? FileManager.default.removeItem(at: root)
+                try FileManager.default.copyItem(at: server.folder.appending(path: "data/\(name).crt"), to: root)
+            }
+            func url(_ host: String) -> String {
+                "postgresql://siwatch@\(host)/postgres?hostaddr=\(address)&sslmode=verify-full&sslrootcert=\(root.path)"
+            }
+            try site.folder.edit(server.url(), url("localhost"))
+            try await expect("root.crt\" does not exist", from: site.folder)
+            try take("other")
+            try await expect("certificate verify failed", from: site.folder)
+            try take("server")
+            let (status, output) = try await site.folder.run("check")
+            #expect(status == 0 && !output.joined().contains("warning: database.url: sslmode"), "\(output)")
+            try site.folder.edit(url("localhost"), url("elsewhere"))
+            try await expect("does not match host name \"elsewhere\"", from: site.folder)
+        }
+    }
+
+    @Test func aServerWithoutRoomIsWaitedFor() async throws {
+        let server = try PostgresServer(settings: ["max_connections=12", "superuser_reserved_connections=0"])
+        defer { server.stop() }
+        try await Site.with(on: .server(server)) { site in
+            /// Others take every connection that is left.
+            func fill() -> [Backend] {
+                var taken: [Backend] = []
+                while let backend = try? site.anotherBackend() { taken.append(backend) }
+                return taken
+            }
+            let activity = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name"
+            var others = fill()
+            try await expect("too many clients already", from: site.folder)
+            for backend in others { try backend.close() }
+            try await site.backend.until("SELECT COUNT(*) \(activity) = ''", is: 1)
+
+            let signIns = try await site.apple.signIn(20)
+            try await site.daemon { daemon in
+                try await site.settle(Array(signIns[..<10]))
+                // It loses its connections, and others are there before it.
+                await daemon.freeze()
+                try await site.backend.execute("SELECT pg_terminate_backend(pid) \(activity) = 'siwatch'")
+                try await site.backend.until("SELECT COUNT(*) \(activity) = 'siwatch'", is: 0)
+                others = fill()
+                daemon.signal(SIGCONT)
+                #expect(await daemon.line(containing: "too many clients already") != nil)
+                for backend in others { try backend.close() }
+                try await site.settle(Array(signIns[10...]))
+                #expect(try await site.audit().wrong == [])
+            }
+        }
+    }
+}

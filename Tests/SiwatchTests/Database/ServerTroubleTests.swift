@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Testing
+
+/// What others do to the tables while a daemon is at work: it waits, and nothing is lost.
+struct ServerTroubleTests {
+    /// Another session, which locks a table until it lets go.
+    private func lock(_ table: String, of site: Site) async throws -> Backend {
+        let hog = try site.anotherBackend()
+        try await hog.execute("BEGIN; LOCK TABLE \(table) IN ACCESS EXCLUSIVE MODE")
+        return hog
+    }
+
+    private static let waiting = """
+        SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = 'siwatch' AND wait_event_type = 'Lock'
+           AND pid IN (SELECT pid FROM pg_locks WHERE NOT granted AND relation IN ('credential'::regclass, 'grant_queue'::regclass))
+        """
+
+    @Test(arguments: ["credential", "grant_queue"])
+    func aTableThatSomebodyLocksIsWaitedFor(_ table: String) async throws {
+        try await Site.with(on: .server) { site in
+            let signIns = try await site.apple.signIn(40)
+            try await site.daemon { daemon in
+                try await site.settle(Array(signIns[..<20]))
+                let hog = try await lock(table, of: site)
+                // A settlement waits, or whoever claims.
+                if table == "credential" { try await site.tell(Array(signIns[20...])) }
+                // Whoever waits gives way after ten seconds, and comes back.
+                #expect(await daemon.line(containing: "lock timeout") != nil)
+                try await hog.execute("COMMIT")
+                if table == "grant_queue" { try await site.tell(Array(signIns[20...])) }
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
+                #expect(try await site.audit().wrong == [])
+                try hog.close()
+            }
+        }
+    }
+
+    @Test func aStatementThatSomebodyCancelsIsRepeated() async throws {
+        try await Site.with(on: .server) { site in
+            let signIns = try await site.apple.signIn(40)
+            try await site.daemon { daemon in
+                try await site.settle(Array(signIns[..<20]))
+                let hog = try await lock("credential", of: site)
+                try await site.tell(Array(signIns[20...]))
+                try await site.backend.first(of: Self.waiting, within: .seconds(60)) { $0 > 0 }
+                try await site.backend.execute(
+                    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'siwatch' AND wait_event_type = 'Lock'"
+                )
+                #expect(await daemon.line(containing: "due to user request") != nil)
+                try await hog.execute("COMMIT")
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
+                #expect(try await site.audit().wrong == [])
+                try hog.close()
+            }
+        }
+    }
+
+    @Test func aTableThatIsGoneIsNamed() async throws {
+        try await Site.with(on: .server) { site in
+            try await site.backend.execute("DROP TABLE grant_log")
+            for command in ["check", "run", "migrate"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78 && output.joined().contains("grant_log"), "\(command): \(status) \(output)")
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// Ten million rows cost what ten thousand do: no statement walks a table that grows.
+@Suite struct PostgresPlanTests {
+    /// Rows for each table that grows. One in a thousand is due, claimed or waits.
+    private static let rows = [
+        "notification_queue": "(payload, due_at) SELECT 'x', \(rarely("0", else: "4102444800000"))",
+        "grant_queue": "(client_id, user_id, due_at) SELECT 'app', 'u' || n, \(rarely("0", else: "4102444800000"))",
+        "revocation_queue": "(client_id, user_id, opened_at) SELECT 'app', 'u' || n, \(rarely("NULL", else: "1"))",
+        "revocation": """
+            (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
+            SELECT n, 2, 1, 'u' || n, 1, 1, 'f', 's', \(rarely("0", else: "4102444800000"))
+            """,
+        "notification_log": """
+            (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
+            SELECT 'example', 'j', 'app', 'u' || n, 'consent-revoked', n, 'x', n, n, 'applied'
+            """,
+        "notification_quarantine": """
+            (payload, received_at, rejected_at, reason, detail)
+            SELECT 'x', n, n, \(rarely("'unknown_key'", else: "'foreign_audience'")), 'key' || n
+            """,
+        "grant_log": "(client_id, user_id, granted_at, settled_at, outcome) SELECT 'app', 'u' || n, n, n, 'applied'",
+        "revocation_log": """
+            (request, client_id, user_id, requested_at, settled_at, outcome) SELECT n, 'app', 'u' || n, n, n, 'no_token'
+            """,
+        "credential_change": """
+            (app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at)
+            SELECT 'example', 'app', 'u' || n, 'state', 'authorized', 'granted', 'grant', n, n
+            """,
+        "credential": """
+            (user_id, client, app, state, reason, changed_at, granted_at, token_granted_at, token_fingerprint, sealed_token, due_at)
+            SELECT 'u' || n, 1, 1, 'authorized', 'granted', n, n, n, 'f', 's', \(rarely("0", else: "4102444800000"))
+            """,
+        "user_event": "(user_id, app) SELECT 'u' || n, 1",
+    ]
+
+    private static func rarely(_ value: String, else other: String) -> String { "CASE n % 1000 WHEN 0 THEN \(value) ELSE \(other) END" }
+
+    private func fill(_ store: StoreUnderTest) async throws {
+        // Who refers to the queue comes after it.
+        for (table, select) in Self.rows.sorted(by: { ($0.key == "revocation" ? 1 : 0, $0.key) < ($1.key == "revocation" ? 1 : 0, $1.key) }) {
+            try await store.run("INSERT INTO \(table) \(select) FROM generate_series(1, 20000) n ON CONFLICT DO NOTHING")
+        }
+        try await store.run("ANALYZE")
+    }
+
+    /// What walks a table that grows.
+    private func walks(_ plan: [String]) -> [String] {
+        plan.filter { step in Self.rows.keys.contains { step.contains("Seq Scan on \($0) ") } }
+    }
+
+    @Test(
+        arguments: [
+            "SELECT state FROM credential_state WHERE app = 'example' AND client_id = 'app' AND user_id = 'u7'",
+            "SELECT state FROM credential_state WHERE user_id = 'u7'",
+            "SELECT state FROM credential_state WHERE user_id = 'u7' AND app = 'example'",
+            "SELECT state, email FROM user_state WHERE app = 'example' AND user_id = 'u7'",
+            "SELECT state, email FROM user_state WHERE user_id = 'u7'",
+            "SELECT * FROM credential_change WHERE id > 7 ORDER BY id LIMIT 500",
+            "SELECT (SELECT min(id) FROM credential_change), (SELECT max(id) FROM credential_change)",
+        ]
+    )
+    func backendsNeverScan(_ sql: String) async throws {
+        let store = try StoreKind.postgres.make()
+        try await fill(store)
+        let plan = try await store.column("EXPLAIN \(sql)").compactMap(\.text)
+        #expect(walks(plan) == [] && plan.contains { $0.contains("Index") }, "\(plan.joined(separator: "\n"))")
+    }
+
+    /// Whatever statements the daemon has prepared, found by running them, and for whatever values.
+    @Test func theDaemonNeverScans() async throws {
+        let store = try StoreKind.postgres.make()
+        let postgres = try #require(store.ports as? PostgresStore)
+        try await store.askEverything()
+        try await fill(store)
+        var count = 0
+        for thread in [postgres.writer, postgres.claims, postgres.reader] {
+            for (statement, plan) in try await plans(of: thread) {
+                #expect(walks(plan) == [], "in \(statement)\n\(plan.joined(separator: "\n"))")
+                count += 1
+            }
+        }
+        #expect(count > 60)
+    }
+
+    private func plans(of thread: ConnectionThread) async throws -> [(statement: String, plan: [String])] {
+        try await thread.run { connection in
+            try connection.run("SET plan_cache_mode = force_generic_plan")
+            let prepared = try connection.rows(
+                """
+                SELECT statement, name, array_to_string(array_fill('NULL'::text, ARRAY[cardinality(parameter_types)]), ', ')
+                  FROM pg_prepared_statements WHERE statement ~ '^\\s*(SELECT|INSERT|UPDATE|DELETE|WITH)'
+                """
+            ).map { ($0.text(at: 0) ?? "", $0.text(at: 1) ?? "", $0.text(at: 2) ?? "") }
+            return try prepared.map { statement, name, nulls in
+                let plan = try connection.rows("EXPLAIN EXECUTE \(name)\(nulls.isEmpty ? "" : "(\(nulls))")").map { $0.text(at: 0) ?? "" }
+                return (statement, plan)
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+extension StoreUnderTest {
+    /// Asks once for everything that a daemon and its commands ask of a store, so that every statement has run.
+    func askEverything() async throws {
+        try await signIn(token: "r", email: EmailAddress("a@example.com"))
+        try await signIn(client: "forgotten")
+        try await notify(.emailDisabled(nil), at: .start + .minutes(1))
+        try await notify(.emailDisabled(nil), at: .start + .minutes(1))
+        try await refresh(.valid, at: .start + .days(2))
+        try await grant(at: .start + .days(4))
+        try await notify(.consentRevoked, at: .start + .days(3))
+        try await run("UPDATE counter SET value = 10000 WHERE name = 'quarantine_unsigned_rows'")
+        try await receive(at: .start + .days(3))
+        let work = try await claimNotifications(at: .start + .days(3))
+        _ = try await settle(.notification(work[0], .rejected(.unknownKey, detail: "new")), at: .start + .days(3))
+        let key = SigningKeyRecord(keyID: "new", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start)
+        try await ports.remember([key], fetchedAt: .start)
+        try await askForRejections()
+        try await askForCodesAndRevocations()
+        for request: OperatorRequest in [
+            .pause(app: "example"), .resume(app: "example"), .recheckUser("user"), .recheckApp("example"),
+            .retryQuarantined([1], receivedAt: nil), .dropQuarantined([1]),
+        ] {
+            _ = try await ask(request)
+        }
+        try await askWhatThereIs()
+    }
+
+    private func askForRejections() async throws {
+        _ = try await ports.takeCanaries(["good"], of: "example", upTo: 10, at: .start)
+        try await signIn("left", token: "r")
+        try await reject("left", at: .start + .days(5))
+        try await run("UPDATE credential SET due_at = 1 WHERE user_id = 'left'")
+        _ = try await claimCredentials(at: .start + .days(5))
+        try await admit(at: .start + .days(5) + .hours(1))
+        _ = try await ports.countMissedNotifications(at: .start + .days(6))
+        try await signIn("open", token: "r")
+        try await reject("open", at: .start + .days(7), finding: .blamed)
+        let all: Set = ["app", "web"]
+        _ = try await ports.claimDueCredentials(
+            of: "example",
+            upTo: 1,
+            at: .start + .days(9),
+            policy: StoreUnderTest.policy,
+            preferring: all
+        )
+        _ = try await ports.claimFirstChecks(of: all, upTo: 1, at: .start, policy: StoreUnderTest.policy)
+    }
+
+    private func askForCodesAndRevocations() async throws {
+        let now = Timestamp.start + .days(10)
+        let permits = ["example": 10]
+        try await grant("coder", code: "c", at: now)
+        _ = try await ports.claimCodes(upTo: 10, permits: permits, at: now, lease: Self.lease, suspects: true)
+        try await signIn("leaving", token: "l", at: now)
+        try await requestRevocation("leaving", at: now + .seconds(1))
+        _ = try await ports.firstRequestToRevoke(CredentialID(clientID: "app", userID: "leaving"), since: now)
+        _ = try await ports.isSignedIn(CredentialID(clientID: "app", userID: "leaving"), besides: 1)
+        for request in try await ports.claimRevocationRequests(upTo: 10, at: now + .seconds(1), lease: Self.lease) {
+            _ = try await settle(.revocationRequest(request, .accepted), at: now + .seconds(1))
+        }
+        _ = try await ports.dueRevocations(upTo: 10, at: now + .seconds(2))
+        for work in try await ports.claimRevocations(permits: permits, at: now + .seconds(2), policy: Self.policy) {
+            _ = try await settle(.revocation(work, .failed(at: now + .seconds(3))), at: now + .seconds(3))
+        }
+    }
+
+    private func askWhatThereIs() async throws {
+        _ = try await ports.overdueCredentials(before: .start, upTo: 10)
+        _ = try await ports.apps()
+        _ = try await ports.foreignTokens(of: "example")
+        _ = try await ports.neverAcceptedTokens(of: "example")
+        _ = try await ports.waitingGrants(datedAfter: .start, upTo: 10)
+        _ = try await ports.dueRows(at: .start, upTo: 10)
+        _ = try await ports.clients()
+        _ = try await ports.breakers()
+        _ = try await ports.unknownCanaries(["user"], of: "example")
+        _ = try await ports.checks()
+    }
+}
