@@ -17,7 +17,7 @@ struct Migrator {
         try checkServer()
         try refuseDeparted()
         // Most starts find all as it should be, and need no right to make anything.
-        if try isCurrent(version()) { return }
+        if try isCurrent(version()) { return try refuseIncomplete() }
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
         // Whoever uses the tables waits behind a migration that waits: it gives up soon.
         try connection.send("SET LOCAL lock_timeout = '3s'")
@@ -61,6 +61,7 @@ struct Migrator {
         guard try isCurrent(version) else {
             throw StoreOpenError("the schema \(address.schema) has version \(version.written); siwatch migrate brings it up to date")
         }
+        try refuseIncomplete()
         return true
     }
 
@@ -116,6 +117,20 @@ struct Migrator {
         throw StoreOpenError(
             "the schema \(address.schema) belongs to \(owner.text(at: 0) ?? "somebody else"): drop it, or ALTER SCHEMA … OWNER TO siwatch's own user"
         )
+    }
+
+    /// Only somebody's hand takes a table away: no migration makes it again.
+    private func refuseIncomplete() throws {
+        let missing = try connection.rows(
+            """
+            SELECT string_agg(t.name, ', ' ORDER BY t.name) FROM unnest($2) AS t (name)
+             WHERE NOT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                                WHERE n.nspname = $1 AND c.relname = t.name)
+            """,
+            address.schema,
+            ArrayOf(Schema.tablesAndViews)
+        ).first?.text(at: 0)
+        if let missing { throw StoreOpenError("the schema \(address.schema) lacks \(missing), which somebody dropped; restore it from a backup") }
     }
 
     private func refuseForeign() throws {

@@ -13,6 +13,8 @@ enum Schema {
 
     static let v1 = queues + logs + registers + bookkeeping + fleet + views + triggers
 
+    static let tablesAndViews = v1.matches(of: /CREATE (?:TABLE|VIEW) (\w+)/).map { String($0.1) }
+
     /// SQL: the server's clock.
     static let now = "(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
     private static let legal = "BETWEEN 1546300800000 AND 4102444800000"
