@@ -130,7 +130,9 @@ struct Migrator {
             address.schema,
             ArrayOf(Schema.tablesAndViews)
         ).first?.text(at: 0)
-        if let missing { throw StoreOpenError("the schema \(address.schema) lacks \(missing), which somebody dropped; restore it from a backup") }
+        if let missing {
+            throw StoreOpenError("the schema \(address.schema) lacks \(missing), which somebody dropped; restore it from a backup")
+        }
     }
 
     private func refuseForeign() throws {

@@ -14,37 +14,37 @@ import Testing
         "grant_queue": "(client_id, user_id, due_at) SELECT 'app', 'u' || n, \(rarely("0", else: "4102444800000"))",
         "revocation_queue": "(client_id, user_id, opened_at) SELECT 'app', 'u' || n, \(rarely("NULL", else: "1"))",
         "revocation": """
-            (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
-            SELECT n, 2, 1, 'u' || n, 1, 1, 'f', 's', \(rarely("0", else: "4102444800000"))
-            """,
+        (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
+        SELECT n, 2, 1, 'u' || n, 1, 1, 'f', 's', \(rarely("0", else: "4102444800000"))
+        """,
         "notification_log": """
-            (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
-            SELECT 'example', 'j', 'app', 'u' || n, 'consent-revoked', n, 'x', n, n, 'applied'
-            """,
+        (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
+        SELECT 'example', 'j', 'app', 'u' || n, 'consent-revoked', n, 'x', n, n, 'applied'
+        """,
         "notification_quarantine": """
-            (payload, received_at, rejected_at, reason, detail)
-            SELECT 'x', n, n, \(rarely("'unknown_key'", else: "'foreign_audience'")), 'key' || n
-            """,
+        (payload, received_at, rejected_at, reason, detail)
+        SELECT 'x', n, n, \(rarely("'unknown_key'", else: "'foreign_audience'")), 'key' || n
+        """,
         "grant_log": "(client_id, user_id, granted_at, settled_at, outcome) SELECT 'app', 'u' || n, n, n, 'applied'",
         "revocation_log": """
-            (request, client_id, user_id, requested_at, settled_at, outcome) SELECT n, 'app', 'u' || n, n, n, 'no_token'
-            """,
+        (request, client_id, user_id, requested_at, settled_at, outcome) SELECT n, 'app', 'u' || n, n, n, 'no_token'
+        """,
         "credential_change": """
-            (app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at)
-            SELECT 'example', 'app', 'u' || n, 'state', 'authorized', 'granted', 'grant', n, n
-            """,
+        (app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at)
+        SELECT 'example', 'app', 'u' || n, 'state', 'authorized', 'granted', 'grant', n, n
+        """,
         "credential": """
-            (user_id, client, app, state, reason, changed_at, granted_at, token_granted_at, token_fingerprint, sealed_token, due_at)
-            SELECT 'u' || n, 1, 1, 'authorized', 'granted', n, n, n, 'f', 's', \(rarely("0", else: "4102444800000"))
-            """,
+        (user_id, client, app, state, reason, changed_at, granted_at, token_granted_at, token_fingerprint, sealed_token, due_at)
+        SELECT 'u' || n, 1, 1, 'authorized', 'granted', n, n, n, 'f', 's', \(rarely("0", else: "4102444800000"))
+        """,
         "user_event": "(user_id, app) SELECT 'u' || n, 1",
     ]
 
     private static func rarely(_ value: String, else other: String) -> String { "CASE n % 1000 WHEN 0 THEN \(value) ELSE \(other) END" }
 
     private func fill(_ store: StoreUnderTest) async throws {
-        // Who refers to the queue comes after it.
-        for (table, select) in Self.rows.sorted(by: { ($0.key == "revocation" ? 1 : 0, $0.key) < ($1.key == "revocation" ? 1 : 0, $1.key) }) {
+        // Backwards: a revocation refers to its row in the queue.
+        for (table, select) in Self.rows.sorted(by: { $0.key > $1.key }) {
             try await store.run("INSERT INTO \(table) \(select) FROM generate_series(1, 20000) n ON CONFLICT DO NOTHING")
         }
         try await store.run("ANALYZE")
@@ -117,7 +117,9 @@ import Testing
                 ).map { ($0.text(at: 0) ?? "", $0.text(at: 1) ?? "", $0.text(at: 2) ?? "") }
                 return try prepared.map { statement, name, types in
                     let values = types.split(separator: ",").map(value).joined(separator: ", ")
-                    let plan = try connection.rows("EXPLAIN EXECUTE \(name)\(values.isEmpty ? "" : "(\(values))")").map { $0.text(at: 0) ?? "" }
+                    let plan = try connection.rows("EXPLAIN EXECUTE \(name)\(values.isEmpty ? "" : "(\(values))")").map {
+                        $0.text(at: 0) ?? ""
+                    }
                     return (statement, plan)
                 }
             }
