@@ -7,24 +7,35 @@ import GRDB
 import NIOConcurrencyHelpers
 
 /// A connection to PostgreSQL, in a backend's hands. It shares nothing with siwatch's own.
+///
+/// While the server is away or has no room, what is to be told and what is asked is said again.
 final class BackendServer: BackendDatabase {
     private let connection: NIOLockedValueBox<Handle>
+    /// Held for as long as a transaction takes, so that nothing else of this process gets into it.
+    private let turn = NIOLockedValueBox(())
     private let schema: String
+    /// The backend's own table, in which it finds what it has told; nil where it may not make one.
+    private let notes: String?
 
     /// Used by one thread at a time, under the lock.
     private struct Handle: @unchecked Sendable {
         var connection: OpaquePointer?
     }
 
-    /// - Parameter server: as libpq reads it.
-    init(_ server: String, schema: String) throws {
+    /// - Parameters:
+    ///   - server: as libpq reads it.
+    ///   - keepsNotes: whether it may make a table of its own.
+    init(_ server: String, schema: String, keepsNotes: Bool) throws {
         let connection = PQconnectdb(server)
         guard let connection, PQstatus(connection) == CONNECTION_OK else {
             throw HarnessError("no connection: \(String(cString: PQerrorMessage(connection)))")
         }
         self.connection = NIOLockedValueBox(Handle(connection: connection))
         self.schema = schema
+        notes = keepsNotes ? "public.notes_\(schema)" : nil
         Self.enter(schema, connection)
+        // Somebody else of the same backend may do so, too.
+        if let notes { PQclear(PQexec(connection, "CREATE TABLE IF NOT EXISTS \(notes) (told TEXT PRIMARY KEY)")) }
     }
 
     private static func enter(_ schema: String, _ connection: OpaquePointer?) {
@@ -40,22 +51,45 @@ final class BackendServer: BackendDatabase {
     }
 
     func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws {
-        _ = try run("BEGIN", [])
-        do {
-            for (sql, arguments) in statements { _ = try run(sql, arguments) }
-            _ = try run("COMMIT", [])
-        } catch {
-            _ = try run("ROLLBACK", [])
-            throw error
+        let note = [UUID().uuidString.databaseValue]
+        var isUncertain = false
+        try await insist {
+            // Where the answer to a COMMIT was lost, its note says whether it happened.
+            if isUncertain, let notes, try !run("SELECT 1 FROM \(notes) WHERE told = ?", note).isEmpty { return }
+            _ = try run("BEGIN", [])
+            do {
+                if let notes { _ = try run("INSERT INTO \(notes) (told) VALUES (?)", note) }
+                for (sql, arguments) in statements { _ = try run(sql, arguments) }
+                isUncertain = true
+                _ = try run("COMMIT", [])
+            } catch {
+                _ = try? run("ROLLBACK", [])
+                throw error
+            }
+        }
+    }
+
+    private static let patience = Duration.seconds(60)
+
+    /// - Parameter body: what may be done again.
+    private func insist<Result>(_ body: () throws -> Result) async throws -> Result {
+        let end = ContinuousClock.now + Self.patience
+        while true {
+            do {
+                return try turn.withLockedValue { _ in try body() }
+            } catch let trouble as ServerTrouble {
+                guard .now < end else { throw HarnessError(trouble.words) }
+                try await Task.sleep(for: .milliseconds(20))
+            }
         }
     }
 
     func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws {
-        _ = try run(sql, arguments)
+        _ = try turn.withLockedValue { _ in try run(sql, arguments) }
     }
 
     func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row] {
-        try run(sql, arguments)
+        try await insist { try run(sql, arguments) }
     }
 
     func payload(_ body: String) -> DatabaseValue { Data(body.utf8).databaseValue }
@@ -93,7 +127,9 @@ final class BackendServer: BackendDatabase {
                 result = execute()
             }
             guard [PGRES_COMMAND_OK, PGRES_TUPLES_OK].contains(PQresultStatus(result)) else {
-                throw HarnessError("\(sql): \(String(cString: PQresultErrorMessage(result)))")
+                let words = "\(sql): \(String(cString: PQresultErrorMessage(result)))"
+                if Self.isTrouble(result) { throw ServerTrouble(words: words) }
+                throw HarnessError(words)
             }
             return try (0..<PQntuples(result)).map { try Self.row($0, of: result) }
         }
@@ -102,6 +138,12 @@ final class BackendServer: BackendDatabase {
     /// Whether no server has answered: it would have given a code. The status of the connection says so one statement later.
     private static func isLost(_ result: OpaquePointer?) -> Bool {
         PQresultStatus(result) == PGRES_FATAL_ERROR && PQresultErrorField(result, Int32(UInt8(ascii: "C"))) == nil
+    }
+
+    /// Whether the same may go well later: without a connection, without room, while the server shuts down or recovers.
+    private static func isTrouble(_ result: OpaquePointer?) -> Bool {
+        guard let code = PQresultErrorField(result, Int32(UInt8(ascii: "C"))) else { return true }
+        return ["08", "53", "57"].contains(String(cString: code).prefix(2))
     }
 
     /// Nil for NULL.
@@ -145,4 +187,10 @@ final class BackendServer: BackendDatabase {
             number += 1
         }
     }
+}
+
+private struct ServerTrouble: Error, CustomStringConvertible {
+    let words: String
+
+    var description: String { words }
 }

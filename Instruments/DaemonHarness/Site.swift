@@ -10,6 +10,8 @@ package struct Site: Sendable {
     package let apple: SimulatedApple
     package let folder: WatchedFolder
     package let backend: Backend
+    /// Where the database is on a server.
+    package let schema: ServerSchema?
     private let told = NIOLockedValueBox(Ledger())
 
     /// Sets a site up, migrated and with no daemon yet, and takes it down again whatever happens.
@@ -45,7 +47,7 @@ package struct Site: Sendable {
         try await folder.complete("migrate")
         let backend = try schema.map(Backend.init) ?? Backend(databasePath: folder.databasePath)
         defer { try? backend.close() }
-        return try await body(Site(apple: apple, folder: folder, backend: backend))
+        return try await body(Site(apple: apple, folder: folder, backend: backend, schema: schema))
     }
 
     /// Configures another folder for the same simulator, for as long as `body` takes.
