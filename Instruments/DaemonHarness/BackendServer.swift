@@ -32,6 +32,8 @@ final class BackendServer: BackendDatabase {
         }
         self.connection = NIOLockedValueBox(Handle(connection: connection))
         self.schema = schema
+        // What the server tells of its own accord is not to come to the standard error.
+        PQsetNoticeProcessor(connection, { _, _ in }, nil)
         notes = keepsNotes ? "public.notes_\(schema)" : nil
         Self.enter(schema, connection)
         // Somebody else of the same backend may do so, too.

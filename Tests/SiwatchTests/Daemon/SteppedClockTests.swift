@@ -8,19 +8,18 @@ import GRDB
 import Testing
 
 /// The real program under a wall clock that steps while it runs.
-@Suite(.disabled(if: !SteppedClock.isWanted, "SIWATCH_NO_FAKETIME=1"))
 struct SteppedClockTests {
     /// An hour behind while somebody signs in.
     @Test func aSignInUnderAClockThatIsBehindIsKept() async throws {
         try await Site.with { site in
-            let clock = try SteppedClock(in: site.folder)
+            let clock = try await SteppedClock(in: site.folder)
             try await site.daemon(environment: clock.environment) { daemon in
-                try clock.step(to: "-1h")
+                try clock.step(to: .seconds(-3_600))
                 let signIn = try await site.apple.signIn(1)
                 try await site.backend.insert(signIn)
                 try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > 0 AND claimed_by IS NULL", is: 1)
                 #expect(await daemon.line(containing: "grants_from_future") != nil)
-                try clock.step(to: "+0s")
+                try clock.step(to: .zero)
                 try await site.backend.insert(try await site.apple.signIn(1))
                 try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
@@ -32,7 +31,7 @@ struct SteppedClockTests {
     /// Eight days ahead for a moment, while the program runs and while it starts.
     @Test func aClockThatIsAheadEndsNoWaitAndForgetsNothing() async throws {
         try await Site.with { site in
-            let clock = try SteppedClock(in: site.folder)
+            let clock = try await SteppedClock(in: site.folder)
             let now = Int64(Date.now.timeIntervalSince1970 * 1000)
             func logged(_ days: Int64) async throws {
                 try await site.backend.execute(
@@ -55,16 +54,16 @@ struct SteppedClockTests {
                     "INSERT INTO grant_queue (client_id, user_id, refresh_token) VALUES ('com.example.forgotten', 'ann', 'r')"
                 )
                 try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > 0 AND claimed_by IS NULL", is: 1)
-                try clock.step(to: "+8d")
+                try clock.step(to: .seconds(8 * 86_400))
                 #expect(await daemon.line(containing: "clock_doubted") != nil)
                 try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > \(now + 8 * 86_400_000)", is: 1)
-                try clock.step(to: "+0s")
+                try clock.step(to: .zero)
                 // Without a token: nothing of Apple's is to be asked eight days ahead.
                 var signIn = try await site.apple.signIn(1)
                 signIn[0].refreshToken = nil
                 try await site.settle(signIn)
             }
-            try clock.step(to: "+8d")
+            try clock.step(to: .seconds(8 * 86_400))
             #expect(try await site.folder.run("run", "--once", environment: clock.environment).status == 0)
             #expect(try await left() == ["85"])
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue WHERE refresh_token = 'r'") == 1)

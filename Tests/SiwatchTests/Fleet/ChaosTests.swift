@@ -61,7 +61,7 @@ struct ChaosTests {
 
     /// Each of them once, and then whichever; but seldom what takes long.
     private static func kinds(using generator: inout SeededGenerator) -> [FleetFault.Kind] {
-        let all = FleetFault.Kind.allCases.filter { $0 != .step || SteppedClock.isWanted }
+        let all = FleetFault.Kind.allCases
         let frequent = all.filter { $0 != .absence }
         var kinds = all.shuffled(using: &generator)
         while kinds.count < faults {

@@ -22,7 +22,7 @@ enum FleetFault: Sendable {
     /// The server's disk is full.
     case fullDisk
     /// The wall clock of the one that has a clock of its own is set.
-    case step(String)
+    case step(Duration)
 
     enum Kind: String, CaseIterable, Sendable {
         case kill, freeze, endOfSession, restart, absence, cut, darkness, delay, fullDisk, step
@@ -40,7 +40,7 @@ enum FleetFault: Sendable {
         case .darkness: .darkness(replica, isForGood: .random(using: &generator))
         case .delay: .delay(replica, .milliseconds(.random(in: 10...100, using: &generator)))
         case .fullDisk: .fullDisk
-        case .step: .step(["-1d", "-1h", "+1h", "+8d"].randomElement(using: &generator)!)
+        case .step: .step(.seconds([-86_400, -3_600, 3_600, 8 * 86_400].randomElement(using: &generator)!))
         }
     }
 

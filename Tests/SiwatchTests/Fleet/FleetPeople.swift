@@ -81,7 +81,8 @@ actor FleetPeople {
         try await site.tell(signIns)
         facts.append(.signIns(signIns))
         told.tokens += signIns.count
-        present += signIns.map(\.userID)
+        // Whoever has come back at another client stays: a second withdrawal would date the first one's end anew.
+        present += signIns.filter { $0.clientID == Self.clientIDs[0] }.map(\.userID)
         return signIns
     }
 

@@ -46,19 +46,28 @@ actor ReplicaFleet {
         _ site: Site,
         _ body: (ReplicaFleet) async throws -> Result
     ) async throws -> Result {
-        let fleet = try ReplicaFleet(on: server, site)
+        let fleet = try await ReplicaFleet(on: server, site)
         do {
             try await fleet.start()
             let result = try await body(fleet)
             await fleet.takeDown()
             return result
         } catch {
+            let last = await fleet.lastWords
             await fleet.takeDown()
-            throw error
+            throw HarnessError("\(error)\n\(last)")
         }
     }
 
-    private init(on server: PostgresServer, _ site: Site) throws {
+    /// What each has written last.
+    private var lastWords: String {
+        replicas.enumerated().map { index, replica in
+            "replica \(index):\n" + (replica.life?.process.output ?? []).suffix(12).map { "  \($0)\n" }.joined()
+        }
+        .joined()
+    }
+
+    private init(on server: PostgresServer, _ site: Site) async throws {
         self.server = server
         looks = try Backend(site.schema!)
         for name in 0..<Self.size {
@@ -66,7 +75,7 @@ actor ReplicaFleet {
             let road = try RoadToServer(server.folder)
             try folder.edit("host=\(server.folder.path)", "host=\(road.folder.path)")
             try folder.edit("\(site.apple.url)/", "\(site.apple.url)/callers/\(name)/")
-            let clock = name == Self.clocked && SteppedClock.isWanted ? try SteppedClock(in: folder) : nil
+            let clock = try await name == Self.clocked ? SteppedClock(in: folder) : nil
             replicas.append(Replica(folder: folder, road: road, clock: clock))
         }
     }
@@ -171,7 +180,7 @@ actor ReplicaFleet {
         if case .darkness(let index, isForGood: true) = fault { replicas[index].road.cut() }
         for replica in replicas {
             replica.road.condition = .open
-            try replica.clock?.step(to: "+0s")
+            try replica.clock?.step(to: .zero)
             replica.life?.process.signal(SIGCONT)
         }
         if server.isAway { try server.restart() }

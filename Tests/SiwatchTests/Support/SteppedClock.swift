@@ -3,39 +3,80 @@
 
 import DaemonHarness
 import Foundation
-import Testing
 
-/// A wall clock of a process that a test sets while the process runs. Its monotonic clock is left alone.
+/// A wall clock of a process that a test sets while the process runs. Clocks that never step are left alone, and so are timers: libfaketime
+/// would have those of them wait as well that go by such a clock, which no real step does.
 struct SteppedClock {
     /// What the process is to be started with.
     let environment: [String: String]
     private let file: URL
 
-    /// Whether there are to be such clocks.
-    static let isWanted = ProcessInfo.processInfo.environment["SIWATCH_NO_FAKETIME"] != "1"
+    private static let source = """
+        #define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <stdint.h>
+        #include <stdlib.h>
+        #include <sys/mman.h>
+        #include <sys/syscall.h>
+        #include <sys/time.h>
+        #include <time.h>
+        #include <unistd.h>
 
-    init(in folder: WatchedFolder) throws {
-        let tools = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
-        let system = ["x86_64-linux-gnu", "aarch64-linux-gnu"].map { "/usr/lib/\($0)/faketime" }
-        let library = try #require(
-            (tools + system).map { "\($0)/libfaketime.so.1" }.first(where: FileManager.default.fileExists),
-            """
-            libfaketime.so.1 is not on the PATH. Debian has it in the package libfaketime; SIWATCH_NO_FAKETIME=1 does without \
-            these tests.
-            """
-        )
+        static const volatile int64_t *ahead;
+
+        __attribute__((constructor)) static void find(void) {
+            const char *path = getenv("SIWATCH_CLOCK_AHEAD");
+            int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+            if (file < 0) return;
+            void *place = mmap(0, sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);
+            if (place != MAP_FAILED) ahead = place;
+            close(file);
+        }
+
+        int clock_gettime(clockid_t clock, struct timespec *time) {
+            int result = syscall(SYS_clock_gettime, clock, time);
+            if (result == 0 && ahead && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) time->tv_sec += *ahead;
+            return result;
+        }
+
+        int gettimeofday(struct timeval *restrict time, void *restrict zone) {
+            struct timespec now;
+            clock_gettime(CLOCK_REALTIME, &now);
+            time->tv_sec = now.tv_sec;
+            time->tv_usec = now.tv_nsec / 1000;
+            return 0;
+        }
+
+        time_t time(time_t *place) {
+            struct timespec now;
+            clock_gettime(CLOCK_REALTIME, &now);
+            if (place) *place = now.tv_sec;
+            return now.tv_sec;
+        }
+        """
+
+    /// Builds the library that stands between the process and the system: whoever has Swift has a compiler of C.
+    ///
+    /// - Throws: `HarnessError`
+    init(in folder: WatchedFolder) async throws {
         file = folder.url.appending(path: "clock")
-        environment = [
-            "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": file.path, "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            // Without a name of shared memory the library makes one and sets the variable; Swift then finds no arguments any more.
-            "FAKETIME_SHARED": "/none /none",
-        ]
-        try step(to: "+0s")
+        let (text, library) = (folder.url.appending(path: "clock.c"), folder.url.appending(path: "clock.so"))
+        environment = ["LD_PRELOAD": library.path, "SIWATCH_CLOCK_AHEAD": file.path]
+        try Data(count: MemoryLayout<Int64>.size).write(to: file)
+        try Self.source.write(to: text, atomically: true, encoding: .utf8)
+        let arguments = ["cc", "clang"].map { "command -v \($0)" }.joined(separator: " || ")
+        let compiler = try ChildProcess(
+            URL(filePath: "/bin/sh"),
+            ["-c", "$(\(arguments)) -shared -fPIC -O1 -o \"$1\" \"$2\"", "sh", library.path, text.path]
+        )
+        guard await compiler.exit() == 0 else { throw HarnessError("no library for the clock: \(compiler.output)") }
     }
 
-    /// - Parameter offset: as libfaketime reads it, such as `-1h` or `+8d`.
-    func step(to offset: String) throws {
-        try offset.write(to: file, atomically: true, encoding: .utf8)
+    /// - Parameter ahead: of the machine's clock, in whole seconds.
+    func step(to ahead: Duration) throws {
+        let writer = try FileHandle(forWritingTo: file)
+        // In its place, where the process has mapped it.
+        withUnsafeBytes(of: ahead.components.seconds) { writer.write(Data($0)) }
+        try writer.close()
     }
 }
