@@ -44,6 +44,21 @@ enum FleetFault: Sendable {
         }
     }
 
+    var kind: Kind {
+        switch self {
+        case .kill: .kill
+        case .freeze: .freeze
+        case .endOfSession: .endOfSession
+        case .restart: .restart
+        case .absence: .absence
+        case .cut: .cut
+        case .darkness: .darkness
+        case .delay: .delay
+        case .fullDisk: .fullDisk
+        case .step: .step
+        }
+    }
+
     /// The replica that cannot do its work while it lasts.
     var struck: Int? {
         switch self {

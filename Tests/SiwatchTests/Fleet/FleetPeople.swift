@@ -146,9 +146,11 @@ actor FleetPeople {
     }
 
     /// Waits until nothing waits any more.
-    func untilAllIsSettled(within limit: Duration) async throws {
+    ///
+    /// - Returns: whether it came to that.
+    func areAllSettled(within limit: Duration) async throws -> Bool {
         let waiting = "SELECT (SELECT COUNT(*) FROM notification_queue) + (SELECT COUNT(*) FROM grant_queue)"
-        try await looks.until(waiting + " + (SELECT COUNT(*) FROM revocation_queue)", is: 0, within: limit)
+        return try await looks.first(of: waiting + " + (SELECT COUNT(*) FROM revocation_queue)", within: limit) { $0 == 0 } == 0
     }
 
     /// Those whose code was lost sign in again.

@@ -13,7 +13,7 @@ struct FleetRun {
     let feed: FeedFollower
     var inspector: FleetInspector
 
-    /// Whether claims of the dead are waited for, a minute or longer. A short run ends them by hand, once all else is settled.
+    /// Whether lost claims are waited for, a minute or longer. A short run ends them by hand, once all else is settled.
     let isLong: Bool
 
     static func with(seed: UInt64, isLong: Bool, _ body: (inout FleetRun) async throws -> Void) async throws {
@@ -52,11 +52,14 @@ struct FleetRun {
 
     /// Waits until nothing waits, and looks whether all is as it has to be. Then the replicas are stopped.
     mutating func end() async throws {
-        if !isLong { try await fleet.endLeasesOfTheDead() }
         // A claim doubles each time that it is lost.
-        try await people.untilAllIsSettled(within: .seconds(900))
+        let limit = ContinuousClock.now + .seconds(900)
+        while try await !people.areAllSettled(within: isLong ? .seconds(900) : .seconds(2)) {
+            guard .now < limit else { throw HarnessError("something waits still") }
+            try await fleet.endLostClaims()
+        }
         let lost = try await people.signInAgain()
-        try await people.untilAllIsSettled(within: .seconds(180))
+        guard try await people.areAllSettled(within: .seconds(180)) else { throw HarnessError("somebody's second sign-in waits still") }
         try await feed.catchUp(with: site.backend)
         try await look(after: "all was settled")
         try refuse(try await inspector.lookAtTheEnd(deaths: fleet.deaths, lost: lost), after: "all was settled")
@@ -66,13 +69,22 @@ struct FleetRun {
         let untidy = statuses.filter { $0 != 0 }.map { "a replica stopped with \($0)" }
         try refuse(untidy + (try await fleet.betrayals), after: "the stop")
         let (told, deaths, ends) = (await people.told, await fleet.deaths, await fleet.ends)
-        say("\(told); \(lost) codes lost in \(deaths) deaths, \(ends.count) of their own: \(ends)")
-        say("\(try await site.apple.counters().counters.traffic)")
+        let (strikes, fullDisks) = (await fleet.strikes.map { "\($0) \($1)" }.sorted(), await fleet.fullDisks)
+        let traffic = try await site.apple.counters().counters.traffic
+        say("\(told)")
+        say("\(strikes.joined(separator: ", ")), of which a full disk was met \(fullDisks) times")
+        say("\(lost) codes lost in \(deaths) deaths, \(ends.count) of their own: \(ends)")
+        say(
+            """
+            \(traffic.handovers) handovers, \(traffic.strays) strays; at most \(traffic.mostCodesInASecond) codes and \
+            \(traffic.mostOthersInASecond) others in a second
+            """
+        )
     }
 
     /// Of a run that takes long, people want to know how far it is.
     func say(_ words: String) {
-        if isLong { print("\(Date.now.formatted(.iso8601)) \(words)") }
+        if isLong { FileHandle.standardError.write(Data("\(Date.now.formatted(.iso8601)) \(words)\n".utf8)) }
     }
 }
 

@@ -35,6 +35,7 @@ actor ReplicaFleet {
     private(set) var ends: [String] = []
     private(set) var deaths = 0
     private(set) var freezes = 0
+    private(set) var strikes: [FleetFault.Kind: Int] = [:]
     /// How often a replica said that the disk was full.
     private(set) var fullDisks = 0
 
@@ -122,6 +123,7 @@ actor ReplicaFleet {
     // MARK: Faults
 
     func strike(_ fault: FleetFault) async throws {
+        strikes[fault.kind, default: 0] += 1
         switch fault {
         case .kill(let index):
             guard let process = replicas[index].life?.process else { return }
@@ -210,11 +212,12 @@ actor ReplicaFleet {
         }
     }
 
-    /// Claims of the dead end now, and not only after a minute.
-    func endLeasesOfTheDead() async throws {
-        let dead = "claimed_by IS NOT NULL AND claimed_by NOT IN (SELECT owner FROM replica WHERE seen_at > \(Self.now) - 3000)"
+    /// Claims end now, and not only after a minute: those of the dead, and those of ten seconds ago, of which nobody heard.
+    func endLostClaims() async throws {
+        let dead = "claimed_by NOT IN (SELECT owner FROM replica WHERE seen_at > \(Self.now) - 3000)"
+        let lost = "claimed_by IS NOT NULL AND (\(dead) OR due_at < \(Self.now) + 50000)"
         for table in ["notification_queue", "grant_queue", "revocation_queue", "revocation"] {
-            try await looks.execute("UPDATE \(table) SET due_at = 0 WHERE \(dead)")
+            try await looks.execute("UPDATE \(table) SET due_at = 0 WHERE \(lost)")
         }
     }
 
