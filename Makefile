@@ -57,13 +57,13 @@ test-kills: setup ## Kill the daemon 40 times among codes and revocations
 	@SIWATCH_TEST_KILLS=40 swift test --filter LaneKillTests
 
 .PHONY: test-chaos
-test-chaos: setup setup-test setup-postgres ## Strike three siwatch on a server: FAULTS=300, ROWS=20000 of each lane, SEED=123
-	@PATH="$(CURDIR)/.build/tools:$$PATH" SIWATCH_TEST_FAULTS=$(or $(FAULTS),300) SIWATCH_TEST_ROWS=$(or $(ROWS),20000) \
+test-chaos: setup setup-postgres ## Strike three siwatch on a server: FAULTS=300, ROWS=20000 of each lane, SEED=123
+	@SIWATCH_TEST_FAULTS=$(or $(FAULTS),300) SIWATCH_TEST_ROWS=$(or $(ROWS),20000) \
 		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) swift test --filter ChaosTests
 
 .PHONY: test-fleet-kills
 test-fleet-kills: setup setup-postgres ## Kill three siwatch in turn, MINUTES=10, and compare the end with one on a file
-	@PATH="$(CURDIR)/.build/tools:$$PATH" SIWATCH_TEST_MINUTES=$(or $(MINUTES),10) \
+	@SIWATCH_TEST_MINUTES=$(or $(MINUTES),10) \
 		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) swift test --filter FleetKillTests
 
 .PHONY: simulate
@@ -112,7 +112,7 @@ setup:
 
 .PHONY: setup-test
 setup-test:
-	@scripts/setup.sh promtool faketime python
+	@scripts/setup.sh promtool python
 
 .PHONY: setup-postgres
 setup-postgres:
