@@ -21,7 +21,7 @@ RELEASE_FLAGS := $(if $(filter Linux,$(shell uname -s)),--static-swift-stdlib)
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: setup ## Build everything for development
@@ -55,6 +55,16 @@ test-tsan: setup setup-test setup-postgres ## Run all tests under the thread san
 .PHONY: test-kills
 test-kills: setup ## Kill the daemon 40 times among codes and revocations
 	@SIWATCH_TEST_KILLS=40 swift test --filter LaneKillTests
+
+.PHONY: test-chaos
+test-chaos: setup setup-postgres ## Strike three siwatch on a server: FAULTS=300, ROWS=20000 of each lane, SEED=123
+	@SIWATCH_TEST_FAULTS=$(or $(FAULTS),300) SIWATCH_TEST_ROWS=$(or $(ROWS),20000) \
+		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) swift test --filter ChaosTests
+
+.PHONY: test-fleet-kills
+test-fleet-kills: setup setup-postgres ## Kill three siwatch in turn, MINUTES=10, and compare the end with one on a file
+	@SIWATCH_TEST_MINUTES=$(or $(MINUTES),10) \
+		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) swift test --filter FleetKillTests
 
 .PHONY: simulate
 simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters, STORE=postgres
@@ -104,7 +114,7 @@ setup:
 
 .PHONY: setup-test
 setup-test:
-	@scripts/setup.sh promtool faketime python
+	@scripts/setup.sh promtool python
 
 .PHONY: setup-postgres
 setup-postgres:

@@ -13,7 +13,6 @@
 #   python    Python 3 and its cryptography, for the script that checks the dashboard and for the examples of docs/schema.md, which
 #             the tests run
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
-#   faketime  libfaketime, for the tests that step the clock: the same
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -147,24 +146,6 @@ need_promtool() {
     rm -rf "$work"
 }
 
-need_faketime() {
-    if [ "$(uname -s)" != Linux ] || [ -e "$tools/libfaketime.so.1" ] || ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1; then
-        return 0
-    fi
-    if ! has apt-get || ! has dpkg-deb; then
-        say "libfaketime is missing and only Debian's packages are known to bring it; the tests that need it will say so."
-        return 0
-    fi
-    say "libfaketime is missing; unpacking it from Debian's package libfaketime into .build/tools, without installing the package."
-    work=$(mktemp -d "$scratch/faketime.XXXXXX")
-    if (cd "$work" && fetch libfaketime && dpkg-deb --fsys-tarfile libfaketime_*.deb | tar -xf - ./usr/lib); then
-        mv "$work"/usr/lib/*/faketime/libfaketime.so.1 "$tools/libfaketime.so.1"
-    else
-        say "libfaketime could not be fetched; the tests that need it will say so."
-    fi
-    rm -rf "$work"
-}
-
 # fetch PACKAGE
 fetch() {
     download "$1" 2>/dev/null && return
@@ -189,8 +170,7 @@ for need in "$@"; do
         headers) need_headers ;;
         postgres) need_postgres ;;
         promtool) need_promtool ;;
-        faketime) need_faketime ;;
         python) need_python ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, faketime and python." ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool and python." ;;
     esac
 done

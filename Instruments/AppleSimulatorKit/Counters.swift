@@ -11,6 +11,7 @@ package struct Counters: Sendable, Codable, Equatable {
     package internal(set) var clientSecretFlaws: [ClientSecretFlaw: Int] = [:]
     package internal(set) var codes = CodeCounters()
     package internal(set) var revocations = RevocationCounters()
+    package internal(set) var traffic = Traffic()
     /// Requests that a fault met.
     package internal(set) var faults = 0
     /// Requests without the `User-Agent` that Apple is said to insist on.
@@ -28,6 +29,7 @@ package struct Counters: Sendable, Codable, Equatable {
         case clientSecretFlaws = "client_secret_flaws"
         case codes
         case revocations
+        case traffic
         case faults
         case anonymousRequests = "anonymous_requests"
         case inFlight = "in_flight"

@@ -13,11 +13,11 @@ package struct Backend: Sendable {
     }
 
     package init(_ schema: ServerSchema) throws {
-        try self.init(on: schema.server, as: PostgresServer.user, schema: schema.name)
+        database = try BackendServer(schema.server.address(), schema: schema.name, keepsNotes: true)
     }
 
     package init(on server: PostgresServer, as user: String, schema: String = "public") throws {
-        database = try BackendServer(server.address(user: user), schema: schema)
+        database = try BackendServer(server.address(user: user), schema: schema, keepsNotes: false)
     }
 
     /// Reports sign-ins, in one transaction.

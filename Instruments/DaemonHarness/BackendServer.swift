@@ -7,9 +7,15 @@ package import GRDB
 import NIOConcurrencyHelpers
 
 /// A connection to PostgreSQL, in a backend's hands. It shares nothing with siwatch's own.
+///
+/// While the server is away or has no room, what is to be told and what is asked is said again.
 package final class BackendServer: BackendDatabase {
     private let connection: NIOLockedValueBox<Handle>
+    /// Held for as long as a transaction takes, so that nothing else of this process gets into it.
+    private let turn = NIOLockedValueBox(())
     private let schema: String
+    /// The backend's own table, in which it finds what it has told; nil where it may not make one.
+    private let notes: String?
 
     /// Used by one thread at a time, under the lock.
     fileprivate struct Handle: @unchecked Sendable {
@@ -18,15 +24,22 @@ package final class BackendServer: BackendDatabase {
         var prepared: [String: String] = [:]
     }
 
-    /// - Parameter server: as libpq reads it.
-    package init(_ server: String, schema: String) throws {
+    /// - Parameters:
+    ///   - server: as libpq reads it.
+    ///   - keepsNotes: whether it may make a table of its own.
+    package init(_ server: String, schema: String, keepsNotes: Bool = false) throws {
         let connection = PQconnectdb(server)
         guard let connection, PQstatus(connection) == CONNECTION_OK else {
             throw HarnessError("no connection: \(String(cString: PQerrorMessage(connection)))")
         }
         self.connection = NIOLockedValueBox(Handle(connection: connection))
         self.schema = schema
+        // What the server tells of its own accord is not to come to the standard error.
+        PQsetNoticeProcessor(connection, { _, _ in }, nil)
+        notes = keepsNotes ? "public.notes_\(schema)" : nil
         Self.enter(schema, connection)
+        // Somebody else of the same backend may do so, too.
+        if let notes { PQclear(PQexec(connection, "CREATE TABLE IF NOT EXISTS \(notes) (told TEXT PRIMARY KEY)")) }
     }
 
     private static func enter(_ schema: String, _ connection: OpaquePointer?) {
@@ -42,22 +55,45 @@ package final class BackendServer: BackendDatabase {
     }
 
     func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws {
-        _ = try run("BEGIN", [])
-        do {
-            for (sql, arguments) in statements { _ = try run(sql, arguments) }
-            _ = try run("COMMIT", [])
-        } catch {
-            _ = try run("ROLLBACK", [])
-            throw error
+        let note = [UUID().uuidString.databaseValue]
+        var isUncertain = false
+        try await insist {
+            // Where the answer to a COMMIT was lost, its note says whether it happened.
+            if isUncertain, let notes, try !run("SELECT 1 FROM \(notes) WHERE told = ?", note).isEmpty { return }
+            _ = try run("BEGIN", [])
+            do {
+                if let notes { _ = try run("INSERT INTO \(notes) (told) VALUES (?)", note) }
+                for (sql, arguments) in statements { _ = try run(sql, arguments) }
+                isUncertain = true
+                _ = try run("COMMIT", [])
+            } catch {
+                _ = try? run("ROLLBACK", [])
+                throw error
+            }
         }
     }
 
-    package func execute(_ sql: String, _ arguments: [DatabaseValue] = []) throws {
-        _ = try run(sql, arguments)
+    private static let patience = Duration.seconds(60)
+
+    /// - Parameter body: what may be done again.
+    private func insist<Result>(_ body: () throws -> Result) async throws -> Result {
+        let end = ContinuousClock.now + Self.patience
+        while true {
+            do {
+                return try turn.withLockedValue { _ in try body() }
+            } catch let trouble as ServerTrouble {
+                guard .now < end else { throw HarnessError(trouble.words) }
+                try await Task.sleep(for: .milliseconds(20))
+            }
+        }
     }
 
-    package func rows(_ sql: String, _ arguments: [DatabaseValue]) throws -> [Row] {
-        try run(sql, arguments, isOne: true)
+    func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws {
+        _ = try turn.withLockedValue { _ in try run(sql, arguments) }
+    }
+
+    func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row] {
+        try await insist { try run(sql, arguments, isOne: true) }
     }
 
     func payload(_ body: String) -> DatabaseValue { Data(body.utf8).databaseValue }
@@ -71,8 +107,11 @@ package final class BackendServer: BackendDatabase {
         }
     }
 
+    /// Once, in the middle of whatever else this connection is used for.
+    ///
     /// - Parameter isOne: whether it is one statement. Several go without arguments only.
-    private func run(_ sql: String, _ arguments: [DatabaseValue], isOne: Bool = false) throws -> [Row] {
+    @discardableResult
+    package func run(_ sql: String, _ arguments: [DatabaseValue] = [], isOne: Bool = false) throws -> [Row] {
         let values = arguments.map(Self.text)
         return try connection.withLockedValue { handle in
             let connection = handle.connection
@@ -91,7 +130,9 @@ package final class BackendServer: BackendDatabase {
                 result = execute()
             }
             guard [PGRES_COMMAND_OK, PGRES_TUPLES_OK].contains(PQresultStatus(result)) else {
-                throw HarnessError("\(sql): \(String(cString: PQresultErrorMessage(result)))")
+                let words = "\(sql): \(String(cString: PQresultErrorMessage(result)))"
+                if Self.isTrouble(result) { throw ServerTrouble(words: words) }
+                throw HarnessError(words)
             }
             return try Self.rows(of: result)
         }
@@ -100,6 +141,12 @@ package final class BackendServer: BackendDatabase {
     /// Whether no server has answered: it would have given a code. The status of the connection says so one statement later.
     private static func isLost(_ result: OpaquePointer?) -> Bool {
         PQresultStatus(result) == PGRES_FATAL_ERROR && PQresultErrorField(result, Int32(UInt8(ascii: "C"))) == nil
+    }
+
+    /// Whether the same may go well later: without a connection, without room, while the server shuts down or recovers.
+    private static func isTrouble(_ result: OpaquePointer?) -> Bool {
+        guard let code = PQresultErrorField(result, Int32(UInt8(ascii: "C"))) else { return true }
+        return ["08", "53", "57"].contains(String(cString: code).prefix(2))
     }
 
     /// Nil for NULL.
@@ -179,4 +226,10 @@ extension BackendServer.Handle {
             text += part.element
         }
     }
+}
+
+private struct ServerTrouble: Error, CustomStringConvertible {
+    let words: String
+
+    var description: String { words }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
+package import AppleSimulatorKit
 
 /// What people did and what siwatch was told of it, and so what has to stand in its tables and logs.
 ///
@@ -121,6 +121,9 @@ package struct Ledger: Sendable {
 
     /// Whether siwatch was told that the user's consent ended at that time.
     func isKnown(_ ending: Moment, of userID: String) -> Bool { knownEndings[userID]?.contains(ending) ?? false }
+
+    /// Whether the user's consent ended at that time, as far as anybody knows.
+    package func isEnding(_ moment: Moment, of userID: String) -> Bool { endings[userID]?.contains(moment) ?? false }
 
     func isByCode(_ userID: String, at clientID: String) -> Bool { codeTimes[userID]?[clientID] != nil }
 

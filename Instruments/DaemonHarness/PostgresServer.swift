@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CLibpq
 package import Foundation
 import Synchronization
 
@@ -17,17 +18,25 @@ package final class PostgresServer: Sendable {
     private let keeper: pid_t
     private let pipeEnd: Int32
     private let isStopped = Atomic(false)
+    private let disk: FullDisk?
 
     /// - Parameters:
     ///   - isDurable: whether a commit survives a crash of the machine, as tests of that need it.
     ///   - superuser: who makes everything else.
+    ///   - canFill: whether its disk can be filled.
     ///   - settings: `name=value`, which count more than ours.
     /// - Throws: `HarnessError`
-    package init(isDurable: Bool = false, superuser: String = PostgresServer.user, settings: [String] = []) throws {
+    package init(
+        isDurable: Bool = false,
+        superuser: String = PostgresServer.user,
+        canFill: Bool = false,
+        settings: [String] = []
+    ) throws {
         guard let programs = Self.programs else {
             throw HarnessError("PostgreSQL's server is missing: run make setup-postgres, or install postgresql")
         }
         folder = try Self.makeFolder()
+        disk = canFill ? try FullDisk(in: folder) : nil
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -43,8 +52,9 @@ package final class PostgresServer: Sendable {
             trap '' INT TERM HUP
             cd "$1" || exit 1
             as() { exec \(geteuid() == 0 ? "setpriv --reuid=nobody --regid=$(id -g nobody) --clear-groups -- " : "")"$@"; }
-            (as \(programs)/initdb -D data -U \(superuser) -A trust -E UTF8 --locale=C --no-sync) >log 2>&1 || exit 1
-            up() { as \(programs)/postgres -D "$1/data" \(options) >>log 2>&1 & server=$!; }
+            \(disk.map { "(\($0.building)) >log 2>&1 || exit 1" } ?? "")
+            (as \(programs)/initdb -D data -U \(superuser) -A trust -E UTF8 --locale=C --no-sync) >>log 2>&1 || exit 1
+            up() { as \(disk?.environment ?? "") \(programs)/postgres -D "$1/data" \(options) >>log 2>&1 & server=$!; }
             down() { kill -QUIT $server 2>/dev/null; wait $server; rm -f data/postmaster.pid; }
             up "$1"
             while read -r command <&3; do $command "$1"; done
@@ -87,6 +97,23 @@ package final class PostgresServer: Sendable {
     /// Lets in whom these lines of `pg_hba.conf` let in, and nobody else, from its next start on.
     package func admit(_ lines: String) throws {
         try lines.write(to: folder.appending(path: "data/pg_hba.conf"), atomically: false, encoding: .utf8)
+    }
+
+    /// Ends it as a crash would, and starts it again.
+    ///
+    /// - Throws: `HarnessError`
+    package func restart() throws {
+        takeDown()
+        try bringUp()
+    }
+
+    /// Whether nobody is there to be asked, be it to be turned away.
+    package var isAway: Bool { PQping(address()) == PQPING_NO_RESPONSE }
+
+    /// Whether there is no room left on its disk, where that can be filled.
+    package var isFull: Bool {
+        get { disk?.isFull ?? false }
+        set { disk?.isFull = newValue }
     }
 
     private func command(_ word: String) {

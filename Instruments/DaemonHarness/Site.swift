@@ -10,7 +10,8 @@ package struct Site: Sendable {
     package let apple: SimulatedApple
     package let folder: WatchedFolder
     package let backend: Backend
-    private let schema: ServerSchema?
+    /// Where the database is on a server.
+    package let schema: ServerSchema?
     private let told = NIOLockedValueBox(Ledger())
 
     /// Sets a site up, migrated and with no daemon yet, and takes it down again whatever happens.

@@ -96,8 +96,8 @@ package struct WatchedFolder: Sendable {
     }
 
     /// Starts the daemon and waits until it is ready.
-    package func startDaemon() async throws -> ChildProcess {
-        let daemon = try start("run")
+    package func startDaemon(environment: [String: String] = [:]) async throws -> ChildProcess {
+        let daemon = try start("run", environment: environment)
         try await untilReady(daemon)
         return daemon
     }

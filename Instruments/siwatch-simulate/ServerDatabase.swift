@@ -44,12 +44,12 @@ final class ServerDatabase: SimulatedDatabase {
     }
 
     func rows(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [Row] {
-        try backend.rows(sql, arguments.map { $0?.databaseValue ?? .null })
+        try backend.run(sql, arguments.map { $0?.databaseValue ?? .null }, isOne: true)
     }
 
     /// The whole server's: others write too.
     var version: Int {
-        get throws { try backend.rows("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint", [])[0][0] }
+        get throws { try backend.run("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint", isOne: true)[0][0] }
     }
 
     func backUp() throws {
@@ -64,7 +64,7 @@ final class ServerDatabase: SimulatedDatabase {
     }
 
     func release() throws {
-        try backend.execute(Self.empty(schema))
+        try backend.run(Self.empty(schema))
         Self.idle.withLockedValue { $0.append(self) }
     }
 
@@ -89,7 +89,7 @@ final class ServerDatabase: SimulatedDatabase {
 
     /// As a backup and its restoration do it: rows, and what the next ids are.
     private func copy(from source: ServerSchema, to target: ServerSchema) throws {
-        try backend.execute(
+        try backend.run(
             """
             \(Self.empty(target));
             DO $$

@@ -64,6 +64,7 @@ FORWARD(PGconn *, PQconnectdb, (const char *text), (text))
 FORWARD(PGconn *, PQconnectdbParams, (const char *const *words, const char *const *values, int expand), (words, values, expand))
 FORWARD(PQconninfoOption *, PQconninfoParse, (const char *text, char **problem), (text, problem))
 FORWARD(void, PQconninfoFree, (PQconninfoOption *options), (options))
+FORWARD(int, PQconnectionNeedsPassword, (const PGconn *connection), (connection))
 FORWARD(void, PQfinish, (PGconn *connection), (connection))
 FORWARD(void, PQreset, (PGconn *connection), (connection))
 FORWARD(ConnStatusType, PQstatus, (const PGconn *connection), (connection))
@@ -74,6 +75,7 @@ FORWARD(int, PQbackendPID, (const PGconn *connection), (connection))
 FORWARD(PQnoticeProcessor, PQsetNoticeProcessor, (PGconn *connection, PQnoticeProcessor body, void *context), (connection, body, context))
 FORWARD(int, PQsetnonblocking, (PGconn *connection, int value), (connection, value))
 FORWARD(int, PQlibVersion, (void), ())
+FORWARD(PGPing, PQping, (const char *text), (text))
 
 /* Statements */
 FORWARD(PGresult *, PQexec, (PGconn *connection, const char *sql), (connection, sql))
@@ -81,6 +83,11 @@ FORWARD(PGresult *, PQexecParams,
         (PGconn *connection, const char *sql, int count, const Oid *types, const char *const *values, const int *lengths,
          const int *formats, int format),
         (connection, sql, count, types, values, lengths, formats, format))
+FORWARD(PGresult *, PQprepare, (PGconn *connection, const char *name, const char *sql, int count, const Oid *types),
+        (connection, name, sql, count, types))
+FORWARD(PGresult *, PQexecPrepared,
+        (PGconn *connection, const char *name, int count, const char *const *values, const int *lengths, const int *formats, int format),
+        (connection, name, count, values, lengths, formats, format))
 FORWARD(int, PQsendPrepare, (PGconn *connection, const char *name, const char *sql, int count, const Oid *types),
         (connection, name, sql, count, types))
 FORWARD(int, PQsendQueryPrepared,

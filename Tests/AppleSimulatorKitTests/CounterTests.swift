@@ -28,6 +28,25 @@ struct CounterTests {
         }
     }
 
+    @Test func callersAreToldApartAndWhoComesInBetweenIsCounted() {
+        var traffic = Traffic()
+        /// - Parameter at: in milliseconds.
+        func ask(_ caller: String, at: Int64, isCode: Bool = false) {
+            traffic.record(isCode: isCode, of: caller, at: Moment(milliseconds: at))
+        }
+        for at: Int64 in [0, 400, 999, 1000] { ask("one", at: at) }
+        ask("one", at: 1001, isCode: true)
+        #expect((traffic.mostOthersInASecond, traffic.mostCodesInASecond) == (3, 1))
+        #expect((traffic.handovers, traffic.strays) == (0, 0))
+        ask("two", at: 1501)
+        ask("one", at: 1502)
+        ask("one", at: 2000)
+        ask("two", at: 2001)
+        #expect((traffic.handovers, traffic.strays) == (1, 2))
+        ask("one", at: 2501)
+        #expect((traffic.handovers, traffic.strays) == (2, 2))
+    }
+
     @Test func codesAreCountedByWhatBecameOfThem() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))

@@ -6,18 +6,23 @@ import Hummingbird
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Apple's own endpoints.
+/// Apple's own endpoints. Callers that are to be told apart put `callers/NAME` before the path.
 struct AppleRoutes: Sendable {
     let simulator: AppleSimulator
 
     func add(to router: Router<SimulatorContext>) {
-        router.post("auth/token") { request, context in
+        add(below: "", to: router)
+        add(below: "callers/:caller/", to: router)
+    }
+
+    private func add(below path: String, to router: Router<SimulatorContext>) {
+        router.post("\(path)auth/token") { request, context in
             try await Exchange(.token, simulator, request, context).run { form, style in try token(form, style) }
         }
-        router.get("auth/keys") { request, context in
+        router.get("\(path)auth/keys") { request, context in
             try await Exchange(.keys, simulator, request, context).run { _, _ in keys() }
         }
-        router.post("auth/revoke") { request, context in
+        router.post("\(path)auth/revoke") { request, context in
             try await Exchange(.revoke, simulator, request, context).run { form, _ in try await revoke(form) }
         }
     }

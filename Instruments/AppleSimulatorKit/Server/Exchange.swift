@@ -15,18 +15,20 @@ struct Exchange {
     private let simulator: AppleSimulator
     private let request: Request
     private let channel: any Channel
+    private let caller: String
 
     init(_ endpoint: Endpoint, _ simulator: AppleSimulator, _ request: Request, _ context: SimulatorContext) {
         self.endpoint = endpoint
         self.simulator = simulator
         self.request = request
         self.channel = context.channel
+        self.caller = context.parameters.get("caller") ?? ""
     }
 
     func run(_ work: Work) async throws -> Response {
         let form = try await form()
         let arrival = simulator.world.withLockedValue {
-            $0.begin(endpoint, try? form.get(), hasUserAgent: request.headers[.userAgent] != nil)
+            $0.begin(endpoint, try? form.get(), of: caller, hasUserAgent: request.headers[.userAgent] != nil)
         }
         let resolution: Resolution
         do {

@@ -44,7 +44,8 @@ enum ExchangeOutcome: Sendable {
 }
 
 extension AppleWorld {
-    mutating func begin(_ endpoint: Endpoint, _ form: FormBody?, hasUserAgent: Bool) -> Arrival {
+    /// - Parameter caller: who asks, where several are to be told apart.
+    mutating func begin(_ endpoint: Endpoint, _ form: FormBody?, of caller: String, hasUserAgent: Bool) -> Arrival {
         let token = form?["refresh_token"] ?? form?["code"] ?? form?["token"]
         let grant = token.flatMap { self.grant(of: $0, .code, .refresh, .access) }
         let target = FaultTarget(
@@ -55,6 +56,9 @@ extension AppleWorld {
         )
         let fault = faults.next(for: target)
         counters.begin()
+        if endpoint != .keys {
+            counters.traffic.record(isCode: form?["grant_type"] == "authorization_code", of: caller, at: now)
+        }
         if fault != nil { counters.faults += 1 }
         if !hasUserAgent { counters.anonymousRequests += 1 }
         return Arrival(endpoint: endpoint, subject: subject(of: endpoint, form), fault: fault)

@@ -127,6 +127,27 @@ struct ServerTests {
         }
     }
 
+    /// It stands still until there is no room for what it is to settle.
+    @Test func aServerWhoseDiskIsFullIsWaitedFor() async throws {
+        let server = try PostgresServer(canFill: true)
+        defer { server.stop() }
+        try await Site.with(on: .server(server), listen: "127.0.0.1:0") { site in
+            let signIns = try await site.apple.signIn(200)
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                await daemon.freeze()
+                try await site.tell(signIns)
+                server.isFull = true
+                daemon.signal(SIGCONT)
+                let full = "\nsiwatch_store_full 1\n"
+                #expect(try await pages.get("metrics", within: .seconds(30)) { $0.contains(full) }.contains(full))
+                server.isFull = false
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 200)
+                #expect(try await site.audit().wrong == [])
+            }
+        }
+    }
+
     /// The sign-in and its grant are one commit.
     @Test func aTransactionThatRollsBackLeavesNothing() async throws {
         try await Site.with(on: .server) { site in

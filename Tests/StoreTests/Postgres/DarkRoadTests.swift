@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import DaemonHarness
 import Testing
 
 @testable import PostgresStore
@@ -20,7 +21,7 @@ import Testing
     /// Each attempt to connect takes seconds: eight loops that waited one after the other would look as if they hung.
     @Test func allWhoWaitHearOfItAtOnce() async throws {
         let thread = ConnectionThread(address, label: "dark")
-        road.darken()
+        road.condition = .dark
         await withTaskGroup { group in
             for _ in 1...8 {
                 group.addTask {
@@ -38,7 +39,7 @@ import Testing
     @Test func whoSaysNothingIsGivenUp() throws {
         let connection = try Connection(address, longestSilence: .milliseconds(100))
         #expect(try connection.rows("SELECT 7").integer == 7)
-        road.darken()
+        road.condition = .dark
         #expect { try connection.rows("SELECT 7") } throws: { ($0 as? PostgresError)?.endsConnection == true }
     }
 

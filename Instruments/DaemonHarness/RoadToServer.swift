@@ -1,43 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import DaemonHarness
-import Foundation
+package import Foundation
 import NIOConcurrencyHelpers
 
-/// The road between a store and its server: a socket that passes everything on, and can be cut at a chosen byte.
-final class RoadToServer: Sendable {
-    enum Cut: Sendable {
+/// The road between a store and its server: a socket that passes everything on, and can be cut at a chosen byte, closed, slow or dark.
+package final class RoadToServer: Sendable {
+    package enum Cut: Sendable {
         /// The words with these bytes do not come to the server.
         case beforeTheServerHears(String)
         /// The words with these bytes do not come back.
         case beforeTheClientHears(String)
     }
 
+    package enum Condition: Sendable, Equatable {
+        case open
+        /// Whatever is sent waits for so long.
+        case slow(Duration)
+        /// Whatever is sent waits until there is light, and nobody is told.
+        case dark
+        /// Nobody can come, and who was there is cut off.
+        case closed
+    }
+
     private struct State {
         var cut: Cut?
         var refusals = 0
+        var condition = Condition.open
         var open: [Int32] = []
-        var isDark = false
         /// How often somebody came.
         var visits = 0
     }
 
     /// Where clients find its socket.
-    private let folder: URL
+    package let folder: URL
     private let server: URL
     private let listener: Int32
     private let state = NIOLockedValueBox(State())
 
-    init(_ server: URL) throws {
+    /// - Parameter server: the folder of its socket.
+    package init(_ server: URL) throws {
         self.server = server
         folder = URL(filePath: "/tmp/siwatch-road-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
-        listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        listener = Self.makeSocket()
         let socket = listener
         guard Self.withAddress(in: folder, { bind(socket, $0, $1) }) == 0, listen(socket, 16) == 0 else { throw POSIXError(.EIO) }
         Thread { [weak self] in
-            while case let client = accept(socket, nil, nil), client >= 0 { self?.lead(client) }
+            while case let client = accept(socket, nil, nil), client >= 0 {
+                _ = fcntl(client, F_SETFD, FD_CLOEXEC)
+                self?.lead(client)
+            }
         }.start()
     }
 
@@ -48,12 +61,12 @@ final class RoadToServer: Sendable {
     }
 
     /// As libpq reads it.
-    var address: String { "host=\(folder.path) user=\(PostgresServer.user) dbname=postgres" }
+    package var address: String { "host=\(folder.path) user=\(PostgresServer.user) dbname=postgres" }
 
     /// Cuts every road once, when these words are under way.
     ///
     /// - Parameter refusals: how many new ones come to nothing after that.
-    func cut(_ cut: Cut, refusals: Int = 0) {
+    package func cut(_ cut: Cut, refusals: Int = 0) {
         state.withLockedValue {
             $0.cut = cut
             $0.refusals = refusals
@@ -61,25 +74,30 @@ final class RoadToServer: Sendable {
     }
 
     /// Cuts every road there is.
-    func cut() {
+    package func cut() {
         for end in state.withLockedValue(\.open) { shutdown(end, Int32(SHUT_RDWR)) }
     }
 
-    /// From now on it swallows what is sent, and closes nothing.
-    func darken() {
-        state.withLockedValue { $0.isDark = true }
-    }
+    /// How often somebody came.
+    package var visits: Int { state.withLockedValue(\.visits) }
 
-    var visits: Int { state.withLockedValue(\.visits) }
+    package var condition: Condition {
+        get { state.withLockedValue(\.condition) }
+        set {
+            state.withLockedValue { $0.condition = newValue }
+            if newValue == .closed { cut() }
+        }
+    }
 
     private func lead(_ client: Int32) {
         state.withLockedValue { $0.visits += 1 }
         let isRefused = state.withLockedValue { state in
+            if state.condition == .closed { return true }
             if state.cut != nil || state.refusals == 0 { return false }
             state.refusals -= 1
             return true
         }
-        let server = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        let server = Self.makeSocket()
         guard !isRefused, Self.withAddress(in: self.server, { connect(server, $0, $1) }) == 0 else {
             close(client)
             close(server)
@@ -103,8 +121,7 @@ final class RoadToServer: Sendable {
     private func pass(from: Int32, to: Int32, isToServer: Bool) -> Bool {
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = read(from, &bytes, bytes.count)
-        guard count > 0 else { return false }
-        if state.withLockedValue(\.isDark) { return true }
+        guard count > 0, arrives() else { return false }
         let isCut = state.withLockedValue { state in
             let words: String
             switch state.cut {
@@ -124,6 +141,25 @@ final class RoadToServer: Sendable {
             sent += written
         }
         return true
+    }
+
+    /// Keeps the thread for as long as the condition of the road keeps what is on it.
+    private func arrives() -> Bool {
+        while true {
+            switch condition {
+            case .open: return true
+            case .slow(let delay):
+                usleep(UInt32(delay / .microseconds(1)))
+                return true
+            case .dark: usleep(2_000)
+            case .closed: return false
+            }
+        }
+    }
+
+    /// One that no child of this process inherits: it would stay open there.
+    private static func makeSocket() -> Int32 {
+        socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     }
 
     /// - Parameter folder: of a server's socket.

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import GRDB
+
+/// What must hold at any moment, whatever has struck: looked at in the tables, in the feed, and at Apple's.
+struct FleetInspector {
+    /// As configured.
+    static let requestsPerSecond = 100
+    static let concurrency = 8
+    /// No process may ask about a token again before the claim of another has ended. Two roads to one clock differ a little.
+    private static let shortestGap: Int64 = 59_000
+    /// What is asked in a second, what may gather before, and what waits in a simulator that has no processor for a while.
+    private static let mostInASecond = requestsPerSecond * 12 / 10 + concurrency * 3
+
+    private let site: Site
+    private let looks: Backend
+    private let feed: FeedFollower
+    /// What the feed has last told of each credential.
+    private var shown: [Name: (state: String, reason: String)] = [:]
+
+    private struct Name: Hashable {
+        var userID: String
+        var clientID: String
+    }
+
+    init(_ site: Site, _ feed: FeedFollower) throws {
+        self.site = site
+        self.feed = feed
+        looks = try Backend(site.schema!)
+    }
+
+    /// - Parameter told: while nobody tells more.
+    /// - Returns: a sentence on each thing that is wrong.
+    mutating func look(told: FleetPeople.Told, _ fleet: ReplicaFleet) async throws -> [String] {
+        var wrong = try await nothingIsLost(told) + countsAreRight() + nothingIsStuck() + feedIsRight()
+        wrong += try await appleIsAskedOnce(told, freezes: fleet.freezes)
+        wrong += await fleet.ends.filter { Int32($0.prefix { $0.isNumber }) ?? 128 >= 128 }.map { "a replica ended with \($0)" }
+        return wrong
+    }
+
+    /// I1: what was told waits, or stands in a log or the quarantine.
+    private func nothingIsLost(_ told: FleetPeople.Told) async throws -> [String] {
+        let row = try await looks.rows(
+            """
+            SELECT (SELECT COUNT(*) FROM grant_queue) + (SELECT COUNT(*) FROM grant_log) AS signed_in,
+                   (SELECT COUNT(*) FROM notification_queue) + (SELECT COUNT(*) FROM notification_log)
+                     + (SELECT COUNT(*) FROM notification_quarantine) AS notified,
+                   (SELECT COUNT(*) FROM revocation_queue)
+                     + (SELECT COUNT(DISTINCT request) FROM revocation_log
+                         WHERE request NOT IN (SELECT id FROM revocation_queue)) AS requested
+            """
+        )[0]
+        let figures: [(name: String, told: Int, found: Int)] = [
+            ("sign-ins", told.tokens + told.codes, row["signed_in"]), ("notifications", told.notifications, row["notified"]),
+            ("requests to revoke", told.requests, row["requested"]),
+        ]
+        return figures.filter { $0.told != $0.found }.map { "I1: \($0.told) \($0.name) were told, \($0.found) are there" }
+    }
+
+    /// I2: what is counted by the way is what the rows say, so nothing was settled twice.
+    private func countsAreRight() async throws -> [String] {
+        try await looks.rows(
+            """
+            SELECT 'credentials of ' || state AS name FROM (
+              SELECT app, state, count FROM credential_count WHERE count <> 0
+               EXCEPT SELECT app, state, COUNT(*) FROM credential GROUP BY app, state) counted
+             UNION ALL
+            SELECT 'removed grants' WHERE COALESCE((SELECT value FROM counter WHERE name = 'grant_queue_removed'), 0)
+                                          <> (SELECT COUNT(*) FROM grant_log)
+             UNION ALL
+            SELECT 'removed notifications' WHERE COALESCE((SELECT value FROM counter WHERE name = 'notification_queue_removed'), 0)
+                           <> (SELECT COUNT(*) FROM notification_log) + (SELECT COUNT(*) FROM notification_quarantine)
+             UNION ALL
+            SELECT 'rejections that wait' FROM app WHERE pending <> (SELECT COUNT(pending_since) FROM credential WHERE app = app.id)
+             UNION ALL
+            SELECT 'a notification told twice' FROM notification_log WHERE outcome <> 'duplicate'
+             GROUP BY app, user_id, type, event_time HAVING COUNT(*) > 1
+            """
+        ).map { "I2: \($0[0] as String) are not what their rows say" }
+    }
+
+    /// I6: what is claimed becomes due again.
+    private func nothingIsStuck() async throws -> [String] {
+        let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+        return try await looks.rows(
+            """
+            SELECT 'notification ' || id FROM notification_queue WHERE due_at > \(now) + 900000
+             UNION ALL SELECT 'grant ' || id FROM grant_queue WHERE due_at > \(now) + 300000
+             UNION ALL SELECT 'request ' || id FROM revocation_queue WHERE opened_at IS NULL AND due_at > \(now) + 900000
+             UNION ALL SELECT 'revocation of ' || user_id FROM revocation WHERE due_at > \(now) + 7200000
+             UNION ALL SELECT 'credential of ' || user_id FROM credential WHERE due_at > \(now) + 7200000
+            """
+        ).map { "I6: the \($0[0] as String) is due too far ahead" }
+    }
+
+    /// I2, I3 and I5: nothing is passed over, one change follows from the one before, and nobody loses a sign-in without cause.
+    private mutating func feedIsRight() async throws -> [String] {
+        var wrong: [String] = []
+        let missed = try await feed.missed(by: looks)
+        if missed != 0 { wrong.append("the feed was read past \(missed) changes") }
+        let ledger = site.ledger
+        for change in feed.takeNews() {
+            guard let state = change.state else { continue }
+            let name = Name(userID: change.userID, clientID: change.clientID)
+            let before = shown[name]
+            if state.from != before?.state || before.map({ $0 == (state.to, state.reason) }) ?? false {
+                wrong.append("I2: \(name) goes from \(state.from ?? "nothing") to \(state.to) after \(before?.state ?? "nothing")")
+            }
+            shown[name] = (state.to, state.reason)
+            let isJust = state.reason == "revoked_by_app" || ledger.isEnding(state.occurredAt, of: change.userID)
+            if state.to != "authorized", !isJust { wrong.append("I5: \(name) is \(state.to) for \(state.reason), and has not left") }
+        }
+        return wrong
+    }
+
+    /// I4: one replica at a time asks Apple, within the limits of one, and about no token and no code twice.
+    private func appleIsAskedOnce(_ told: FleetPeople.Told, freezes: Int) async throws -> [String] {
+        let answer = try await site.apple.counters()
+        let (traffic, codes) = (answer.counters.traffic, answer.counters.codes)
+        var wrong: [String] = []
+        if let gap = answer.shortestRefreshGap, gap < Self.shortestGap { wrong.append("I4: a token was asked about twice in \(gap) ms") }
+        // Between its last look at the lease and the first byte a process can be frozen all the same.
+        if traffic.strays > freezes { wrong.append("I4: \(traffic.strays) requests of those who did not own the app") }
+        if max(traffic.mostCodesInASecond, traffic.mostOthersInASecond) > Self.mostInASecond {
+            wrong.append("the limit was \(Self.requestsPerSecond) a second: \(traffic)")
+        }
+        if codes.redeemed > told.codes || codes.refused.keys.contains(where: { $0 != .used }) { wrong.append("codes: \(codes)") }
+        return wrong
+    }
+
+    // MARK: The end
+
+    /// What holds once nothing waits any more.
+    ///
+    /// - Parameters:
+    ///   - deaths: of replicas: each may have lost what was under way.
+    ///   - lost: codes whose answer was.
+    func lookAtTheEnd(deaths: Int, lost: Int) async throws -> [String] {
+        let audit = try await site.audit()
+        // Of several events about one user it hangs on their order which of them is stale.
+        let ordered = ["sign-ins ", "notifications applied", "notifications stale"]
+        var wrong = audit.wrong.filter { figure in !ordered.contains(where: figure.name.hasPrefix) }.map(\.description)
+        wrong += audit.disagreements
+        let refused = try await looks.rows(
+            "SELECT reason || ' ' || COALESCE(detail, '') FROM grant_log WHERE outcome = 'rejected' AND reason <> 'answer_lost'"
+        )
+        wrong += refused.map { "a sign-in was refused: \($0[0] as String)" }
+        if lost > deaths * Self.concurrency * 2 { wrong.append("\(lost) codes were lost in \(deaths) deaths") }
+        wrong += try await noCodeIsSentTwice()
+        return wrong
+    }
+
+    /// Where siwatch has the sign-in of a code, it had sent it once.
+    private func noCodeIsSentTwice() async throws -> [String] {
+        let lost = Set(
+            try await looks.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
+        )
+        return try await site.apple.users().filter { !lost.contains($0.userID) }.flatMap { user in
+            user.credentials.filter { $0.exchanges > 1 }.map { "I4: the code of \(user.userID) was sent \($0.exchanges) times" }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Testing
+
+/// Three replicas that are killed in turn while people come and go: the end is the same as on one SQLite file that nothing has struck.
+/// `make test-fleet-kills` runs it for ten minutes.
+struct FleetKillTests {
+    private static let minutes = setting("SIWATCH_TEST_MINUTES", 0)
+    private static let kills = 4
+    /// Rows of each lane for each kill.
+    private static let wave = 20
+    private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
+
+    @Test(.timeLimit(.minutes(180))) func theEndIsTheSameAsOnOneFileThatNothingHasStruck() async throws {
+        try await FleetRun.with(seed: Self.seed, isLong: Self.minutes > 0) { run in
+            let start = ContinuousClock.now
+            var number = 0
+            while Self.minutes > 0 ? ContinuousClock.now < start + .seconds(60 * Self.minutes) : number < Self.kills {
+                let (people, fault) = (run.people, FleetFault.kill(number % ReplicaFleet.size))
+                async let wave: Void = people.wave(Self.wave)
+                try await run.fleet.strike(fault)
+                try await people.signInAndWait(byCode: number % 2 == 0)
+                try await wave
+                try await run.fleet.heal(after: fault)
+                number += 1
+                try await run.look(after: "kill \(number), seed \(Self.seed)")
+                run.say("kill \(number)")
+            }
+            try await run.end()
+            let twin = FileTwin(of: run.site)
+            let differences = try await twin.differences(after: run.people.facts)
+            #expect(differences == [], "seed \(Self.seed)")
+            run.say("\(number) kills; \(differences.count) differences")
+        }
+    }
+}

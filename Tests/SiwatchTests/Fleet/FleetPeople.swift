@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import CredentialTesting
+import DaemonHarness
+import GRDB
+
+/// People who sign in, leave and come back, and the backend that tells of it: rows for every lane, wave after wave.
+///
+/// Those who sign in with a token may withdraw their consent, delete their accounts, come back, or switch their mail off. Those who sign in
+/// by code may leave the app, which is to be revoked then; of their tokens nothing is asked but that.
+actor FleetPeople {
+    /// Rows of each lane so far.
+    struct Told: Equatable {
+        var tokens = 0
+        var codes = 0
+        var notifications = 0
+        var requests = 0
+    }
+
+    /// What a backend was told, in the order in which it was.
+    enum Fact: Sendable {
+        case signIns([SignIn])
+        case codes([SignIn])
+        case notifications([String])
+        case leaving([String])
+    }
+
+    private(set) var told = Told()
+    private(set) var facts: [Fact] = []
+    private let site: Site
+    private let looks: Backend
+    private var generator: SeededGenerator
+    /// Those with a token to whom something can happen.
+    private var present: [String] = []
+    /// Those who have withdrawn their consent and will come back.
+    private var returning: [String] = []
+    /// Those who came by code and have not left.
+    private var byCode: [String] = []
+    /// Notifications that may be told once more.
+    private var last: [SignedNotification] = []
+    private var requestsOwed = 0
+
+    private static let clientIDs = SimulatedApple.clientIDs
+
+    init(_ site: Site, seed: UInt64) throws {
+        self.site = site
+        looks = try Backend(site.schema!)
+        generator = SeededGenerator(seed: seed)
+    }
+
+    /// Something of everything: so many rows for each lane.
+    func wave(_ count: Int) async throws {
+        try await signIn(count)
+        // A few codes get lost with whoever had sent them, and their people cannot leave.
+        try await signInByCode(count + count / 16 + 1)
+        try await makeNews(count)
+        requestsOwed += count
+        try await leave()
+    }
+
+    /// Somebody signs in, and is waited for: does this fleet work?
+    func signInAndWait(byCode: Bool) async throws {
+        let signIn = try await byCode ? signInByCode(1)[0] : tell(signIns: site.apple.signIn(1))[0]
+        try await looks.until("SELECT COUNT(*) FROM grant_log WHERE user_id = '\(signIn.userID)'", is: 1, within: .seconds(180))
+    }
+
+    private func signIn(_ count: Int) async throws {
+        let back = returning.prefix(count / 4)
+        returning.removeFirst(back.count)
+        try await tell(signIns: try await site.apple.signIn(count - back.count))
+        for clientID in Self.clientIDs {
+            let users = back.enumerated().filter { Self.clientIDs[$0.offset % 2] == clientID }.map(\.element)
+            if !users.isEmpty { try await tell(signIns: try await site.apple.signIn(users, clientID: clientID)) }
+        }
+    }
+
+    @discardableResult
+    private func tell(signIns: [SignIn]) async throws -> [SignIn] {
+        try await site.tell(signIns)
+        facts.append(.signIns(signIns))
+        told.tokens += signIns.count
+        // Whoever has come back at another client stays: a second withdrawal would date the first one's end anew.
+        present += signIns.filter { $0.clientID == Self.clientIDs[0] }.map(\.userID)
+        return signIns
+    }
+
+    @discardableResult
+    private func signInByCode(_ count: Int) async throws -> [SignIn] {
+        let signIns = try await site.apple.signInByCode(count)
+        try await site.tell(codesOf: signIns)
+        facts.append(.codes(signIns))
+        told.codes += signIns.count
+        byCode += signIns.map(\.userID)
+        return signIns
+    }
+
+    private func makeNews(_ count: Int) async throws {
+        let leaving = take(count * 4 / 10)
+        let deleting = take((count + 19) / 20)
+        let again = last.shuffled(using: &generator).prefix(count / 10)
+        let forgeries = (count + 19) / 20
+        let muting = take(count - leaving.count - deleting.count - again.count - forgeries)
+        present += muting
+        returning += leaving.prefix(leaving.count / 2)
+        var news = try await site.apple.notify("consent-revocations", users: leaving)
+        news += try await site.apple.notify("account-deletions", users: deleting)
+        news += try await site.apple.notify("mail-forwarding", users: muting, ["enabled": .boolean(.random(using: &generator))])
+        last = news.shuffled(using: &generator)
+        let forged = try await site.apple.notify(
+            "notifications",
+            users: Array(present.suffix(forgeries)),
+            ["type": "consent-revoked", "signature": "forged"]
+        ).map(\.body)
+        try await site.tell(news + again)
+        try await site.tell(forged, rejectedAs: "bad_signature")
+        facts += [.notifications((news + again).map(\.body)), .notifications(forged)]
+        told.notifications += news.count + again.count + forged.count
+    }
+
+    private func take(_ count: Int) -> [String] {
+        (0..<min(count, present.count)).map { _ in
+            present.swapAt(present.indices.randomElement(using: &generator)!, present.endIndex - 1)
+            return present.removeLast()
+        }
+    }
+
+    /// Those who are owed leave the app, as far as there are any whom siwatch knows.
+    private func leave() async throws {
+        let candidates = byCode.prefix(requestsOwed * 2)
+        guard !candidates.isEmpty else { return }
+        let marks = candidates.map { _ in "?" }.joined(separator: ", ")
+        let known = try await looks.rows(
+            "SELECT user_id FROM user_state WHERE state = 'authorized' AND user_id IN (\(marks))",
+            candidates.map { $0 }
+        ).map { $0[0] as String }
+        let leaving = Array(known.prefix(requestsOwed))
+        byCode.removeFirst(candidates.count)
+        byCode += Set(candidates).subtracting(leaving).sorted()
+        guard !leaving.isEmpty else { return }
+        try await site.tell(leaving: leaving, at: Self.clientIDs[0])
+        facts.append(.leaving(leaving))
+        told.requests += leaving.count
+        requestsOwed -= leaving.count
+    }
+
+    /// Waits until nothing waits any more.
+    ///
+    /// - Returns: whether it came to that.
+    func areAllSettled(within limit: Duration) async throws -> Bool {
+        let waiting = "SELECT (SELECT COUNT(*) FROM notification_queue) + (SELECT COUNT(*) FROM grant_queue)"
+        return try await looks.first(of: waiting + " + (SELECT COUNT(*) FROM revocation_queue)", within: limit) { $0 == 0 } == 0
+    }
+
+    /// Those whose code was lost sign in again.
+    ///
+    /// - Returns: how many they are.
+    func signInAgain() async throws -> Int {
+        let lost = try await looks.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
+        if !lost.isEmpty { try await tell(signIns: try await site.apple.signIn(lost, clientID: Self.clientIDs[0])) }
+        return lost.count
+    }
+}
