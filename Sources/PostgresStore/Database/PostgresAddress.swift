@@ -23,13 +23,13 @@ package struct PostgresAddress: Sendable, Equatable {
     var quotedSchema: String { "\"\(schema.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\"" }
 
     /// With what every connection of ours needs. A dead server or road is noticed within a quarter of a minute, on both sides; whoever stalls in a
-    /// transaction loses it; who waits for a lock gives way.
+    /// transaction loses it; who waits for a lock gives way. A batch is sorted in memory.
     ///
     /// - Parameter isForReading: any server will do then, a standby too.
     func parameters(isForReading: Bool) -> [(String, String)] {
         let options = [
             "search_path=\(quotedSchema),pg_temp", "lock_timeout=10s", "statement_timeout=60s", "idle_in_transaction_session_timeout=30s",
-            "synchronous_commit=on", "tcp_user_timeout=10s", "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
+            "synchronous_commit=on", "work_mem=64MB", "tcp_user_timeout=10s", "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
             "default_transaction_read_only=\(isForReading ? "on" : "off")",
         ]
         var parameters = [
