@@ -13,7 +13,7 @@ package struct Backend: Sendable {
     }
 
     package init(_ schema: ServerSchema) throws {
-        try self.init(on: schema.server, as: PostgresServer.user, schema: schema.name)
+        database = try BackendServer(schema.address, schema: schema.name)
     }
 
     package init(on server: PostgresServer, as user: String, schema: String = "public") throws {

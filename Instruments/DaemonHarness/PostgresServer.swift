@@ -12,6 +12,8 @@ package final class PostgresServer: Sendable {
     package let folder: URL
     /// The whole server's superuser, unless another is named.
     package static let user = "siwatch"
+    /// The one that is there from the beginning.
+    package static let database = "postgres"
     /// One that the whole process shares.
     package static let shared = Result { try PostgresServer() }
     private let keeper: pid_t
@@ -21,8 +23,9 @@ package final class PostgresServer: Sendable {
     /// - Parameters:
     ///   - isDurable: whether a commit survives a crash of the machine, as tests of that need it.
     ///   - superuser: who makes everything else.
+    ///   - settings: more of them, such as `shared_buffers=1GB`, which count more than those that tests need.
     /// - Throws: `HarnessError`
-    package init(isDurable: Bool = false, superuser: String = PostgresServer.user) throws {
+    package init(isDurable: Bool = false, superuser: String = PostgresServer.user, settings more: [String] = []) throws {
         guard let programs = Self.programs else {
             throw HarnessError("PostgreSQL's server is missing: run make setup-postgres, or install postgresql")
         }
@@ -31,11 +34,12 @@ package final class PostgresServer: Sendable {
         guard pipe(&ends) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         pipeEnd = ends[1]
-        let settings = [
+        let ours = [
             "listen_addresses=", "unix_socket_directories=\(folder.path)", "max_connections=200", "shared_buffers=64MB", "autovacuum=off",
             "fsync=\(isDurable ? "on" : "off")", "full_page_writes=\(isDurable ? "on" : "off")", "synchronous_commit=on",
             "log_min_messages=fatal", "max_locks_per_transaction=256",
-        ].map { "-c '\($0)'" }.joined(separator: " ")
+        ]
+        let settings = (ours + more).map { "-c '\($0)'" }.joined(separator: " ")
         keeper = try Self.start(
             """
             trap '' INT TERM HUP
@@ -91,13 +95,13 @@ package final class PostgresServer: Sendable {
     private var identity: URL { folder.appending(path: "data/postmaster.pid") }
 
     /// As libpq reads it.
-    package func address(user: String = PostgresServer.user) -> String {
-        "host=\(folder.path) user=\(user) dbname=postgres"
+    package func address(user: String = PostgresServer.user, database: String = PostgresServer.database) -> String {
+        "host=\(folder.path) user=\(user) dbname=\(database)"
     }
 
     /// The same as a URL, as a configuration takes it.
-    package func url(user: String = PostgresServer.user) -> String {
-        "postgresql://\(user)@/postgres?host=\(folder.path)"
+    package func url(user: String = PostgresServer.user, database: String = PostgresServer.database) -> String {
+        "postgresql://\(user)@/\(database)?host=\(folder.path)"
     }
 
     package var log: String { (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? "" }
