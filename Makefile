@@ -96,7 +96,7 @@ check-rules: setup-test ## Check the alerts and the dashboard, with SCRAPE=FILE 
 	python3 scripts/check_dashboard_test.py
 
 .PHONY: bench
-bench: setup ## Measure on this machine, with a release build
+bench: setup setup-postgres ## Measure on this machine, with a release build
 	swift build -c release --product siwatch-bench
 	@.build/release/siwatch-bench $(ARGS)
 

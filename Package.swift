@@ -141,7 +141,8 @@ let package = Package(
             name: "siwatch-bench",
             dependencies: [
                 // The programs that it runs are built with it.
-                "AppleIdentity", "AppleSimulatorKit", "CredentialCore", "DaemonHarness", "SQLiteStore", "apple-simulator", "siwatch",
+                "AppleIdentity", "AppleSimulatorKit", "CLibpq", "CredentialCore", "DaemonHarness", "PostgresStore", "SQLiteStore",
+                "apple-simulator", "siwatch",
                 ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1,
             ],
             path: "Instruments/siwatch-bench",

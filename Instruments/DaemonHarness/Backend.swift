@@ -13,7 +13,7 @@ package struct Backend: Sendable {
     }
 
     package init(_ schema: ServerSchema) throws {
-        database = try BackendServer(schema.server.address(), schema: schema.name, keepsNotes: true)
+        database = try BackendServer(schema.address, schema: schema.name, keepsNotes: true)
     }
 
     package init(on server: PostgresServer, as user: String, schema: String = "public") throws {

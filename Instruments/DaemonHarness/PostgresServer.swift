@@ -13,6 +13,8 @@ package final class PostgresServer: Sendable {
     package let folder: URL
     /// The whole server's superuser, unless another is named.
     package static let user = "siwatch"
+    /// The one that is there from the beginning.
+    package static let database = "postgres"
     /// One that the whole process shares.
     package static let shared = Result { try PostgresServer() }
     private let keeper: pid_t
@@ -125,13 +127,13 @@ package final class PostgresServer: Sendable {
     private var identity: URL { folder.appending(path: "data/postmaster.pid") }
 
     /// As libpq reads it.
-    package func address(user: String = PostgresServer.user) -> String {
-        "host=\(folder.path) user=\(user) dbname=postgres"
+    package func address(user: String = PostgresServer.user, database: String = PostgresServer.database) -> String {
+        "host=\(folder.path) user=\(user) dbname=\(database)"
     }
 
     /// The same as a URL, as a configuration takes it.
-    package func url(user: String = PostgresServer.user) -> String {
-        "postgresql://\(user)@/postgres?host=\(folder.path)"
+    package func url(user: String = PostgresServer.user, database: String = PostgresServer.database) -> String {
+        "postgresql://\(user)@/\(database)?host=\(folder.path)"
     }
 
     package var log: String { (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? "" }

@@ -6,6 +6,7 @@ import Synchronization
 /// A schema of its own on a server of PostgreSQL.
 package struct ServerSchema: Sendable {
     package let server: PostgresServer
+    package let database: String
     package let name: String
 
     private static let count = Atomic(0)
@@ -15,11 +16,18 @@ package struct ServerSchema: Sendable {
     /// - Parameter server: nil for the one that all share.
     package init(on server: PostgresServer? = nil) throws {
         self.server = try server ?? PostgresServer.shared.get()
+        database = PostgresServer.database
         name = "site_\(Self.count.wrappingAdd(1, ordering: .relaxed).newValue)"
     }
 
+    package init(on server: PostgresServer, database: String, name: String) {
+        (self.server, self.database, self.name) = (server, database, name)
+    }
+
     /// As a configuration takes it.
-    package var url: String { server.url() }
+    package var url: String { server.url(database: database) }
+    /// As libpq reads it.
+    package var address: String { server.address(database: database) }
 }
 
 /// Where a site keeps its database.

@@ -41,16 +41,33 @@ struct Bench: AsyncParsableCommand {
     @Option(help: "The daemon's log.level. It logs a line for each change of state.")
     var logLevel = "info"
 
+    @Option(help: "The same of PostgreSQL. (default: 10000, 10000000)")
+    var postgresSizes: [Int] = []
+
+    @Option(help: "How many notifications to queue at once on PostgreSQL, for several siwatch to share.")
+    var queued = 80_000
+
+    @Option(help: "How often to repeat, by turns, what is compared on PostgreSQL.")
+    var rounds = 3
+
+    @Option(help: "For how many minutes to hold a snapshot of PostgreSQL open.")
+    var snapshotMinutes = 1
+
+    @Option(help: "How many credentials to move to PostgreSQL.")
+    var moved = 1_000_000
+
     @Option(help: "After how many seconds to give up.")
-    var limit = 3600
+    var limit = 7200
 
     func validate() throws {
         // Two commits are the least between which there is any time.
         guard notifications >= 2_000 else { throw ValidationError("Fewer than 2000 notifications are over too soon to be measured.") }
-        guard sizes == sizes.sorted(), sizes.allSatisfy({ (1...100_000_000).contains($0) }) else {
+        guard [sizes, postgresSizes].allSatisfy({ $0 == $0.sorted() && $0.allSatisfy { (1...100_000_000).contains($0) } }) else {
             throw ValidationError("Sizes ascend, from 1 to 100000000.")
         }
-        guard refreshes >= 1, inserts >= 1, codes >= 1, minutes >= 1 else { throw ValidationError("There is nothing to measure.") }
+        guard [refreshes, inserts, codes, minutes, queued, rounds, snapshotMinutes, moved].allSatisfy({ $0 >= 1 }) else {
+            throw ValidationError("There is nothing to measure.")
+        }
     }
 
     func run() async throws {
@@ -61,6 +78,7 @@ struct Bench: AsyncParsableCommand {
             return sections
         }
         print("\nsiwatch-bench: \(machine)\n")
+        if parts.isEmpty || parts.contains(where: \.isOnServer) { print("\(try await BenchServer.description())\n") }
         for section in sections { print(section) }
     }
 
@@ -72,6 +90,7 @@ struct Bench: AsyncParsableCommand {
             try await ScaleBenchmark(
                 sizes: sizes.isEmpty ? [10_000, 100_000, 1_000_000, 10_000_000] : sizes,
                 users: notifications,
+                store: .sqlite,
                 logLevel: logLevel
             ).run()
         case .codes: try await CodeBenchmark(count: codes, notifications: notifications, logLevel: logLevel).run()
@@ -82,7 +101,21 @@ struct Bench: AsyncParsableCommand {
                 refreshes: refreshes,
                 logLevel: logLevel
             ).run()
-        case .latency: try await LatencyBenchmark(count: inserts, logLevel: logLevel).run()
+        case .latency: try await LatencyBenchmark(count: inserts, store: .sqlite, logLevel: logLevel).run()
+        case .postgresNotifications: try await FleetBenchmark(count: queued, rounds: rounds, logLevel: logLevel).run()
+        case .postgresRefreshes: try await StoreRefreshBenchmark(count: refreshes, rounds: rounds, logLevel: logLevel).run()
+        case .postgresLatency: try await LatencyBenchmark(count: inserts, store: .postgres, logLevel: logLevel).run()
+        case .postgresTrigger: try await GateBenchmark(rounds: rounds, logLevel: logLevel).run()
+        case .postgresSnapshot:
+            try await SnapshotBenchmark(length: .seconds(snapshotMinutes * 60), users: refreshes, logLevel: logLevel).run()
+        case .postgresMove: try await MoveBenchmark(size: moved, logLevel: logLevel).run()
+        case .postgresScale:
+            try await ScaleBenchmark(
+                sizes: postgresSizes.isEmpty ? [10_000, 10_000_000] : postgresSizes,
+                users: notifications,
+                store: .postgres,
+                logLevel: logLevel
+            ).run()
         }
     }
 }
@@ -90,6 +123,15 @@ struct Bench: AsyncParsableCommand {
 /// What can be measured alone.
 enum Part: String, CaseIterable, ExpressibleByArgument {
     case notifications, refreshes, codes, latency, scale, endurance
+    case postgresNotifications = "postgres-notifications"
+    case postgresRefreshes = "postgres-refreshes"
+    case postgresLatency = "postgres-latency"
+    case postgresTrigger = "postgres-trigger"
+    case postgresSnapshot = "postgres-snapshot"
+    case postgresMove = "postgres-move"
+    case postgresScale = "postgres-scale"
+
+    var isOnServer: Bool { rawValue.hasPrefix("postgres-") }
 }
 
 /// Tells whoever waits what is going on.

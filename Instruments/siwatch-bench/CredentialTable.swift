@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import DaemonHarness
 import Foundation
 import GRDB
 
@@ -20,7 +21,11 @@ struct CredentialTable: Sendable {
     }
 
     /// In the order of the users, whose checks come in none.
-    func fill(_ path: String) throws {
+    func fill(_ place: Workplace) async throws {
+        if place.schema == nil { try fill(place.folder.databasePath) } else { try await fillServer(place) }
+    }
+
+    private func fill(_ path: String) throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
         let index = try queue.read { db in

@@ -28,6 +28,11 @@ extension Int {
     }
 }
 
+extension [Double] {
+    /// There must be one.
+    var median: Double { sorted()[count / 2] }
+}
+
 extension [Duration] {
     /// The smallest element that `share` of all do not exceed. There must be one.
     func percentile(_ share: Double) -> Duration {

@@ -9,14 +9,15 @@ import GRDB
 /// How long after its commit a single notification shows in the state, and what the daemon takes while nothing happens.
 struct LatencyBenchmark: Sendable {
     let count: Int
+    let store: Store
     let logLevel: String
 
     /// A tick of the kernel's accounting, mostly 10 ms, is a thousandth of it.
     private static let idleTime = Duration.seconds(10)
 
     func run() async throws -> Section {
-        say("Latency")
-        return try await Workplace.use(logLevel: logLevel) { place in
+        say("Latency on \(store.rawValue)")
+        return try await Workplace.use(on: store, logLevel: logLevel) { place in
             let users = try await place.makeCredentials(count).map(\.userID)
             let bodies = try await place.revokeConsent(of: users)
             return try await place.withBackend { backend in
@@ -24,15 +25,9 @@ struct LatencyBenchmark: Sendable {
                     say("  siwatch is idle")
                     let (share, usage) = try await idle(daemon)
                     say("  \(count) single inserts")
-                    var inserts: [Duration] = []
-                    var latencies: [Duration] = []
-                    for (user, body) in zip(users, bodies) {
-                        let (insert, latency) = try await measure(user, body, backend)
-                        inserts.append(insert)
-                        latencies.append(latency)
-                    }
+                    let (inserts, latencies) = try await place.latencies(of: users, bodies, backend)
                     return Section(
-                        "Latency of single notifications, from commit to state, and the idle daemon",
+                        "\(store.rawValue): latency of single notifications, from commit to state, and the idle daemon",
                         [
                             .init(label: "p50", figure: latencies.percentile(0.5).inMilliseconds),
                             .init(label: "p99", figure: latencies.percentile(0.99).inMilliseconds),
@@ -41,7 +36,7 @@ struct LatencyBenchmark: Sendable {
                             .init(label: "idle: share of one core", figure: "\((share * 100).rounded(to: 2)) %"),
                             .init(label: "idle: resident memory", figure: usage.memory),
                         ],
-                        arguments: "--only latency --inserts \(count)"
+                        arguments: "--only \(store == .sqlite ? "latency" : "postgres-latency") --inserts \(count)"
                     )
                 }
             }
@@ -56,16 +51,5 @@ struct LatencyBenchmark: Sendable {
         try await Task.sleep(for: Self.idleTime)
         let after = try ProcessUsage(of: daemon)
         return ((after.processorTime - before.processorTime) / (ContinuousClock.now - start), after)
-    }
-
-    private func measure(_ user: String, _ body: String, _ backend: Backend) async throws -> (insert: Duration, latency: Duration) {
-        // At any moment between two looks of the daemon.
-        try await Task.sleep(for: .microseconds(Int.random(in: 0..<50_000)))
-        let start = ContinuousClock.now
-        try await backend.insert(notifications: [body])
-        let committed = ContinuousClock.now
-        let state = "SELECT state = 'revoked' FROM credential_state WHERE user_id = ? AND client_id = ?"
-        while try await backend.int(state, [user, Workplace.clientID]) == 0 { try await Task.sleep(for: .microseconds(500)) }
-        return (committed - start, ContinuousClock.now - committed)
     }
 }

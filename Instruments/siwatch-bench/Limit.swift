@@ -20,6 +20,11 @@ struct Limit: Sendable {
         self.spread = spread
     }
 
+    /// Several measurements of one limit. There must be one.
+    static func median(_ label: String, _ rates: [Double]) -> Limit {
+        Limit(label, .perSecond(rates.median), spread: rates.min()!...rates.max()!)
+    }
+
     /// Two measurements of one limit, taken before and after what is compared with it: others use the machine too.
     static func mean(_ before: Limit, _ after: Limit) -> Limit {
         switch (before.reading, after.reading) {

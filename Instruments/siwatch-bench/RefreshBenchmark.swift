@@ -23,13 +23,13 @@ struct RefreshBenchmark: Sendable {
                 // Apple's answer to a token stays the same for a minute here: signing it anew takes longer than all else.
                 _ = try await bare.answersPerSecond(atOnce: concurrency)
                 let before = try await limit(bare, concurrency)
-                let (rate, usage) = try await place.refresh(signIns.map(\.userID), atOnce: concurrency)
+                let run = try await place.refresh(signIns.map(\.userID), atOnce: concurrency)
                 let after = try await limit(bare, concurrency)
                 rows += [
-                    .ours("siwatch, \(count) refreshes, \(concurrency) at once", rate),
-                    .limit(.mean(before, after), of: rate),
-                    .init(label: "siwatch's processor time for each", figure: usage.processorTime.perPiece(count)),
-                    .init(label: "siwatch's writes for each", figure: usage.written.perPiece(count)),
+                    .ours("siwatch, \(count) refreshes, \(concurrency) at once", run.perSecond),
+                    .limit(.mean(before, after), of: run.perSecond),
+                    .init(label: "siwatch's processor time for each", figure: run.usage.processorTime.perPiece(count)),
+                    .init(label: "siwatch's writes for each", figure: run.usage.written.perPiece(count)),
                 ]
             }
             return Section(

@@ -6,7 +6,6 @@ import CredentialCore
 import DaemonHarness
 import Foundation
 import GRDB
-import SQLiteStore
 
 /// What a large table costs: settling and refreshing some of its users, picking what is due, starting, and a backend's look-ups while
 /// siwatch works as fast as it can.
@@ -15,6 +14,7 @@ struct ScaleBenchmark: Sendable {
     let sizes: [Int]
     /// How many users sign in, are refreshed, and leave, among those that are there already.
     let users: Int
+    let store: Store
     let logLevel: String
 
     private static let claims = 200
@@ -22,16 +22,16 @@ struct ScaleBenchmark: Sendable {
     private static let atOnce = 64
 
     func run() async throws -> Section {
-        say("Scale")
+        say("Scale on \(store.rawValue)")
         var rows: [Section.Row] = []
         var first: Measured?
         for size in sizes {
-            rows += try await Workplace.use(logLevel: logLevel) { place in
+            rows += try await Workplace.use(on: store, logLevel: logLevel) { place in
                 let signIns = try await place.makeCredentials(users)
                 let table = CredentialTable(size: size)
                 say("  \(table.name) credentials")
-                try table.fill(place.folder.databasePath)
-                let bytes = try FileManager.default.attributesOfItem(atPath: place.folder.databasePath)[.size] as? Int ?? 0
+                try await table.fill(place)
+                let bytes = try await place.size()
                 let ready = try await start(place)
                 let (refreshed, settled) = try await work(signIns, place)
                 let lookUps = size == sizes.last ? try await lookUp(table, signIns.map(\.userID), place) : []
@@ -46,10 +46,15 @@ struct ScaleBenchmark: Sendable {
             }
         }
         return Section(
-            "Large tables (× = as long, or as fast, as with \(CredentialTable(size: sizes[0]).name))",
+            "Large tables on \(store.rawValue) (× = as long, or as fast, as with \(CredentialTable(size: sizes[0]).name))",
             rows,
-            arguments: "--only scale --sizes \(sizes.map(String.init).joined(separator: " --sizes ")) --notifications \(users)"
+            arguments: "\(arguments) --notifications \(users)"
         )
+    }
+
+    private var arguments: String {
+        let (part, option) = store == .sqlite ? ("scale", "--sizes") : ("postgres-scale", "--postgres-sizes")
+        return (["--only \(part)"] + sizes.map { "\(option) \($0)" }).joined(separator: " ")
     }
 
     private struct Measured {
@@ -90,9 +95,7 @@ struct ScaleBenchmark: Sendable {
 
     /// By the very code that the daemon runs. The commit that makes the claim durable is a part of it.
     private func pick(_ place: Workplace) async throws -> Duration {
-        let store = try SQLiteStore.open(DatabaseFile(path: place.folder.databasePath))
-        defer { try? store.close() }
-        try store.register([AppClients(name: "example", clientIDs: SimulatedApple.clientIDs)])
+        let store = try place.openStore()
         let later = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000)).advanced(by: CredentialTable.allDue)
         var times: [Duration] = []
         while times.count < Self.claims {
@@ -108,6 +111,7 @@ struct ScaleBenchmark: Sendable {
             // The smallest table is soon at its end.
             if due.count < Self.claimed { break }
         }
+        try await store.close()
         return times.percentile(0.5)
     }
 
@@ -116,10 +120,11 @@ struct ScaleBenchmark: Sendable {
         return try await place.withBackend { backend in
             let idle = try await lookUps(table, backend) { index in index < 5_000 }
             try await backend.insert(notifications: bodies)
+            let end = try await backend.counter(Workplace.settled) + bodies.count
             return try await place.withDaemon { daemon in
                 let loaded = try await lookUps(table, backend) { index in
                     guard index % 100 == 0 else { return true }
-                    return try await backend.int("SELECT EXISTS (SELECT 1 FROM notification_queue)") == 1
+                    return try await backend.counter(Workplace.settled) < end
                 }
                 let usage = try ProcessUsage(of: daemon)
                 let load = "while siwatch settles \(users.count) notifications"

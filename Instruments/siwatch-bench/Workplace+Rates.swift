@@ -2,31 +2,79 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AppleSimulatorKit
+import CredentialCore
 import DaemonHarness
 import Foundation
 import GRDB
 
 /// How fast siwatch works off what is there, as a second process sees it in the tables.
 extension Workplace {
+    /// The counter of notifications that have left their queue.
+    static let settled = Queue.notification.removedCounter
+
     /// The notifications in the queue, from row to commit.
     ///
     /// - Parameter count: how many there are, each of them news.
     func settleNotifications(_ count: Int) async throws -> (perSecond: Double, ProcessUsage) {
         try await withBackend { backend in
+            let end = try await backend.counter(Self.settled) + count
             let usage = try await withDaemon { daemon in
-                while try await backend.int("SELECT EXISTS (SELECT 1 FROM notification_queue)") == 1 {
-                    try await Task.sleep(for: .milliseconds(20))
-                }
+                while try await backend.counter(Self.settled) < end { try await Task.sleep(for: .milliseconds(20)) }
                 return try ProcessUsage(of: daemon)
             }
             return (try await settlementsPerSecond(count, backend), usage)
         }
     }
 
-    /// Each row bears the time at which its commit began. From the first such time to the last one lie the commits of all but the last.
-    private func settlementsPerSecond(_ count: Int, _ backend: Backend) async throws -> Double {
+    /// Puts notifications aside, for `settleHeld`.
+    func hold(_ bodies: [String]) async throws {
+        try await withBackend { backend in
+            try await backend.insert(notifications: bodies)
+            try await backend.execute("CREATE TABLE held AS SELECT payload FROM notification_queue ORDER BY id")
+            try await backend.execute("DELETE FROM notification_queue")
+        }
+        try await vacuum()
+    }
+
+    func queueHeld() async throws {
+        try await withBackend { try await $0.queueHeld() }
+    }
+
+    /// The notifications that are held, from the one commit that brings them to all of the queue, to the last one that settles them.
+    ///
+    /// - Parameters:
+    ///   - count: how many there are, each of them news.
+    ///   - replicas: how many siwatch wait for them.
+    func settleHeld(_ count: Int, by replicas: Int = 1) async throws -> HeldRun {
+        try await withBackend { backend in
+            let run = try await withReplicas(replicas) { daemons in
+                let end = try await backend.counter(Self.settled) + count
+                let before = try await backend.logPosition(of: self)
+                try await backend.queueHeld()
+                let start = ContinuousClock.now
+                let queued = try await backend.logPosition(of: self)
+                while try await backend.counter(Self.settled) < end { try await Task.sleep(for: .milliseconds(5)) }
+                let time = ContinuousClock.now - start
+                return HeldRun(
+                    perSecond: Double(count) / time.inSeconds,
+                    processorTime: try daemons.map { try ProcessUsage(of: $0).processorTime }.reduce(.zero, +),
+                    logOfInserts: queued - before,
+                    logOfSettlements: try await backend.logPosition(of: self) - queued
+                )
+            }
+            try await checkApplied(count, backend)
+            return run
+        }
+    }
+
+    private func checkApplied(_ count: Int, _ backend: Backend) async throws {
         let applied = try await backend.int("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'")
         guard applied == count else { throw HarnessError("siwatch applied \(applied) of \(count) notifications") }
+    }
+
+    /// Each row bears the time at which its commit began. From the first such time to the last one lie the commits of all but the last.
+    private func settlementsPerSecond(_ count: Int, _ backend: Backend) async throws -> Double {
+        try await checkApplied(count, backend)
         let first = try await backend.int("SELECT MIN(settled_at) FROM notification_log")
         let last = try await backend.int("SELECT MAX(settled_at) FROM notification_log")
         guard first < last else { throw HarnessError("\(count) notifications went in one commit; give more") }
@@ -35,7 +83,7 @@ extension Workplace {
     }
 
     /// The tokens of these users, all of them being due at once, from request to commit.
-    func refresh(_ users: [String], atOnce concurrency: Int) async throws -> (perSecond: Double, ProcessUsage) {
+    func refresh(_ users: [String], atOnce concurrency: Int) async throws -> RefreshRun {
         try configure(
             refresh: """
                 interval = "24h"
@@ -47,32 +95,60 @@ extension Workplace {
         return try await withBackend { backend in
             // As after a long stop; no backend would ever write here.
             for some in users.inChunks { try await backend.execute("UPDATE credential SET due_at = 1 WHERE user_id IN (\(some))") }
+            let answers = try await backend.counter(CheckCounter.answered) + users.count
+            let before = try await backend.logPosition(of: self)
             let (end, usage) = try await withDaemon { daemon in
-                try await untilNobodyIsDueSoon(backend)
+                while try await backend.counter(CheckCounter.answered) < answers { try await Task.sleep(for: .milliseconds(5)) }
                 return (Date.now.timeIntervalSince1970, try ProcessUsage(of: daemon))
             }
+            let log = try await backend.logPosition(of: self) - before
             try await checkAnswers(users.count)
             // Verified at the moment of the request.
             var start = Int.max
             for some in users.inChunks {
                 start = min(start, try await backend.int("SELECT MIN(verified_at) FROM credential WHERE user_id IN (\(some))"))
             }
-            return (Double(users.count) / (end - Double(start) / 1000), usage)
+            return RefreshRun(perSecond: Double(users.count) / (end - Double(start) / 1000), usage: usage, log: log)
         }
-    }
-
-    /// Asks the index of the schedule, which costs next to nothing: a claim moves a due time by minutes, an answer by a day.
-    private func untilNobodyIsDueSoon(_ backend: Backend) async throws {
-        let soon = Int(Date.now.timeIntervalSince1970 * 1000) + 3_600_000
-        let earliest =
-            "SELECT MIN(due_at) FROM credential WHERE client = (SELECT id FROM client WHERE client_id = ?) AND due_at IS NOT NULL"
-        while try await backend.int(earliest, [Self.clientID]) < soon { try await Task.sleep(for: .milliseconds(5)) }
     }
 
     /// A run in which Apple was not asked once about each is none.
     private func checkAnswers(_ count: Int) async throws {
         let answers = try await apple.counters().counters.requests[.token] ?? [:]
         guard answers == ["200": count] else { throw HarnessError("the simulator answered \(answers) instead of 200 to \(count)") }
+    }
+}
+
+/// How fast refreshes went, and what that took.
+struct RefreshRun: Sendable {
+    var perSecond: Double
+    var usage: ProcessUsage
+    /// Bytes of PostgreSQL's write-ahead log.
+    var log: Int
+}
+
+/// How fast notifications went that were held, and what that took.
+struct HeldRun: Sendable {
+    var perSecond: Double
+    /// Of all siwatch together.
+    var processorTime: Duration
+    /// Bytes of PostgreSQL's write-ahead log.
+    var logOfInserts, logOfSettlements: Int
+}
+
+extension Backend {
+    /// What siwatch counts in the commit that it counts, so that to look costs next to nothing.
+    func counter(_ name: String) async throws -> Int {
+        try await int("SELECT value FROM counter WHERE name = ?", [name])
+    }
+
+    fileprivate func queueHeld() async throws {
+        try await execute("INSERT INTO notification_queue (payload) SELECT payload FROM held")
+    }
+
+    /// In bytes; 0 of a file.
+    fileprivate func logPosition(of place: Workplace) async throws -> Int {
+        place.schema == nil ? 0 : try await int("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")
     }
 }
 

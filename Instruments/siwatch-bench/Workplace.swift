@@ -5,23 +5,29 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
-/// What a part works with: a folder, a simulated Apple, and the siwatch processes run there. All of it goes when the part ends, however
-/// it ends.
+/// What a part works with: a folder, a simulated Apple, a database, and the siwatch processes run there. All of it goes when the part ends,
+/// however it ends.
 struct Workplace: Sendable {
     let folder: WatchedFolder
     let apple: SimulatedApple
+    /// Nil where the database is a file in the folder.
+    let schema: ServerSchema?
     private let logLevel: String
 
     static let clientID = SimulatedApple.clientIDs[0]
 
-    static func use<Result>(logLevel: String, _ body: (Workplace) async throws -> Result) async throws -> Result {
+    static func use<Result>(
+        on store: Store = .sqlite,
+        logLevel: String,
+        _ body: (Workplace) async throws -> Result
+    ) async throws -> Result {
         let folder = try WatchedFolder(named: "siwatch-bench")
         defer { folder.remove() }
         let apple = try await SimulatedApple(in: folder.url)
         do {
-            let place = Workplace(folder: folder, apple: apple, logLevel: logLevel)
-            try place.configure()
-            let result = try await body(place)
+            let result = try await store.withDatabase { schema in
+                try await body(Workplace(folder: folder, apple: apple, schema: schema, logLevel: logLevel).configured())
+            }
             await apple.stop()
             return result
         } catch {
@@ -30,13 +36,45 @@ struct Workplace: Sendable {
         }
     }
 
+    /// The same Apple and the same app with another database, empty still.
+    func withNeighbour<Result>(on store: Store, _ body: (Workplace) async throws -> Result) async throws -> Result {
+        let neighbour = try WatchedFolder(named: "siwatch-bench")
+        defer { neighbour.remove() }
+        let keyFile = SimulatedApple.keyFile
+        try FileManager.default.copyItem(at: folder.url.appending(path: keyFile), to: neighbour.url.appending(path: keyFile))
+        return try await store.withDatabase { schema in
+            try await body(Workplace(folder: neighbour, apple: apple, schema: schema, logLevel: logLevel).configured())
+        }
+    }
+
+    /// The same once more, database and all, to be used up. Nobody is connected meanwhile.
+    func withCopy<Result>(_ body: (Workplace) async throws -> Result) async throws -> Result {
+        let copy = try folder.copy()
+        defer { copy.remove() }
+        guard let schema else {
+            // Writing the copy back is not what is measured.
+            let file = try FileHandle(forUpdating: URL(filePath: copy.databasePath))
+            try file.synchronize()
+            try file.close()
+            return try await body(Workplace(folder: copy, apple: apple, schema: nil, logLevel: logLevel).configured())
+        }
+        return try await BenchServer.withDatabase(copyOf: schema) { schema in
+            try await body(Workplace(folder: copy, apple: apple, schema: schema, logLevel: logLevel).configured())
+        }
+    }
+
+    private func configured() throws -> Self {
+        try configure()
+        return self
+    }
+
     /// - Parameter refresh: what stands in the table of that name.
     func configure(refresh: String = "") throws {
-        try folder.configure(apple: apple, ["log": "level = \"\(logLevel)\"", "refresh": refresh])
+        try folder.configure(apple: apple, on: schema, ["log": "level = \"\(logLevel)\"", "refresh": refresh])
     }
 
     func withBackend<Result>(_ body: (Backend) async throws -> Result) async throws -> Result {
-        let backend = try Backend(databasePath: folder.databasePath)
+        let backend = try schema.map(Backend.init) ?? Backend(databasePath: folder.databasePath)
         // Whoever closes last writes the log back into the file.
         defer { try? backend.close() }
         return try await body(backend)
@@ -47,6 +85,19 @@ struct Workplace: Sendable {
         try await folder.withDaemon(body)
     }
 
+    /// Runs so many siwatch on the one database while `body` does.
+    func withReplicas<Result>(
+        _ count: Int,
+        beside others: [ChildProcess] = [],
+        _ body: ([ChildProcess]) async throws -> Result
+    ) async throws -> Result {
+        guard others.count < count else { return try await body(others) }
+        let isFirst = others.isEmpty
+        let folder = isFirst ? folder : try folder.copy()
+        defer { if !isFirst { folder.remove() } }
+        return try await folder.withDaemon { try await withReplicas(count, beside: others + [$0], body) }
+    }
+
     /// Creates the database, with the configured app in it.
     func migrate() async throws {
         try await folder.complete("migrate")
@@ -54,13 +105,29 @@ struct Workplace: Sendable {
 
     /// Lets new users sign in and siwatch take their credentials in, to be checked tomorrow.
     func makeCredentials(_ count: Int) async throws -> [SignIn] {
+        let signIns = try await signIn(count)
+        try await takeIn(signIns)
+        return signIns
+    }
+
+    func signIn(_ count: Int) async throws -> [SignIn] {
         say("  \(count) users sign in")
-        try await migrate()
         var signIns: [SignIn] = []
         while signIns.count < count { signIns += try await apple.signIn(min(count - signIns.count, 5000)) }
-        try await withBackend { [signIns] in try await $0.insert(signIns) }
-        try await folder.complete("run", "--once")
         return signIns
+    }
+
+    func takeIn(_ signIns: [SignIn]) async throws {
+        try await migrate()
+        try await withBackend { try await $0.insert(signIns) }
+        try await folder.complete("run", "--once")
+        try await vacuum()
+    }
+
+    /// As a server does it by itself sooner or later, in the midst of what is measured. A file knows nothing of it.
+    func vacuum() async throws {
+        guard schema != nil else { return }
+        try await withBackend { try await $0.execute("VACUUM ANALYZE") }
     }
 
     /// Lets users end their consent.

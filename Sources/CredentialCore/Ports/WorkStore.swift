@@ -6,6 +6,9 @@
 /// A claim keeps a row from others until its lease ends and counts as an attempt, which outlives the process. A settlement is one
 /// transaction and returns after the commit. Settling twice changes nothing: the second finds no claim that matches.
 package protocol WorkStore: Sendable {
+    /// Whether backends wait for its commits, and in no order: they have to be given their turn between two.
+    var holdsBackendsUp: Bool { get }
+
     /// Claims up to `limit` due notifications, oldest first. A row suspected of killing the process comes alone, and only if
     /// `suspects` allows: where nothing else is under way that it could take along.
     func claimNotifications(

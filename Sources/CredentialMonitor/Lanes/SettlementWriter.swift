@@ -150,10 +150,9 @@ package final class SettlementWriter: Service {
         }
     }
 
-    /// SQLite has no queue for its lock: who waits for it looks again after up to 100 ms. While people sign in, backends have to get their
-    /// turn between two commits, and otherwise now and then.
+    /// Where backends wait for the store, they have to get their turn between two commits while people sign in, and otherwise now and then.
     private func giveWay(for gap: Duration) async {
-        guard state.withLockedValue({ !$0.waiting.contains { $0.urgency == .urgent } }) else { return }
+        guard store.holdsBackendsUp, state.withLockedValue({ !$0.waiting.contains { $0.urgency == .urgent } }) else { return }
         try? await clock.sleep(for: gap)
     }
 

@@ -22,13 +22,13 @@ extension PostgresStore {
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
         let claim = QueueClaim(queue: .notification, lane: "TRUE", size: "octet_length(payload)", returning: "payload, received_at")
-        return try await runClaim { [owner] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: suspects, on: connection).map { row in
+        return try await runClaim { [owner, floors] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, floors, suspects: suspects, on: connection).map { row in
                 ClaimedNotification(
                     id: row.integer(at: 0),
                     claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                    payload: row.bytes(at: 2),
-                    receivedAt: Timestamp(milliseconds: row.integer(at: 3))
+                    payload: row.bytes(at: 3),
+                    receivedAt: Timestamp(milliseconds: row.integer(at: 4))
                 )
             }
         }
@@ -40,13 +40,13 @@ extension PostgresStore {
             lane: "authorization_code IS NULL",
             returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed"
         )
-        return try await runClaim { [owner] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
+        return try await runClaim { [owner, floors] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, floors, suspects: true, on: connection).map { row in
                 ClaimedGrant(
                     id: row.integer(at: 0),
                     claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                    grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    content: ClaimedGrant.Content(row, from: 3)
+                    grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
+                    content: ClaimedGrant.Content(row, from: 4)
                 )
             }
         }
@@ -59,15 +59,15 @@ extension PostgresStore {
     ) async throws -> [ClaimedRevocationRequest] {
         let apps = directory.withLockedValue { $0 }.appNames
         let claim = QueueClaim(queue: .revocation, lane: "opened_at IS NULL", returning: "requested_at, client_id, user_id")
-        return try await runClaim { [owner] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
-                let clientID = row.text(at: 3, upTo: Longest.identifier)
-                let userID = row.text(at: 4, upTo: Longest.identifier)
+        return try await runClaim { [owner, floors] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, floors, suspects: true, on: connection).map { row in
+                let clientID = row.text(at: 4, upTo: Longest.identifier)
+                let userID = row.text(at: 5, upTo: Longest.identifier)
                 return ClaimedRevocationRequest(
                     id: row.integer(at: 0),
                     claim: Claim(owner: owner, attempts: row.int(at: 1)),
                     app: clientID.flatMap { apps[$0] },
-                    requestedAt: Timestamp(milliseconds: row.integer(at: 2)),
+                    requestedAt: Timestamp(milliseconds: row.integer(at: 3)),
                     credential: clientID.flatMap { client in userID.map { CredentialID(clientID: client, userID: $0) } }
                 )
             }
@@ -84,16 +84,18 @@ struct QueueClaim {
     var size = "0"
     let returning: String
 
-    /// Longest due first: `id`, `attempts`, and what is returned.
+    /// Longest due first: `id`, `attempts`, when it was due, and what is returned.
     func rows(
         upTo limit: Int,
         at now: Timestamp,
         lease: Duration,
         owner: String,
+        _ floors: NIOLockedValueBox<ClaimFloors>,
         suspects: Bool,
         on connection: Connection
     ) throws -> [Row] {
         guard limit > 0 else { return [] }
+        let floor = floors.withLockedValue { $0.queues[queue, default: ClaimFloor()].begin(at: now) } ?? QueuePlace()
         // What a clock has put off that has since been set back.
         try connection.send(
             """
@@ -103,31 +105,54 @@ struct QueueClaim {
             now,
             now.advanced(by: queue.longestDelay)
         )
+        let newest = try connection.send("SELECT COALESCE(pg_sequence_last_value('\(queue.rawValue)_id_seq'), 0)")
         // As `Claim.claimable`: a row that may have killed the process comes alone.
-        return try connection.rows(
+        let rows = try connection.rows(
             """
-            WITH due AS MATERIALIZED (
-              SELECT id, attempts, due_at, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at <= $1
+            WITH fresh AS MATERIALIZED (
+              SELECT id, attempts, due_at, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at = 0 AND id > $6
                ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED),
+            again AS MATERIALIZED (
+              SELECT id, attempts, due_at, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at > $7 AND due_at <= $1 AND due_at <> 0
+               ORDER BY due_at, id LIMIT $2 - (SELECT COUNT(*) FROM fresh) FOR UPDATE SKIP LOCKED),
             numbered AS (
-              SELECT id, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,
+              SELECT id, due_at, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,
                      bool_or(attempts >= \(Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
-                FROM due WINDOW w AS (ORDER BY due_at, id)),
+                FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due WINDOW w AS (ORDER BY due_at, id)),
             taken AS (
-              SELECT id, place FROM numbered WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END
+              SELECT id, due_at, place FROM numbered WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END
                  AND size_before < \(Queue.largestClaim)),
             claimed AS (
               UPDATE \(queue.rawValue) q SET due_at = $3, attempts = LEAST(GREATEST(q.attempts, 0), 1000) + 1, claimed_by = $4
                 FROM taken WHERE q.id = taken.id
-              RETURNING taken.place, q.*)
-            SELECT id, attempts, \(returning) FROM claimed ORDER BY place
+              RETURNING taken.place, taken.due_at AS was_due_at, q.*)
+            SELECT id, attempts, was_due_at, \(returning) FROM claimed ORDER BY place
             """,
             now,
             limit,
             now.advanced(by: lease),
             owner,
-            suspects
+            suspects,
+            floor.id,
+            floor.dueAt
         ).map { $0 }
+        let seen = try connection.rows(of: newest).first?.integer(at: 0) ?? 0
+        if let end = Self.end(of: rows, suspects: suspects, newest: seen, at: now) {
+            floors.withLockedValue { $0.queues[queue]?.end(at: now, upTo: end) }
+        }
+        return rows
+    }
+
+    /// Up to where nothing is left; nil where that is not known.
+    private static func end(of rows: [Row], suspects: Bool, newest: Int64, at now: Timestamp) -> QueuePlace? {
+        guard let last = rows.last else {
+            // A suspect may have been passed over.
+            return suspects ? QueuePlace(id: newest, dueAt: now) : nil
+        }
+        let dueAt = last.integer(at: 2)
+        if dueAt == 0 { return QueuePlace(id: last.integer(at: 0)) }
+        // What a move has brought is due before all else.
+        return dueAt > 0 ? QueuePlace(id: newest, dueAt: Timestamp(milliseconds: dueAt - 1)) : nil
     }
 }
 

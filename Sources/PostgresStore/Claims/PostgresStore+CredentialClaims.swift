@@ -16,13 +16,13 @@ extension PostgresStore {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
         let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
-        return try await runClaim { [owner] connection in
+        return try await runClaim { [owner, floors] connection in
             guard try !Self.isPaused(appID, on: connection) else { return [] }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
-            var due = try schedule.due(of: first, upTo: limit, on: connection)
+            var due = try schedule.due(of: first, upTo: limit, floors, on: connection)
             if due.isEmpty {
                 due = try schedule.firstChecks(upTo: limit, on: connection)
-                due += try schedule.due(of: schedule.clients, upTo: limit - due.count, on: connection)
+                due += try schedule.due(of: schedule.clients, upTo: limit - due.count, floors, on: connection)
             }
             try schedule.sendRepairs(on: connection)
             return try Self.claim(due, directory, owner: owner, at: now, policy: policy, on: connection)

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import NIOConcurrencyHelpers
 
 /// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left
 /// alone: Apple would blame us for them, and they may come back.
@@ -17,7 +18,7 @@ struct Schedule {
             try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
-                 WHERE client = $1 AND first_check = 0 AND due_at <= $2 ORDER BY due_at, user_id LIMIT $3
+                 WHERE client = $1 AND first_check = 0 AND due_at <= $2 ORDER BY due_at LIMIT $3
                 """,
                 client,
                 now,
@@ -27,19 +28,33 @@ struct Schedule {
     }
 
     /// All others, longest due first.
-    func due(of clients: [Int64], upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
-        try first(limit, of: clients, on: connection) { client in
-            try connection.send(
+    func due(
+        of clients: [Int64],
+        upTo limit: Int,
+        _ floors: NIOLockedValueBox<ClaimFloors>,
+        on connection: Connection
+    ) throws -> [ClaimableCredential] {
+        guard limit > 0 else { return [] }
+        let due = try first(limit, of: clients, on: connection) { client in
+            let floor = floors.withLockedValue { $0.schedules[client, default: ClaimFloor()].begin(at: now) }
+            return try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
-                 WHERE client = $1 AND due_at <= $2 AND first_check IS DISTINCT FROM 0 AND NOT (\(waits)) ORDER BY due_at, user_id LIMIT $4
+                 WHERE client = $1 AND due_at BETWEEN $5 AND $2 AND first_check IS DISTINCT FROM 0 AND NOT (\(waits))
+                 ORDER BY due_at LIMIT $4
                 """,
                 client,
                 now,
                 policy.repetition,
-                limit
+                limit,
+                floor ?? Timestamp(milliseconds: 0)
             )
         }
+        let end = due.count < limit ? now : due[limit - 1].dueAt
+        floors.withLockedValue { floors in
+            for client in clients { floors.schedules[client]?.end(at: now, upTo: end) }
+        }
+        return due
     }
 
     private func first(

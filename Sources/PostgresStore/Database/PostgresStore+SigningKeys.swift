@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import NIOConcurrencyHelpers
 
 extension PostgresStore: SigningKeyStore {
     package func signingKeys() async throws -> [SigningKeyRecord] {
@@ -18,6 +19,8 @@ extension PostgresStore: SigningKeyStore {
     }
 
     package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
+        // What waits for one of them is due at once, wherever it stands.
+        defer { floors.withLockedValue { $0.queues[.notification] = nil } }
         try await writer.transaction { connection in
             // Which rows wait for which key is not written down; to ask all that wait once more costs little.
             let release = """

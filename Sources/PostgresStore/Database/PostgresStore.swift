@@ -21,6 +21,7 @@ package final class PostgresStore: CredentialStore, Sendable {
     let directory = NIOLockedValueBox(ClientDirectory())
     /// By table.
     let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
+    let floors = NIOLockedValueBox(ClaimFloors())
     /// How many batches were settled, or were to be.
     let batches = NIOLockedValueBox<Int64>(0)
     /// This process's name on the rows it claims.

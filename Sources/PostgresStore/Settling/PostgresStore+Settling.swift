@@ -5,6 +5,9 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 
 extension PostgresStore: WorkStore {
+    /// Who inserts locks nothing that a settlement locks.
+    package var holdsBackendsUp: Bool { false }
+
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         guard !settlements.isEmpty else { return SettledBatch() }
         let directory = self.directory.withLockedValue { $0 }

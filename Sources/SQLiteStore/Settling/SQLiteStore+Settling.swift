@@ -6,6 +6,9 @@ import GRDB
 import NIOConcurrencyHelpers
 
 extension SQLiteStore: WorkStore {
+    /// There is one lock, and no queue for it: who waits looks again after up to 100 ms.
+    package var holdsBackendsUp: Bool { true }
+
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         let directory = self.directory.withLockedValue { $0 }
         let (batch, hasErased) = try await write { db in

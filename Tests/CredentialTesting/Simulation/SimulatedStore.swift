@@ -11,6 +11,8 @@ struct SimulatedStore: WorkStore {
     let world: SimulatedWorld
     let bug: PlantedBug?
 
+    var holdsBackendsUp: Bool { store.holdsBackendsUp }
+
     func claimNotifications(
         upTo limit: Int,
         at now: Timestamp,

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import DaemonHarness
+import Foundation
+
+/// The least that a settlement does, by the calls of a C program on libpq: it claims, upserts and deletes, many rows to a statement and all
+/// in one transaction. Nothing is verified, decided or logged. Swift only calls: the time is the server's and libpq's.
+///
+/// It works on a copy of the very schema that siwatch gets, so it knows siwatch's private tables.
+struct BareServerSettlement {
+    let schema: ServerSchema
+    /// Whom the rows of the queue are about, in their order.
+    let users: [String]
+
+    static let batch = 500
+
+    func settlementsPerSecond() throws -> Double {
+        let connection = try BareServerConnection(schema)
+        try connection.prepare(
+            "claim",
+            "SELECT id, payload FROM notification_queue WHERE due_at = 0 ORDER BY due_at, id LIMIT \(Self.batch) FOR UPDATE SKIP LOCKED"
+        )
+        try connection.prepare(
+            "upsert",
+            """
+            INSERT INTO credential (user_id, client, app, state, reason, changed_at)
+            SELECT n.user_id, client.id, client.app, 'revoked', 'consent_revoked', $2::bigint
+              FROM unnest($1::text[]) AS n (user_id), client WHERE client.client_id = '\(Workplace.clientID)'
+                ON CONFLICT (user_id, client) DO UPDATE
+               SET state = excluded.state, reason = excluded.reason, changed_at = excluded.changed_at,
+                   sealed_token = NULL, due_at = NULL
+            """
+        )
+        try connection.prepare("delete", "DELETE FROM notification_queue WHERE id = ANY($1::bigint[])")
+        let now = "\(Int64(Date.now.timeIntervalSince1970 * 1000))"
+        let start = ContinuousClock.now
+        var settled = 0
+        while settled < users.count {
+            try Task.checkCancellation()
+            var ids: [Int64] = []
+            var bytes = 0
+            try connection.execute("BEGIN")
+            try connection.run("claim") { row in
+                ids.append(row.integer(at: 0))
+                bytes += row.length(at: 1)
+            }
+            guard !ids.isEmpty, bytes > 0 else { throw HarnessError("bare libpq settled \(settled) of \(users.count)") }
+            let batch = users[settled..<settled + ids.count]
+            try connection.run("upsert", ["{\(batch.joined(separator: ","))}", now])
+            try connection.run("delete", ["{\(ids.map(String.init).joined(separator: ","))}"])
+            try connection.execute("COMMIT")
+            settled += ids.count
+        }
+        return Double(settled) / (ContinuousClock.now - start).inSeconds
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+
+/// How many notifications a second one, two and four siwatch settle on PostgreSQL, beside one on SQLite, beside the bare library, and
+/// beside a queue of jobs that does nothing with them. All of them by turns, several times.
+struct FleetBenchmark: Sendable {
+    let count, rounds: Int
+    let logLevel: String
+
+    private static let fleets = [1, 2, 4]
+
+    func run() async throws -> Section {
+        say("Notifications on PostgreSQL")
+        return try await Workplace.use(logLevel: logLevel) { file in
+            try await file.withNeighbour(on: .postgres) { server in
+                let signIns = try await file.signIn(count)
+                let users = signIns.map(\.userID)
+                for place in [file, server] { try await place.takeIn(signIns) }
+                say("  Apple signs \(count) notifications")
+                let bodies = try await file.revokeConsent(of: users)
+                for place in [file, server] { try await place.hold(bodies) }
+                var measured = Measured()
+                for round in 1...rounds {
+                    say("  round \(round) of \(rounds)")
+                    measured.files.append(try await file.withCopy { try await $0.settleHeld(count).perSecond })
+                    for replicas in Self.fleets {
+                        let run = try await server.withCopy { try await $0.settleHeld(count, by: replicas) }
+                        measured.fleets[replicas, default: []].append(run)
+                    }
+                    measured.bare.append(try await server.withCopy { try await bare(users, $0) })
+                    measured.jobs.append(try await Procrastinate.noOpJobsPerSecond())
+                }
+                return section(measured)
+            }
+        }
+    }
+
+    private func bare(_ users: [String], _ place: Workplace) async throws -> Double {
+        try await place.queueHeld()
+        guard let schema = place.schema else { return 0 }
+        return try BareServerSettlement(schema: schema, users: users).settlementsPerSecond()
+    }
+
+    private struct Measured {
+        var files: [Double] = []
+        /// By the number of replicas.
+        var fleets: [Int: [HeldRun]] = [:]
+        var bare: [Double] = []
+        var jobs: [Limit.Reading] = []
+    }
+
+    private func section(_ measured: Measured) -> Section {
+        let one = (measured.fleets[1] ?? []).map(\.perSecond).median
+        let runs = measured.fleets[1] ?? []
+        func median(_ value: (HeldRun) -> Int) -> Int { Int(runs.map { Double(value($0)) }.median) }
+        return Section(
+            "Notifications on PostgreSQL, from row to commit: medians of \(rounds) rounds (× = one siwatch on PostgreSQL ÷ this)",
+            [
+                .ours("siwatch on PostgreSQL, \(count) consent-revoked at once", one),
+                .limit(.median("siwatch on SQLite", measured.files), of: one),
+            ]
+                + Self.fleets.dropFirst().map { replicas in
+                    .limit(.median("\(replicas) siwatch on PostgreSQL", (measured.fleets[replicas] ?? []).map(\.perSecond)), of: one)
+                }
+                + [
+                    .limit(.median("bare libpq, claim + upsert + delete, \(BareServerSettlement.batch) a commit", measured.bare), of: one),
+                    .limit(Procrastinate.limit(measured.jobs), of: one),
+                    .init(label: "siwatch's processor time for each", figure: runs.map(\.processorTime).percentile(0.5).perPiece(count)),
+                    .init(label: "the log (WAL) of each insert", figure: "\(median(\.logOfInserts) / count) bytes"),
+                    .init(label: "the log (WAL) of each settlement", figure: "\(median(\.logOfSettlements) / count) bytes"),
+                ],
+            arguments: "--only postgres-notifications --queued \(count) --rounds \(rounds)"
+        )
+    }
+}

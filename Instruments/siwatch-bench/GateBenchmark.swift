@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import DaemonHarness
+import Foundation
+
+/// What the trigger that wakes siwatch costs the backends: many that insert at once, a row to a commit, with it and without it, by turns.
+/// siwatch is stopped, so that it takes no processor from them; the gate opens every 250 ms then.
+struct GateBenchmark: Sendable {
+    let rounds: Int
+    let logLevel: String
+
+    private static let backends = 16
+    private static let length = Duration.seconds(5)
+
+    func run() async throws -> Section {
+        say("The wake-up trigger")
+        return try await Workplace.use(on: .postgres, logLevel: logLevel) { place in
+            try await place.migrate()
+            var (with, without): ([Run], [Run]) = ([], [])
+            for round in 1...rounds {
+                say("  round \(round) of \(rounds)")
+                without.append(try await insert("DISABLE", place))
+                with.append(try await insert("ENABLE", place))
+            }
+            let rates = (with: with.map(\.perSecond), without: without.map(\.perSecond))
+            return Section(
+                "\(Self.backends) backends that insert at once, a row to a commit: medians of \(rounds) rounds (× = with the trigger ÷ this)",
+                [
+                    .ours("with the trigger that wakes siwatch", rates.with.median),
+                    .limit(.median("without", rates.without), of: rates.with.median),
+                    .init(label: "an insert with it, p50 / p99", figure: figure(with)),
+                    .init(label: "an insert without, p50 / p99", figure: figure(without)),
+                ],
+                arguments: "--only postgres-trigger --rounds \(rounds)"
+            )
+        }
+    }
+
+    private struct Run {
+        var perSecond: Double
+        var times: [Duration]
+    }
+
+    private func figure(_ runs: [Run]) -> String {
+        let times = runs.flatMap(\.times)
+        return "\(times.percentile(0.5).inMilliseconds) / \(times.percentile(0.99).inMilliseconds)"
+    }
+
+    private func insert(_ trigger: String, _ place: Workplace) async throws -> Run {
+        try await place.withBackend { backend in
+            try await backend.execute("ALTER TABLE notification_queue \(trigger) TRIGGER notification_queue_insert")
+            try await backend.execute("TRUNCATE notification_queue")
+            try await backend.execute("CHECKPOINT")
+        }
+        guard let schema = place.schema else { throw HarnessError("a file has no trigger") }
+        let connections = try (0..<Self.backends).map { _ in try BareServerConnection(schema) }
+        let (start, end) = (ContinuousClock.now, ContinuousClock.now + Self.length)
+        let times = try await withThrowingTaskGroup(of: [Duration].self) { group in
+            for connection in connections {
+                let backend = InsertingBackend(connection)
+                group.addTask { try await backend.insert(until: end) }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        return Run(perSecond: Double(times.count) / (ContinuousClock.now - start).inSeconds, times: times)
+    }
+}
+
+/// A backend on a thread of its own: libpq blocks it.
+private struct InsertingBackend: @unchecked Sendable {
+    private let connection: BareServerConnection
+
+    /// As long as one of Apple's.
+    private static let payload = String(repeating: "a", count: 900)
+
+    /// - Parameter connection: nobody else's.
+    init(_ connection: BareServerConnection) {
+        self.connection = connection
+    }
+
+    /// - Returns: how long each insert took.
+    func insert(until end: ContinuousClock.Instant) async throws -> [Duration] {
+        try await withCheckedThrowingContinuation { done in
+            Thread.detachNewThread {
+                done.resume(
+                    with: Result {
+                        try connection.prepare("insert", "INSERT INTO notification_queue (payload) VALUES ($1)")
+                        var times: [Duration] = []
+                        while ContinuousClock.now < end {
+                            let start = ContinuousClock.now
+                            try connection.run("insert", [Self.payload])
+                            times.append(ContinuousClock.now - start)
+                        }
+                        return times
+                    }
+                )
+            }
+        }
+    }
+}

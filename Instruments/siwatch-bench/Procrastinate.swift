@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+
+/// A queue of jobs on PostgreSQL, from the Python Package Index, whose jobs do nothing here: what siwatch would stand on otherwise.
+enum Procrastinate {
+    private static let jobs = 2_000
+    private static let script = "scripts/bench_procrastinate.py"
+
+    static func noOpJobsPerSecond() async throws -> Limit.Reading {
+        try await BenchServer.withDatabase { schema in
+            let python = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", script, schema.url, "\(jobs)"])
+            let status = try await python.end()
+            switch status {
+            case 0: return python.output.last.flatMap(Double.init).map { .perSecond($0) } ?? .unknown("\(script) says something else")
+            // As the script ends where the package is missing, and the shell's word for a program that is.
+            case 69, 127: return .unknown("not installed: pip install procrastinate 'psycopg[binary]', and its python3 first in the PATH")
+            default: return .unknown("\(script) ended with \(status)")
+            }
+        }
+    }
+
+    static func limit(_ readings: [Limit.Reading]) -> Limit {
+        let label = "procrastinate, no-op jobs"
+        var rates: [Double] = []
+        for reading in readings {
+            switch reading {
+            case .perSecond(let rate): rates.append(rate)
+            case .unknown: return Limit(label, reading)
+            }
+        }
+        return .median(label, rates)
+    }
+}

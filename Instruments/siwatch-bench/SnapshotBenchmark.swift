@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import CredentialCore
+import DaemonHarness
+import Foundation
+
+/// What becomes of claims while somebody holds one snapshot of PostgreSQL open, and what was deleted and moved since then stays in every
+/// table and index.
+struct SnapshotBenchmark: Sendable {
+    /// How long it is held.
+    let length: Duration
+    let users: Int
+    let logLevel: String
+
+    /// What siwatch settles meanwhile, of both.
+    private static let perSecond = 200
+    private static let claims = 100
+    private static let claimed = 64
+    /// What a siwatch asks for on two cores.
+    private static let most = 8192
+
+    func run() async throws -> Section {
+        say("A snapshot held open")
+        return try await Workplace.use(on: .postgres, logLevel: logLevel) { place in
+            let signIns = try await place.makeCredentials(users).map(\.userID)
+            let bodies = try await place.switchMail(of: signIns)
+            let leaving = try await place.makeCredentials(Self.claims * 2).map(\.userID)
+            let endings = try await place.revokeConsent(of: leaving)
+            func latency(_ part: Range<Int>) async throws -> [Duration] {
+                try await place.withBackend { backend in
+                    try await place.withDaemon { _ in
+                        try await place.latencies(of: Array(leaving[part]), Array(endings[part]), backend).latencies
+                    }
+                }
+            }
+            let before = Times(claims: try await claims(bodies, place), latencies: try await latency(0..<Self.claims))
+            let (work, during) = try await place.withBackend { reader in
+                // What was measured so far is not what is held.
+                try await place.vacuum()
+                try await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                _ = try await reader.int("SELECT COUNT(*) FROM user_state")
+                let work = try await load(bodies, place)
+                let during = Times(claims: try await claims(bodies, place), latencies: try await latency(Self.claims..<Self.claims * 2))
+                try await reader.execute("COMMIT")
+                return (work, during)
+            }
+            return section(before, during, work)
+        }
+    }
+
+    private struct Times {
+        var claims: Claims
+        var latencies: [Duration]
+    }
+
+    private struct Claims {
+        var notifications: [Duration] = []
+        var checks: [Duration] = []
+        /// With nothing there.
+        var looks: [Duration] = []
+    }
+
+    private struct Work {
+        var notifications = 0
+        var checks = 0
+        var dead = 0
+    }
+
+    /// Notifications and checks at a rate that leaves siwatch time.
+    private func load(_ bodies: [String], _ place: Workplace) async throws -> Work {
+        say("  siwatch works for \(length) meanwhile")
+        try place.configure(refresh: "interval = \"24h\"\nmax_requests_per_second = \(Self.perSecond)")
+        defer { try? place.configure() }
+        return try await place.withBackend { backend in
+            let checked = try await backend.counter(CheckCounter.answered)
+            var work = Work()
+            try await place.withDaemon { _ in
+                let start = ContinuousClock.now
+                while ContinuousClock.now - start < length {
+                    let first = work.notifications % bodies.count
+                    let some = bodies[first..<min(first + Self.perSecond / 10, bodies.count)]
+                    try await backend.insert(notifications: Array(some))
+                    work.notifications += some.count
+                    // As many checks as notifications.
+                    if first == 0 { try await place.makeDue(backend) }
+                    try await Task.sleep(until: start + .seconds(1) * work.notifications / Self.perSecond, clock: .continuous)
+                }
+            }
+            work.checks = try await backend.counter(CheckCounter.answered) - checked
+            // Asked for, the server counts what it would have cleared away.
+            try await backend.execute("VACUUM notification_queue")
+            work.dead = try await backend.int("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'notification_queue'")
+            return work
+        }
+    }
+
+    /// By the very code that the daemon runs, which is stopped; each is a commit.
+    private func claims(_ bodies: [String], _ place: Workplace) async throws -> Claims {
+        let store = try place.openStore()
+        var claims = Claims()
+        let lease = Duration.seconds(60)
+        try await place.withBackend { backend in
+            try await place.makeDue(backend)
+            for _ in 1...Self.claims {
+                try await backend.insert(notifications: Array(bodies.prefix(Self.claimed)))
+                let start = ContinuousClock.now
+                let found = try await store.claimNotifications(upTo: Self.most, at: .current, lease: lease, suspects: true)
+                let claimed = ContinuousClock.now
+                let none = try await store.claimNotifications(upTo: Self.most, at: .current, lease: lease, suspects: true)
+                let looked = ContinuousClock.now
+                let due = try await store.claimDueCredentials(
+                    of: "example",
+                    upTo: Self.claimed,
+                    at: .current,
+                    policy: RefreshPolicy(),
+                    preferring: []
+                )
+                let picked = ContinuousClock.now
+                guard found.count == Self.claimed, none.isEmpty, due.count == Self.claimed else {
+                    throw HarnessError("\(found.count) and \(none.count) notifications and \(due.count) checks were claimed")
+                }
+                claims.notifications.append(claimed - start)
+                claims.looks.append(looked - claimed)
+                claims.checks.append(picked - looked)
+            }
+            try await backend.execute("DELETE FROM notification_queue")
+        }
+        try await store.close()
+        return claims
+    }
+
+    private func section(_ before: Times, _ during: Times, _ work: Work) -> Section {
+        func row(_ label: String, _ times: (Times) -> [Duration]) -> [Section.Row] {
+            let usual = times(before).percentile(0.5)
+            return [
+                .init(label: "\(label), usual, p50", figure: usual.inMilliseconds),
+                .init(
+                    label: "  while the snapshot is held, p50",
+                    figure: times(during).percentile(0.5).inMilliseconds,
+                    ratio: (times(during).percentile(0.5) / usual).rounded(to: 2)
+                ),
+                .init(label: "  and p99", figure: times(during).percentile(0.99).inMilliseconds),
+            ]
+        }
+        return Section(
+            """
+            PostgreSQL: a snapshot held open for \(length), \(work.notifications) notifications and \(work.checks) checks settled meanwhile \
+            (× = as long as usual)
+            """,
+            row("to claim \(Self.claimed) notifications", \.claims.notifications)
+                + row("to find that there is none", \.claims.looks)
+                + row("to pick \(Self.claimed) checks", \.claims.checks)
+                + row("from commit to state", \.latencies)
+                + [.init(label: "dead rows in the queue at the end", figure: "\(work.dead)")],
+            arguments: "--only postgres-snapshot --snapshot-minutes \(length.inSeconds / 60)"
+        )
+    }
+}
+
+extension Timestamp {
+    fileprivate static var current: Timestamp { Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000)) }
+}
+
+extension Workplace {
+    /// Makes all checks due, one after the other, as after a long stop; no backend would ever write here.
+    fileprivate func makeDue(_ backend: Backend) async throws {
+        try await backend.execute("UPDATE credential SET due_at = floor(random() * 1000000), claimed_by = NULL WHERE due_at IS NOT NULL")
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+
+/// How many refreshes a second are answered and committed on PostgreSQL, beside the same users on SQLite: by turns, several times.
+struct StoreRefreshBenchmark: Sendable {
+    let count, rounds: Int
+    let logLevel: String
+
+    private static let concurrencies = [64, 256]
+
+    func run() async throws -> Section {
+        say("Refreshes on PostgreSQL")
+        return try await Workplace.use(logLevel: logLevel) { file in
+            try await file.withNeighbour(on: .postgres) { server in
+                let signIns = try await file.signIn(count)
+                for place in [file, server] { try await place.takeIn(signIns) }
+                let bare = try await BareClient(file, signIns)
+                var rows: [Section.Row] = []
+                for concurrency in Self.concurrencies {
+                    var (files, servers): ([Double], [RefreshRun]) = ([], [])
+                    for round in 1...rounds {
+                        say("  \(concurrency) at once, round \(round) of \(rounds)")
+                        // Apple's answer to a token stays the same for a minute here: signing it anew takes longer than all else.
+                        _ = try await bare.answersPerSecond(atOnce: concurrency)
+                        files.append(try await file.refresh(signIns.map(\.userID), atOnce: concurrency).perSecond)
+                        servers.append(try await server.refresh(signIns.map(\.userID), atOnce: concurrency))
+                        try await server.vacuum()
+                    }
+                    rows += section(files, servers, concurrency)
+                }
+                return Section(
+                    "Refreshes on PostgreSQL, answered and committed: medians of \(rounds) rounds (× = siwatch on PostgreSQL ÷ this)",
+                    rows,
+                    arguments: "--only postgres-refreshes --refreshes \(count) --rounds \(rounds)"
+                )
+            }
+        }
+    }
+
+    private func section(_ files: [Double], _ servers: [RefreshRun], _ concurrency: Int) -> [Section.Row] {
+        let ours = servers.map(\.perSecond).median
+        return [
+            .ours("siwatch on PostgreSQL, \(count) refreshes, \(concurrency) at once", ours),
+            .limit(.median("siwatch on SQLite", files), of: ours),
+            .init(
+                label: "siwatch's processor time for each",
+                figure: servers.map(\.usage.processorTime).percentile(0.5).perPiece(count)
+            ),
+            .init(label: "the log (WAL) of each", figure: "\(Int(servers.map { Double($0.log) }.median) / count) bytes"),
+        ]
+    }
+}
