@@ -80,7 +80,7 @@ struct FullDisk: Sendable {
         get { FileManager.default.fileExists(atPath: mark.path) }
         nonmutating set {
             if newValue {
-                FileManager.default.createFile(atPath: mark.path, contents: nil)
+                _ = FileManager.default.createFile(atPath: mark.path, contents: nil)
             } else {
                 try? FileManager.default.removeItem(at: mark)
             }
