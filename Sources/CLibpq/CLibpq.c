@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: The siwatch authors */
 
-/* libpq is loaded when it is first needed: who stays with SQLite needs none of it, nor the libraries that it brings with it, which are some
- * twenty and three megabytes of memory. Each function below has libpq's own name and passes its call on. */
+/* libpq is loaded when it is first needed: who stays with SQLite needs none of it, nor the some twenty libraries that it brings with it. Each
+ * function below has libpq's own name and passes its call on. */
 
 #include "CLibpq.h"
 
