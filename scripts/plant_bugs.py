@@ -194,8 +194,8 @@ BUGS = [
     (
         "on PostgreSQL what waits for its repetition is asked about each minute",
         "PostgresStore/Claims/Schedule.swift",
-        "AND first_check IS DISTINCT FROM 0 AND NOT (\\(waits))",
-        "AND first_check IS DISTINCT FROM 0",
+        "(pending_since IS NOT NULL AND answered_at + $3 > $2 AND answered_at <= $2)",
+        "(FALSE AND answered_at + $3 > $2 AND answered_at <= $2)",
     ),
     (
         "on PostgreSQL the retention erases rejected tokens at once",
