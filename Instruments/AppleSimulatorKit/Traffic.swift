@@ -9,7 +9,12 @@ package struct Traffic: Sendable, Codable, Equatable {
     /// How often another caller took over from the one before, once that one had been silent.
     package private(set) var handovers = 0
     /// Requests of anybody else in between.
-    package private(set) var strays = 0
+    package private(set) var strays: [Stray] = []
+
+    package struct Stray: Sendable, Codable, Equatable {
+        package let caller: String
+        package let at: Moment
+    }
 
     private var codes = LastSecond()
     private var others = LastSecond()
@@ -37,7 +42,7 @@ package struct Traffic: Sendable, Codable, Equatable {
         }
         if let current = self.caller, let heardAt, current != caller {
             guard now - heardAt >= Self.silence else {
-                strays += 1
+                strays.append(Stray(caller: caller, at: now))
                 return
             }
             handovers += 1

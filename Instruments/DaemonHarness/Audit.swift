@@ -148,7 +148,7 @@ package struct Audit {
     package var latestChecks: Figure {
         // Of somebody who has signed in twice at a client, an older token may have been asked about in the meantime.
         let checks = truth.flatMap { user in
-            user.credentials.filter { $0.state == .authorized && ledger.signIns(of: user.userID, at: $0.clientID) == 1 }.map { credential in
+            user.credentials.filter { $0.state == .authorized && hasOneToken($0, of: user) }.map { credential in
                 let name = Name(userID: user.userID, clientID: credential.clientID)
                 let asked: Int64? = credentials[name].flatMap { $0["verified_at"] }
                 let answers = credential.refreshes.answeredAt.map(\.milliseconds)
@@ -163,6 +163,21 @@ package struct Audit {
             return asked <= last && asked > answers.dropLast().last ?? 0
         }
         return Figure("tokens whose latest check is on record", checks.count, right)
+    }
+
+    /// How often Apple was asked about a token again within an interval of its answer. Of whoever has left the app it is asked before and
+    /// after, to prove it.
+    package func repetitions(within interval: Duration) -> Int {
+        truth.filter { !ledger.leaving.contains($0.userID) }.reduce(0) { sum, user in
+            user.credentials.filter { hasOneToken($0, of: user) }.reduce(sum) { sum, credential in
+                let answers = credential.refreshes.answeredAt
+                return sum + zip(answers, answers.dropFirst()).count { $1 - $0 < interval }
+            }
+        }
+    }
+
+    private func hasOneToken(_ credential: CredentialTruth, of user: UserTruth) -> Bool {
+        ledger.signIns(of: user.userID, at: credential.clientID) == 1
     }
 
     /// How long it took to find the revocations that nobody told, in milliseconds, ascending.

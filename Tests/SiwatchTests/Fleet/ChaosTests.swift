@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import CredentialTesting
 import DaemonHarness
 import Testing
@@ -14,38 +15,48 @@ import Testing
 struct ChaosTests {
     private static let faults = setting("SIWATCH_TEST_FAULTS", FleetFault.Kind.allCases.count)
     /// Of each lane.
-    private static let rows = setting("SIWATCH_TEST_ROWS", 80)
+    private static let rows = setting("SIWATCH_TEST_ROWS", 200)
     private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
 
     @Test(.timeLimit(.minutes(180))) func whateverStrikesNothingIsLostAndNobodyIsSignedOut() async throws {
         var generator = SeededGenerator(seed: Self.seed)
         let isLong = Self.faults > FleetFault.Kind.allCases.count * 2
         do {
-            try await FleetRun.with(seed: Self.seed, isLong: isLong) { run in
+            // By the end, the first faults of a short run have had their minute.
+            try await FleetRun.with(seed: Self.seed, isLong: isLong, patience: .seconds(30)) { run in
                 run.say("seed \(Self.seed): \(Self.faults) faults, \(Self.rows) rows for each lane")
-                try await Self.strike(&run, using: &generator)
+                try await strike(&run, isLong: isLong, using: &generator)
                 try await run.end()
+                #expect(try await run.traffic.handovers > 0)
+                if isLong {
+                    #expect(await run.fleet.history.fullDisks > 0)
+                    #expect(try await run.traffic.mostOthersInASecond >= run.limits.requestsPerSecond)
+                }
             }
         } catch {
             throw HarnessError("SIWATCH_TEST_SEED=\(Self.seed) SIWATCH_TEST_FAULTS=\(Self.faults) SIWATCH_TEST_ROWS=\(Self.rows): \(error)")
         }
     }
 
-    private static func strike(_ run: inout FleetRun, using generator: inout SeededGenerator) async throws {
+    private func strike(_ run: inout FleetRun, isLong: Bool, using generator: inout SeededGenerator) async throws {
         /// What goes on while the next fault strikes.
         var lasting: FleetFault?
         for (number, kind) in kinds(using: &generator).enumerated() {
-            let fault = FleetFault.random(kind, sparing: Set([lasting?.struck].compactMap(\.self)), using: &generator)
+            let replica = try await victim(in: run.fleet, sparing: lasting?.struck, number, using: &generator)
+            let fault = FleetFault.random(kind, of: replica, using: &generator)
+            let length = length(of: fault, number, isLong: isLong, using: &generator)
             if let former = lasting, fault.isAlone {
                 try await run.fleet.heal(after: former)
                 lasting = nil
             }
-            let (people, count) = (run.people, rows * (number + 1) / faults - rows * number / faults)
+            let (people, count) = (run.people, Self.rows * (number + 1) / Self.faults - Self.rows * number / Self.faults)
             async let wave: Void = people.wave(count)
+            try await people.untilAmidWork(of: count)
             try await run.fleet.strike(fault)
             // Whoever is left has to go on.
             try await people.signInAndWait(byCode: .random(using: &generator))
             try await wave
+            try await run.fleet.hold(fault, length)
             if lasting == nil, fault.lasts, Int.random(in: 0..<3, using: &generator) == 0 {
                 lasting = fault
             } else {
@@ -54,19 +65,47 @@ struct ChaosTests {
                 lasting = nil
             }
             try await run.look(after: "\(fault), fault \(number + 1)")
-            run.say("\(number + 1): \(fault)\(lasting == nil ? "" : ", which goes on")")
+            run.say("\(number + 1): \(fault), \(length)\(lasting == nil ? "" : ", which goes on")")
         }
         if let lasting { try await run.fleet.heal(after: lasting) }
     }
 
+    /// The first time of each kind it is the one that asks Apple, and then in every other case.
+    private func victim(
+        in fleet: ReplicaFleet,
+        sparing struck: Int?,
+        _ number: Int,
+        using generator: inout SeededGenerator
+    ) async throws -> Int {
+        let isOwner = number < FleetFault.Kind.allCases.count || .random(using: &generator)
+        let others = (0..<ReplicaFleet.size).filter { $0 != struck }
+        let other = others.randomElement(using: &generator)!
+        guard isOwner, let owner = try await fleet.owner, owner != struck else { return other }
+        return owner
+    }
+
+    /// The first time of each kind it lasts until another asks Apple, and then in one of three cases; in a long run now and then until what
+    /// it had claimed is another's.
+    private func length(
+        of fault: FleetFault,
+        _ number: Int,
+        isLong: Bool,
+        using generator: inout SeededGenerator
+    ) -> FleetFault.Length {
+        guard fault.struck != nil else { return .brief }
+        if number < FleetFault.Kind.allCases.count { return .pastTheLease }
+        if isLong, Int.random(in: 0..<30, using: &generator) == 0 { return .pastTheClaims }
+        return Int.random(in: 0..<3, using: &generator) == 0 ? .pastTheLease : .brief
+    }
+
     /// Each of them once, and then whichever; but seldom what takes long.
-    private static func kinds(using generator: inout SeededGenerator) -> [FleetFault.Kind] {
+    private func kinds(using generator: inout SeededGenerator) -> [FleetFault.Kind] {
         let all = FleetFault.Kind.allCases
         let frequent = all.filter { $0 != .absence }
         var kinds = all.shuffled(using: &generator)
-        while kinds.count < faults {
+        while kinds.count < Self.faults {
             kinds.append(Int.random(in: 0..<20, using: &generator) == 0 ? .absence : frequent.randomElement(using: &generator)!)
         }
-        return Array(kinds.prefix(faults))
+        return Array(kinds.prefix(Self.faults))
     }
 }

@@ -26,6 +26,7 @@ final class FeedFollower: Sendable {
         var last: Int64 = 0
         var count = 0
         var news: [Change] = []
+        var failure: (any Error)?
     }
 
     private let backend: Backend
@@ -35,8 +36,16 @@ final class FeedFollower: Sendable {
         backend = try Backend(site.schema!)
     }
 
-    /// Until the task is cancelled.
-    func run() async throws {
+    /// Until the task is cancelled. What ends it before, the next one hears who asks for news.
+    func run() async {
+        do {
+            try await follow()
+        } catch {
+            if !Task.isCancelled { seen.withLockedValue { $0.failure = error } }
+        }
+    }
+
+    private func follow() async throws {
         while !Task.isCancelled {
             let last = seen.withLockedValue(\.last)
             let rows = try await backend.rows(
@@ -58,8 +67,9 @@ final class FeedFollower: Sendable {
     }
 
     /// What was told since the last call.
-    func takeNews() -> [Change] {
-        seen.withLockedValue { seen in
+    func takeNews() throws -> [Change] {
+        try seen.withLockedValue { seen in
+            if let failure = seen.failure { throw failure }
             defer { seen.news = [] }
             return seen.news
         }

@@ -26,23 +26,29 @@ struct FileTwin {
             try folder.configure(apple: site.apple, ["refresh": "max_requests_per_second = 1000"])
             try await folder.complete("migrate")
             let backend = try Backend(databasePath: folder.databasePath)
-            try await folder.withDaemon { _ in try await tell(facts, to: backend) }
-            let byCode = Set(facts.flatMap(\.peopleByCode))
+            let rejected = try await site.backend.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'")
+            let lost = Set(rejected.map { $0[0] as String })
+            try await folder.withDaemon { _ in try await tell(facts, without: lost, to: backend) }
+            let byCode = Set(facts.flatMap(\.byCode).map(\.userID)).subtracting(lost)
             for comparison in Comparison.all {
                 let here = try await comparison.rows(of: backend, byCode)
                 let there = try await comparison.rows(of: site.backend, byCode)
-                differences += here.subtracting(there).map { "\(comparison.table): only in the file: \($0)" }
-                differences += there.subtracting(here).map { "\(comparison.table): only on the server: \($0)" }
+                for row in Set(here.keys).union(there.keys) where here[row] != there[row] {
+                    differences.append("\(comparison.table): \(here[row] ?? 0) in the file, \(there[row] ?? 0) on the server: \(row)")
+                }
             }
             try backend.close()
         }
         return differences.sorted()
     }
 
-    private func tell(_ facts: [FleetPeople.Fact], to backend: Backend) async throws {
+    /// - Parameter lost: whose code was.
+    private func tell(_ facts: [FleetPeople.Fact], without lost: Set<String>, to backend: Backend) async throws {
         for case .signIns(let signIns) in facts { try await backend.insert(signIns) }
-        for case .codes(let signIns) in facts where !signIns.isEmpty {
-            let again = try await site.apple.signInByCode(signIns.map(\.userID), clientID: signIns[0].clientID)
+        for signIns in facts.map(\.byCode) {
+            let users = signIns.map(\.userID).filter { !lost.contains($0) }
+            guard !users.isEmpty else { continue }
+            let again = try await site.apple.signInByCode(users, clientID: signIns[0].clientID)
             try await backend.insert(codes: again.compactMap(CodeRow.init))
         }
         try await backend.until("SELECT COUNT(*) FROM grant_queue", is: 0, within: .seconds(600))
@@ -54,8 +60,8 @@ struct FileTwin {
 }
 
 extension FleetPeople.Fact {
-    fileprivate var peopleByCode: [String] {
-        if case .codes(let signIns) = self { signIns.map(\.userID) } else { [] }
+    fileprivate var byCode: [SignIn] {
+        if case .codes(let signIns) = self { signIns } else { [] }
     }
 }
 
@@ -63,9 +69,9 @@ extension FleetPeople.Fact {
 ///
 /// Left out is what hangs on when Apple was asked and what it said then (`verified_at`, `rejected_at`, `answered_at`, `answer`, `due_at`,
 /// `failures`, `first_check`, the moments of a proof), on who has claimed what (`attempts`, `claimed_by`, `claims`), on the order in which
-/// facts came (ids, `settled_at`, `applied` or `stale`, which of two receipts is the duplicate, `credential_change`), and on the database's
-/// own random keys (`token_fingerprint`, `sealed_token`). The sign-in by a code is dated by its exchange, so that of whoever came by code
-/// the moments are left out, too. Rows of codes whose answer was lost have no like: their people have signed in once more.
+/// facts came (ids, `settled_at`, `applied` or `stale`, which of two receipts is the duplicate, all of `credential_change` but its last word),
+/// and on the database's own random keys (`token_fingerprint`, `sealed_token`). The sign-in by a code is dated by its exchange, so that of
+/// whoever came by code the moments are left out, too. Codes whose answer was lost have no like: their people have signed in once more.
 private struct Comparison {
     let table: String
     let sql: String
@@ -121,6 +127,16 @@ private struct Comparison {
                 """,
             moments: ["granted_at"]
         ),
+        // What whoever follows the feed believes in the end.
+        Comparison(
+            table: "credential_change",
+            sql: """
+                SELECT user_id, client_id, to_state, reason FROM (
+                  SELECT *, row_number() OVER (PARTITION BY user_id, client_id ORDER BY id DESC) AS place
+                    FROM credential_change WHERE kind = 'state') AS told
+                 WHERE place = 1
+                """
+        ),
         Comparison(table: "revocation_log", sql: "SELECT user_id, app, client_id, outcome, reason FROM revocation_log"),
         Comparison(
             table: "credential_count",
@@ -128,15 +144,16 @@ private struct Comparison {
         ),
     ]
 
+    /// How often each row stands there.
+    ///
     /// - Parameter byCode: people.
-    func rows(of backend: Backend, _ byCode: Set<String>) async throws -> Set<String> {
-        Set(
-            try await backend.rows(sql).map { row in
-                let isByCode = row.hasColumn("user_id") && byCode.contains(row["user_id"])
-                return row.map { column, value in isByCode && moments.contains(column) ? "" : "\(column) \(value.storage.text)" }
-                    .joined(separator: ", ")
-            }
-        )
+    func rows(of backend: Backend, _ byCode: Set<String>) async throws -> [String: Int] {
+        let rows = try await backend.rows(sql).map { row in
+            let isByCode = row.hasColumn("user_id") && byCode.contains(row["user_id"])
+            return row.map { column, value in isByCode && moments.contains(column) ? "" : "\(column) \(value.storage.text)" }
+                .joined(separator: ", ")
+        }
+        return Dictionary(rows.map { ($0, 1) }, uniquingKeysWith: +)
     }
 }
 

@@ -28,9 +28,9 @@ enum FleetFault: Sendable {
         case kill, freeze, endOfSession, restart, absence, cut, darkness, delay, fullDisk, step
     }
 
-    static func random(_ kind: Kind, sparing struck: Set<Int>, using generator: inout some RandomNumberGenerator) -> FleetFault {
-        let replica = (0..<ReplicaFleet.size).filter { !struck.contains($0) }.randomElement(using: &generator)!
-        return switch kind {
+    /// - Parameter replica: the one that is struck, where one is.
+    static func random(_ kind: Kind, of replica: Int, using generator: inout some RandomNumberGenerator) -> FleetFault {
+        switch kind {
         case .kill: .kill(replica)
         case .freeze: .freeze(replica)
         case .endOfSession: .endOfSession(.random(in: 0..<1, using: &generator))
@@ -81,5 +81,31 @@ enum FleetFault: Sendable {
         case .absence, .fullDisk, .step: true
         case .kill, .freeze, .endOfSession, .restart, .cut, .darkness, .delay: false
         }
+    }
+
+    /// Whether whoever is struck by it finds no way to the server, and so may not be ready.
+    var isOnTheRoad: Bool {
+        switch self {
+        case .cut, .darkness: true
+        case .kill, .freeze, .endOfSession, .restart, .absence, .delay, .fullDisk, .step: false
+        }
+    }
+
+    /// Whether a replica may end over it, for systemd to start it again: it takes the server from it.
+    var mayEndReplicas: Bool {
+        switch self {
+        case .endOfSession, .restart, .absence, .cut, .darkness, .delay, .fullDisk: true
+        case .kill, .freeze, .step: false
+        }
+    }
+
+    /// For how long a replica is struck.
+    enum Length: Sendable {
+        /// Until somebody else has shown that he goes on.
+        case brief
+        /// Until its lease has ended, and another asks Apple.
+        case pastTheLease
+        /// Until its claims have ended as well, and others have settled what it had.
+        case pastTheClaims
     }
 }

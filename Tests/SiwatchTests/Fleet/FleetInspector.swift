@@ -7,14 +7,11 @@ import GRDB
 
 /// What must hold at any moment, whatever has struck: looked at in the tables, in the feed, and at Apple's.
 struct FleetInspector {
-    /// As configured.
-    static let requestsPerSecond = 100
-    static let concurrency = 8
     /// No process may ask about a token again before the claim of another has ended. Two roads to one clock differ a little.
     private static let shortestGap: Int64 = 59_000
-    /// What is asked in a second, what may gather before, and what waits in a simulator that has no processor for a while.
-    private static let mostInASecond = requestsPerSecond * 12 / 10 + concurrency * 3
+    private static let haziness = Duration.seconds(1)
 
+    private let limits: FleetLimits
     private let site: Site
     private let looks: Backend
     private let feed: FeedFollower
@@ -26,7 +23,8 @@ struct FleetInspector {
         var clientID: String
     }
 
-    init(_ site: Site, _ feed: FeedFollower) throws {
+    init(_ site: Site, _ feed: FeedFollower, _ limits: FleetLimits) throws {
+        self.limits = limits
         self.site = site
         self.feed = feed
         looks = try Backend(site.schema!)
@@ -36,8 +34,10 @@ struct FleetInspector {
     /// - Returns: a sentence on each thing that is wrong.
     mutating func look(told: FleetPeople.Told, _ fleet: ReplicaFleet) async throws -> [String] {
         var wrong = try await nothingIsLost(told) + countsAreRight() + nothingIsStuck() + feedIsRight()
-        wrong += try await appleIsAskedOnce(told, freezes: fleet.freezes)
-        wrong += await fleet.ends.filter { Int32($0.prefix { $0.isNumber }) ?? 128 >= 128 }.map { "a replica ended with \($0)" }
+        wrong += try await fleet.lookAtProcesses()
+        let history = await fleet.history
+        wrong += try await appleIsAskedOnce(told, history)
+        wrong += history.ends.filter { !$0.isInOrder }.map { "a replica ended with \($0)" }
         return wrong
     }
 
@@ -64,9 +64,10 @@ struct FleetInspector {
     private func countsAreRight() async throws -> [String] {
         try await looks.rows(
             """
-            SELECT 'credentials of ' || state AS name FROM (
-              SELECT app, state, count FROM credential_count WHERE count <> 0
-               EXCEPT SELECT app, state, COUNT(*) FROM credential GROUP BY app, state) counted
+            SELECT 'credentials of ' || state AS name
+              FROM (SELECT app, state, count FROM credential_count WHERE count <> 0) counted
+              FULL JOIN (SELECT app, state, COUNT(*) AS count FROM credential GROUP BY app, state) there USING (app, state)
+             WHERE counted.count IS DISTINCT FROM there.count
              UNION ALL
             SELECT 'removed grants' WHERE COALESCE((SELECT value FROM counter WHERE name = 'grant_queue_removed'), 0)
                                           <> (SELECT COUNT(*) FROM grant_log)
@@ -102,7 +103,7 @@ struct FleetInspector {
         let missed = try await feed.missed(by: looks)
         if missed != 0 { wrong.append("the feed was read past \(missed) changes") }
         let ledger = site.ledger
-        for change in feed.takeNews() {
+        for change in try feed.takeNews() {
             guard let state = change.state else { continue }
             let name = Name(userID: change.userID, clientID: change.clientID)
             let before = shown[name]
@@ -117,15 +118,16 @@ struct FleetInspector {
     }
 
     /// I4: one replica at a time asks Apple, within the limits of one, and about no token and no code twice.
-    private func appleIsAskedOnce(_ told: FleetPeople.Told, freezes: Int) async throws -> [String] {
+    private func appleIsAskedOnce(_ told: FleetPeople.Told, _ history: FleetHistory) async throws -> [String] {
         let answer = try await site.apple.counters()
         let (traffic, codes) = (answer.counters.traffic, answer.counters.codes)
         var wrong: [String] = []
         if let gap = answer.shortestRefreshGap, gap < Self.shortestGap { wrong.append("I4: a token was asked about twice in \(gap) ms") }
-        // Between its last look at the lease and the first byte a process can be frozen all the same.
-        if traffic.strays > freezes { wrong.append("I4: \(traffic.strays) requests of those who did not own the app") }
-        if max(traffic.mostCodesInASecond, traffic.mostOthersInASecond) > Self.mostInASecond {
-            wrong.append("the limit was \(Self.requestsPerSecond) a second: \(traffic)")
+        wrong += traffic.strays.filter { !history.explains($0) }.map { "I4: \($0) did not own the app" }
+        let owners = try await looks.int("SELECT SUM(epoch) FROM lane WHERE app <> ''")
+        if traffic.handovers > owners { wrong.append("I4: \(owners) owners, and \(traffic.handovers) handovers") }
+        if traffic.mostCodesInASecond > limits.mostCodesInASecond || traffic.mostOthersInASecond > limits.mostOthersInASecond {
+            wrong.append("the limit was \(limits.requestsPerSecond) a second: \(traffic)")
         }
         if codes.redeemed > told.codes || codes.refused.keys.contains(where: { $0 != .used }) { wrong.append("codes: \(codes)") }
         return wrong
@@ -133,12 +135,12 @@ struct FleetInspector {
 
     // MARK: The end
 
-    /// What holds once nothing waits any more.
+    /// What holds once nothing waits any more and all are stopped.
     ///
     /// - Parameters:
-    ///   - deaths: of replicas: each may have lost what was under way.
+    ///   - losses: each of what somebody had in hand.
     ///   - lost: codes whose answer was.
-    func lookAtTheEnd(deaths: Int, lost: Int) async throws -> [String] {
+    func lookAtTheEnd(losses: Int, lost: Int) async throws -> [String] {
         let audit = try await site.audit()
         // Of several events about one user it hangs on their order which of them is stale.
         let ordered = ["sign-ins ", "notifications applied", "notifications stale"]
@@ -148,7 +150,15 @@ struct FleetInspector {
             "SELECT reason || ' ' || COALESCE(detail, '') FROM grant_log WHERE outcome = 'rejected' AND reason <> 'answer_lost'"
         )
         wrong += refused.map { "a sign-in was refused: \($0[0] as String)" }
-        if lost > deaths * Self.concurrency * 2 { wrong.append("\(lost) codes were lost in \(deaths) deaths") }
+        if lost > losses * FleetLimits.mostCodesLost { wrong.append("\(lost) codes were lost by \(losses) who had asked") }
+        let repetitions = audit.repetitions(within: limits.interval - Self.haziness)
+        if repetitions > losses * limits.mostChecksLost {
+            wrong.append("I4: \(repetitions) tokens were asked about again within an interval, and \(losses) have lost answers")
+        }
+        // An answer that was lost is asked for again when its claim ends.
+        let checks = audit.latestChecks
+        let claimed = try await looks.int("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL")
+        if checks.expected - checks.found > claimed { wrong.append("\(checks), and \(claimed) are still claimed") }
         wrong += try await noCodeIsSentTwice()
         return wrong
     }

@@ -9,21 +9,22 @@ import Testing
 struct FleetKillTests {
     private static let minutes = setting("SIWATCH_TEST_MINUTES", 0)
     private static let kills = 4
-    /// Rows of each lane for each kill.
+    /// Rows of each lane that come at a time, for as long as somebody is killed and starts again.
     private static let wave = 20
     private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
 
     @Test(.timeLimit(.minutes(180))) func theEndIsTheSameAsOnOneFileThatNothingHasStruck() async throws {
-        try await FleetRun.with(seed: Self.seed, isLong: Self.minutes > 0) { run in
+        try await FleetRun.with(seed: Self.seed, isLong: Self.minutes > 0, patience: .seconds(2)) { run in
             let start = ContinuousClock.now
             var number = 0
             while Self.minutes > 0 ? ContinuousClock.now < start + .seconds(60 * Self.minutes) : number < Self.kills {
-                let (people, fault) = (run.people, FleetFault.kill(number % ReplicaFleet.size))
-                async let wave: Void = people.wave(Self.wave)
-                try await run.fleet.strike(fault)
-                try await people.signInAndWait(byCode: number % 2 == 0)
-                try await wave
-                try await run.fleet.heal(after: fault)
+                let (people, fleet, fault) = (run.people, run.fleet, FleetFault.kill(number % ReplicaFleet.size))
+                try await people.keepComing(Self.wave) {
+                    try await people.untilAmidWork(of: Self.wave)
+                    try await fleet.strike(fault)
+                    try await people.signInAndWait(byCode: number % 2 == 0)
+                    try await fleet.heal(after: fault)
+                }
                 number += 1
                 try await run.look(after: "kill \(number), seed \(Self.seed)")
                 run.say("kill \(number)")

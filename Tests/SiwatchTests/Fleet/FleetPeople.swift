@@ -5,6 +5,7 @@ import AppleSimulatorKit
 import CredentialTesting
 import DaemonHarness
 import GRDB
+import NIOConcurrencyHelpers
 
 /// People who sign in, leave and come back, and the backend that tells of it: rows for every lane, wave after wave.
 ///
@@ -58,6 +59,38 @@ actor FleetPeople {
         try await makeNews(count)
         requestsOwed += count
         try await leave()
+    }
+
+    /// Lets wave after wave come for as long as `body` takes. The next one comes when little is left of the one before.
+    nonisolated func keepComing(_ count: Int, while body: () async throws -> Void) async throws {
+        let isOver = NIOLockedValueBox(false)
+        async let waves: Void = {
+            while !isOver.withLockedValue({ $0 }) {
+                try await wave(count)
+                while try await waiting > count, !isOver.withLockedValue({ $0 }) {}
+            }
+        }()
+        try await body()
+        isOver.withLockedValue { $0 = true }
+        try await waves
+    }
+
+    /// Rows that wait, and checks that are due.
+    private var waiting: Int {
+        get async throws {
+            try await looks.int("\(Self.waiting) + (SELECT COUNT(*) FROM credential WHERE due_at <= \(ReplicaFleet.now))")
+        }
+    }
+
+    /// Waits until so many more rows, at most, have been claimed or settled: somewhere in the midst of the work that a wave makes.
+    func untilAmidWork(of count: Int) async throws {
+        let queues = ["notification_queue", "grant_queue", "revocation_queue", "revocation"]
+        let claimed = queues.map { "(SELECT COUNT(*) FROM \($0) WHERE claimed_by IS NOT NULL)" }.joined(separator: " + ")
+        let done = "SELECT (SELECT COALESCE(SUM(value), 0) FROM counter WHERE name LIKE '%_queue_removed') + \(claimed)"
+        let goal = try await looks.int(done) + Int.random(in: 1...max(count, 1))
+        guard try await looks.first(of: done, within: .seconds(60), where: { $0 >= goal }) >= goal else {
+            throw HarnessError("nobody works")
+        }
     }
 
     /// Somebody signs in, and is waited for: does this fleet work?
@@ -127,7 +160,7 @@ actor FleetPeople {
     }
 
     /// Those who are owed leave the app, as far as there are any whom siwatch knows.
-    private func leave() async throws {
+    func leave() async throws {
         let candidates = byCode.prefix(requestsOwed * 2)
         guard !candidates.isEmpty else { return }
         let marks = candidates.map { _ in "?" }.joined(separator: ", ")
@@ -149,8 +182,18 @@ actor FleetPeople {
     ///
     /// - Returns: whether it came to that.
     func areAllSettled(within limit: Duration) async throws -> Bool {
-        let waiting = "SELECT (SELECT COUNT(*) FROM notification_queue) + (SELECT COUNT(*) FROM grant_queue)"
-        return try await looks.first(of: waiting + " + (SELECT COUNT(*) FROM revocation_queue)", within: limit) { $0 == 0 } == 0
+        try await looks.first(of: Self.waiting, within: limit) { $0 == 0 } == 0
+    }
+
+    private static let waiting = """
+        SELECT (SELECT COUNT(*) FROM notification_queue) + (SELECT COUNT(*) FROM grant_queue) + (SELECT COUNT(*) FROM revocation_queue)
+        """
+
+    /// Waits until Apple has been asked about everybody who was due.
+    ///
+    /// - Returns: whether it came to that.
+    func areAllChecked(within limit: Duration) async throws -> Bool {
+        try await looks.first(of: "SELECT COUNT(*) FROM credential WHERE due_at <= \(ReplicaFleet.now)", within: limit) { $0 == 0 } == 0
     }
 
     /// Those whose code was lost sign in again.

@@ -13,29 +13,41 @@ struct FleetRun {
     let feed: FeedFollower
     var inspector: FleetInspector
 
-    /// Whether lost claims are waited for, a minute or longer. A short run ends them by hand, once all else is settled.
+    let limits: FleetLimits
     let isLong: Bool
+    /// How long lost claims are waited for once all else is settled. Then they are ended by hand.
+    let patience: Duration
 
-    static func with(seed: UInt64, isLong: Bool, _ body: (inout FleetRun) async throws -> Void) async throws {
-        let server = try PostgresServer(canFill: true)
+    /// - Parameter patience: of a run that is not long. A long one waits until they end by themselves.
+    static func with(
+        seed: UInt64,
+        isLong: Bool,
+        patience: Duration,
+        _ body: (inout FleetRun) async throws -> Void
+    ) async throws {
+        // Its log quotes what fails.
+        let server = try PostgresServer(canFill: true, settings: ["log_min_messages=warning"])
         defer { server.stop() }
-        let refresh = """
-            interval = "30m"
-            max_requests_per_second = \(FleetInspector.requestsPerSecond)
-            max_concurrent_requests = \(FleetInspector.concurrency)
-            """
-        try await Site.with(on: .server(server), listen: "127.0.0.1:0", ["refresh": refresh]) { site in
+        let limits = FleetLimits(isLong: isLong)
+        let tables = ["refresh": limits.configuration, "log": "level = \"trace\""]
+        try await Site.with(on: .server(server), listen: "127.0.0.1:0", tables) { site in
             // So that something is under way whenever something strikes.
             try await site.apple.script(.delay(.milliseconds(15)))
             let (people, feed) = (try FleetPeople(site, seed: seed), try FeedFollower(site))
-            let inspector = try FleetInspector(site, feed)
+            let inspector = try FleetInspector(site, feed, limits)
             try await ReplicaFleet.with(on: server, site) { fleet in
-                try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask { try await feed.run() }
-                    defer { group.cancelAll() }
-                    var run = FleetRun(site: site, fleet: fleet, people: people, feed: feed, inspector: inspector, isLong: isLong)
-                    try await body(&run)
-                }
+                async let following: Void = feed.run()
+                var run = FleetRun(
+                    site: site,
+                    fleet: fleet,
+                    people: people,
+                    feed: feed,
+                    inspector: inspector,
+                    limits: limits,
+                    isLong: isLong,
+                    patience: isLong ? longest : patience
+                )
+                try await body(&run)
             }
         }
     }
@@ -52,34 +64,43 @@ struct FleetRun {
 
     /// Waits until nothing waits, and looks whether all is as it has to be. Then the replicas are stopped.
     mutating func end() async throws {
-        // A claim doubles each time that it is lost.
-        let limit = ContinuousClock.now + .seconds(900)
-        while try await !people.areAllSettled(within: isLong ? .seconds(900) : .seconds(2)) {
+        let limit = ContinuousClock.now + Self.longest
+        while try await !people.areAllSettled(within: patience) {
             guard .now < limit else { throw HarnessError("something waits still") }
             try await fleet.endLostClaims()
         }
         let lost = try await people.signInAgain()
-        guard try await people.areAllSettled(within: .seconds(180)) else { throw HarnessError("somebody's second sign-in waits still") }
+        try await people.leave()
+        guard try await people.areAllSettled(within: .seconds(180)) else { throw HarnessError("who came or left last waits still") }
+        guard try await people.areAllChecked(within: limits.firstCheckWindow) else {
+            throw HarnessError("I6: somebody is due, and Apple is not asked")
+        }
         try await feed.catchUp(with: site.backend)
         try await look(after: "all was settled")
-        try refuse(try await inspector.lookAtTheEnd(deaths: fleet.deaths, lost: lost), after: "all was settled")
         try await fleet.untilReady(true)
-        try refuse(await fleet.leaks, after: "all was settled")
-        let statuses = await fleet.stop()
-        let untidy = statuses.filter { $0 != 0 }.map { "a replica stopped with \($0)" }
-        try refuse(untidy + (try await fleet.betrayals), after: "the stop")
-        let (told, deaths, ends) = (await people.told, await fleet.deaths, await fleet.ends)
-        let (strikes, fullDisks) = (await fleet.strikes.map { "\($0) \($1)" }.sorted(), await fleet.fullDisks)
-        let traffic = try await site.apple.counters().counters.traffic
-        say("\(told)")
-        say("\(strikes.joined(separator: ", ")), of which a full disk was met \(fullDisks) times")
-        say("\(lost) codes lost in \(deaths) deaths, \(ends.count) of their own: \(ends)")
+        try refuse(try await fleet.stop(), after: "the stop")
+        let history = await fleet.history
+        try refuse(try await inspector.lookAtTheEnd(losses: history.losses, lost: lost), after: "the stop")
+        let traffic = try await traffic
+        say("\(await people.told)")
+        let strikes = history.strikes.map { "\($0) \($1)" }.sorted().joined(separator: ", ")
+        say("\(strikes), of which a full disk was met \(history.fullDisks) times")
+        say("\(history.deaths) deaths, \(history.ends.count) of their own: \(history.ends)")
+        say("\(lost) codes lost by \(history.losses) who had asked")
         say(
             """
-            \(traffic.handovers) handovers, \(traffic.strays) strays; at most \(traffic.mostCodesInASecond) codes and \
-            \(traffic.mostOthersInASecond) others in a second
+            \(traffic.handovers) handovers, \(traffic.strays.count) strays; at most \(traffic.mostCodesInASecond) codes and \
+            \(traffic.mostOthersInASecond) others in a second; at most \(history.largest.map { "\($0)" } ?? "nothing")
             """
         )
+    }
+
+    /// A claim doubles each time that it is lost.
+    private static let longest = Duration.seconds(900)
+
+    /// What Apple has seen so far.
+    var traffic: Traffic {
+        get async throws { try await site.apple.counters().counters.traffic }
     }
 
     /// Of a run that takes long, people want to know how far it is.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -10,34 +11,39 @@ import GRDB
 actor ReplicaFleet {
     static let size = 3
     /// The one whose wall clock can be set.
-    private static let clocked = 2
+    static let clocked = 2
 
-    private struct Replica {
+    struct Replica {
         let folder: WatchedFolder
         let road: RoadToServer
         let clock: SteppedClock?
         /// Nil while it is dead.
         var life: Life?
+        /// Under which name it was last struck, and since when it is frozen or finds no way to the server.
+        var name = ""
+        var apartSince: ContinuousClock.Instant?
+        var isFrozen = false
     }
 
-    private struct Life {
+    struct Life {
         let process: ChildProcess
         let pages: OperationsPages
         let footprint: Footprint
+
+        /// Whether it has ever been the one that asks.
+        var hasAskedApple: Bool {
+            process.output.contains { $0.contains(#""event":"lane_taken""#) && $0.contains(#""lane":"example""#) }
+        }
     }
 
-    private let server: PostgresServer
-    private let looks: Backend
-    private var replicas: [Replica] = []
-    /// What all of them wrote who are dead.
-    private(set) var words: [String] = []
-    /// How each ended that was not killed.
-    private(set) var ends: [String] = []
-    private(set) var deaths = 0
-    private(set) var freezes = 0
-    private(set) var strikes: [FleetFault.Kind: Int] = [:]
-    /// How often a replica said that the disk was full.
-    private(set) var fullDisks = 0
+    let server: PostgresServer
+    let looks: Backend
+    private let secrets: FleetSecrets
+    var replicas: [Replica] = []
+    /// What has struck since all was well, and whether it has been healed.
+    var raging: [FleetFault] = []
+    var isHealed = false
+    var history = FleetHistory()
 
     /// Starts them, and takes them down again whatever happens.
     ///
@@ -71,6 +77,7 @@ actor ReplicaFleet {
     private init(on server: PostgresServer, _ site: Site) async throws {
         self.server = server
         looks = try Backend(site.schema!)
+        secrets = try FleetSecrets(of: site)
         for name in 0..<Self.size {
             let folder = try site.folder.copy()
             let road = try RoadToServer(server.folder)
@@ -85,7 +92,7 @@ actor ReplicaFleet {
         for index in replicas.indices { try await start(index) }
     }
 
-    private func start(_ index: Int) async throws {
+    func start(_ index: Int) async throws {
         let process = try await replicas[index].folder.startDaemon(environment: replicas[index].clock?.environment ?? [:])
         replicas[index].life = Life(
             process: process,
@@ -103,108 +110,73 @@ actor ReplicaFleet {
 
     /// Stops them in order.
     ///
-    /// - Returns: their exit codes.
-    func stop() async -> [Int32] {
-        var statuses: [Int32] = []
+    /// - Returns: a sentence on each thing that is wrong with it.
+    func stop() async throws -> [String] {
         for index in replicas.indices {
             guard let process = replicas[index].life?.process else { continue }
+            weigh(index)
             process.signal(SIGTERM)
-            statuses.append(await process.exit())
+            let status = await process.exit()
+            if status != 0 { history.findings.append("replica \(index) stopped with \(status)") }
             bury(index)
         }
-        return statuses
+        let files = try replicas.flatMap { try $0.folder.filesWithTokens() }.map { "I8: a token stands in \($0)" }
+        let words = server.log.split(separator: "\n").filter { secrets.areIn(String($0)) }.map { "I8: the server says: \($0)" }
+        return history.findings + files + words
     }
 
-    private func bury(_ index: Int) {
-        words += replicas[index].life?.process.output ?? []
+    func bury(_ index: Int) {
+        for line in replicas[index].life?.process.output ?? [] where secrets.areIn(line) {
+            history.findings.append("I8: replica \(index) says: \(line)")
+        }
         replicas[index].life = nil
-    }
-
-    // MARK: Faults
-
-    func strike(_ fault: FleetFault) async throws {
-        strikes[fault.kind, default: 0] += 1
-        switch fault {
-        case .kill(let index):
-            guard let process = replicas[index].life?.process else { return }
-            process.signal(SIGKILL)
-            deaths += 1
-            await process.exit()
-            bury(index)
-        case .freeze(let index):
-            await replicas[index].life?.process.freeze()
-            freezes += 1
-        case .endOfSession(let share):
-            let sessions = try await looks.rows(
-                "SELECT pid FROM pg_stat_activity WHERE application_name = 'siwatch' AND pid <> pg_backend_pid() ORDER BY pid"
-            )
-            guard !sessions.isEmpty else { return }
-            let session: Int = sessions[Int(Double(sessions.count) * share)][0]
-            _ = try await looks.rows("SELECT pg_terminate_backend(\(session))")
-        case .restart:
-            try server.restart()
-        case .absence:
-            server.takeDown()
-            try await untilReady(false)
-            try server.bringUp()
-        case .cut(let index):
-            replicas[index].road.condition = .closed
-        case .darkness(let index, _):
-            replicas[index].road.condition = .dark
-        case .delay(let index, let delay):
-            replicas[index].road.condition = .slow(delay)
-        case .fullDisk:
-            try await fillDisk()
-        case .step(let offset):
-            try replicas[Self.clocked].clock?.step(to: offset)
-            try await untilReady(false, Self.clocked)
-        }
-    }
-
-    /// Until somebody has met it, or there is nothing left to meet it with.
-    private func fillDisk() async throws {
-        server.isFull = true
-        defer { server.isFull = false }
-        let end = ContinuousClock.now + .seconds(5)
-        while .now < end {
-            for replica in replicas {
-                guard let life = replica.life, life.process.exitStatus == nil else { continue }
-                if (try? await life.pages.get("metrics"))?.contains("\nsiwatch_store_full 1") ?? false {
-                    fullDisks += 1
-                    return
-                }
-            }
-        }
-    }
-
-    /// Ends all faults, and brings back who has died.
-    func heal(after fault: FleetFault) async throws {
-        if case .darkness(let index, isForGood: true) = fault { replicas[index].road.cut() }
-        for replica in replicas {
-            replica.road.condition = .open
-            try replica.clock?.step(to: .zero)
-            replica.life?.process.signal(SIGCONT)
-        }
-        if server.isAway { try server.restart() }
-        // It may be recovering.
-        _ = try await looks.int("SELECT 1")
-        for index in replicas.indices {
-            if let status = replicas[index].life?.process.exitStatus {
-                ends.append("\(status): \(replicas[index].life?.process.output.last ?? "")")
-                deaths += 1
-                bury(index)
-            }
-            if replicas[index].life == nil { try await start(index) }
-        }
     }
 
     // MARK: Looking
 
+    /// I8 and I9: what those who live show to whoever watches, and what they hold.
+    func lookAtProcesses() async throws -> [String] {
+        for index in replicas.indices {
+            weigh(index)
+            guard replicas[index].apartSince == nil, let pages = replicas[index].life?.pages, try await secrets.areIn(pages.get("metrics"))
+            else { continue }
+            history.findings.append("I8: replica \(index) has a secret in its metrics")
+        }
+        return history.findings
+    }
+
+    /// I9: what a process has taken since it was ready, and has not given back.
+    func weigh(_ index: Int) {
+        guard let life = replicas[index].life, life.process.exitStatus == nil else { return }
+        let footprint = Footprint(of: life.process.identifier)
+        if footprint.memory > history.largest?.memory ?? 0 { history.largest = footprint }
+        if let excess = footprint.excess(over: life.footprint) { history.findings.append("I9: replica \(index) holds \(excess)") }
+    }
+
+    /// Who asks Apple; nil while nobody does.
+    var owner: Int? {
+        get async throws {
+            let row = try await looks.rows(
+                "SELECT replica FROM lane JOIN replica USING (owner) WHERE app <> '' AND until > \(Self.now)"
+            ).first
+            return row.flatMap { row in replicas.firstIndex { $0.life.map { (row[0] as String).contains(Self.mark(of: $0)) } ?? false } }
+        }
+    }
+
+    /// Under which name a replica holds what it holds; nothing while it is dead.
+    func name(of index: Int) async throws -> String {
+        guard let life = replicas[index].life else { return "" }
+        return try await looks.rows("SELECT owner FROM replica WHERE replica LIKE '%\(Self.mark(of: life))%'").first?[0] ?? ""
+    }
+
+    /// What stands in the row of a process.
+    private static func mark(of life: Life) -> String { "\"processID\":\(life.process.identifier)," }
+
     /// Waits until all, or one of them, say that they are ready, or that they are not.
-    func untilReady(_ isReady: Bool, _ only: Int? = nil) async throws {
+    func untilReady(_ isReady: Bool, _ only: Int? = nil, within limit: Duration = .seconds(60)) async throws {
         for (index, replica) in replicas.enumerated() where only == nil || only == index {
             guard let life = replica.life, life.process.exitStatus == nil else { continue }
-            let answer = try? await life.pages.get("readyz", within: .seconds(60)) { ($0 == "ok\n") == isReady }
+            let answer = try? await life.pages.get("readyz", within: limit) { ($0 == "ok\n") == isReady }
             // It may have ended meanwhile.
             guard (answer == "ok\n") == isReady || life.process.exitStatus != nil else {
                 throw HarnessError("replica \(index) still says: \(answer ?? "nothing")")
@@ -221,43 +193,5 @@ actor ReplicaFleet {
         }
     }
 
-    private static let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-
-    /// I9: what each of them has taken since it was ready, and has not given back.
-    var leaks: [String] {
-        replicas.enumerated().compactMap { index, replica in
-            replica.life.flatMap { life in
-                Footprint(of: life.process.identifier).excess(over: life.footprint).map { "replica \(index): \($0)" }
-            }
-        }
-    }
-
-    /// I8: who has written a token or a code where it has no business.
-    var betrayals: [String] {
-        get throws {
-            let words = words + replicas.flatMap { $0.life?.process.output ?? [] }
-            let files = try replicas.flatMap { try $0.folder.filesWithTokens() }
-            return files + words.filter { Array($0.utf8).holdsSimulatedToken }
-        }
-    }
-}
-
-/// What a process holds of the system.
-private struct Footprint {
-    let descriptors: Int
-    let threads: Int
-
-    init(of process: pid_t) {
-        func count(_ folder: String) -> Int {
-            (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/\(folder)"))?.count ?? 0
-        }
-        descriptors = count("fd")
-        threads = count("task")
-    }
-
-    /// A pool keeps connections to Apple for a while, and Dispatch threads.
-    func excess(over before: Footprint) -> String? {
-        guard descriptors > before.descriptors + 32 || threads > before.threads + 16 else { return nil }
-        return "\(descriptors) descriptors after \(before.descriptors), \(threads) threads after \(before.threads)"
-    }
+    static let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 }
