@@ -42,9 +42,9 @@ struct ChaosTests {
         /// What goes on while the next fault strikes.
         var lasting: FleetFault?
         for (number, kind) in kinds(using: &generator).enumerated() {
-            let replica = try await victim(in: run.fleet, sparing: lasting?.struck, number, using: &generator)
+            let length = length(of: number, isLong: isLong, using: &generator)
+            let replica = try await victim(in: run.fleet, sparing: lasting?.struck, for: length, using: &generator)
             let fault = FleetFault.random(kind, of: replica, using: &generator)
-            let length = length(of: fault, number, isLong: isLong, using: &generator)
             if let former = lasting, fault.isAlone {
                 try await run.fleet.heal(after: former)
                 lasting = nil
@@ -65,34 +65,27 @@ struct ChaosTests {
                 lasting = nil
             }
             try await run.look(after: "\(fault), fault \(number + 1)")
-            run.say("\(number + 1): \(fault), \(length)\(lasting == nil ? "" : ", which goes on")")
+            run.say("\(number + 1): \(fault)\(fault.struck == nil ? "" : ", \(length)")\(lasting == nil ? "" : ", which goes on")")
         }
         if let lasting { try await run.fleet.heal(after: lasting) }
     }
 
-    /// The first time of each kind it is the one that asks Apple, and then in every other case.
+    /// The one that asks Apple, where another has to follow it, and now and then otherwise.
     private func victim(
         in fleet: ReplicaFleet,
         sparing struck: Int?,
-        _ number: Int,
+        for length: FleetFault.Length,
         using generator: inout SeededGenerator
     ) async throws -> Int {
-        let isOwner = number < FleetFault.Kind.allCases.count || .random(using: &generator)
-        let others = (0..<ReplicaFleet.size).filter { $0 != struck }
-        let other = others.randomElement(using: &generator)!
+        let other = (0..<ReplicaFleet.size).filter { $0 != struck }.randomElement(using: &generator)!
+        let isOwner = .random(using: &generator) || length != .brief
         guard isOwner, let owner = try await fleet.owner, owner != struck else { return other }
         return owner
     }
 
     /// The first time of each kind it lasts until another asks Apple, and then in one of three cases; in a long run now and then until what
-    /// it had claimed is another's.
-    private func length(
-        of fault: FleetFault,
-        _ number: Int,
-        isLong: Bool,
-        using generator: inout SeededGenerator
-    ) -> FleetFault.Length {
-        guard fault.struck != nil else { return .brief }
+    /// a replica had claimed is another's.
+    private func length(of number: Int, isLong: Bool, using generator: inout SeededGenerator) -> FleetFault.Length {
         if number < FleetFault.Kind.allCases.count { return .pastTheLease }
         if isLong, Int.random(in: 0..<30, using: &generator) == 0 { return .pastTheClaims }
         return Int.random(in: 0..<3, using: &generator) == 0 ? .pastTheLease : .brief

@@ -36,8 +36,14 @@ struct FleetHistory: Sendable {
         var description: String { "\(status): \(lastWords)" }
     }
 
-    /// Bytes that a process had on their way when it was frozen arrive when it goes on.
-    func explains(_ stray: Traffic.Stray) -> Bool {
-        thaws.contains { "\($0.replica)" == stray.caller && (Duration.zero ... .milliseconds(500)).contains(stray.at - $0.at) }
+    /// Requests of those who did not own the app. Between its last look at the lease and the first byte of one a process can be frozen all
+    /// the same, and then that one comes when it goes on.
+    func unexplained(_ strays: [Traffic.Stray]) -> [Traffic.Stray] {
+        thaws.reduce(strays) { strays, thaw in
+            let late = strays.firstIndex {
+                $0.caller == "\(thaw.replica)" && (Duration.zero ... .milliseconds(500)).contains($0.at - thaw.at)
+            }
+            return strays.enumerated().filter { $0.offset != late }.map(\.element)
+        }
     }
 }

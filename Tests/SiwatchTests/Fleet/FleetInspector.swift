@@ -123,7 +123,7 @@ struct FleetInspector {
         let (traffic, codes) = (answer.counters.traffic, answer.counters.codes)
         var wrong: [String] = []
         if let gap = answer.shortestRefreshGap, gap < Self.shortestGap { wrong.append("I4: a token was asked about twice in \(gap) ms") }
-        wrong += traffic.strays.filter { !history.explains($0) }.map { "I4: \($0) did not own the app" }
+        wrong += history.unexplained(traffic.strays).map { "I4: \($0) did not own the app" }
         let owners = try await looks.int("SELECT SUM(epoch) FROM lane WHERE app <> ''")
         if traffic.handovers > owners { wrong.append("I4: \(owners) owners, and \(traffic.handovers) handovers") }
         if traffic.mostCodesInASecond > limits.mostCodesInASecond || traffic.mostOthersInASecond > limits.mostOthersInASecond {

@@ -10,7 +10,7 @@ struct FleetLimits: Sendable {
 
     /// - Parameter isLong: so that tokens are asked about a second time, and so many that this takes a share of what may be asked.
     init(isLong: Bool) {
-        requestsPerSecond = isLong ? 50 : 30
+        requestsPerSecond = isLong ? 75 : 30
         interval = .seconds(isLong ? 1800 : 600)
     }
 
@@ -23,8 +23,9 @@ struct FleetLimits: Sendable {
         """
     }
 
-    /// Within how long after its sign-in a token is first asked about, where nothing strikes: a twentieth of the interval.
-    var firstCheckWindow: Duration { interval / 20 }
+    /// In which whoever is due is asked about, where somebody asks: the twentieth of the interval within which a sign-in is first due, and
+    /// twice what as many take, because others become due meanwhile.
+    func longestWait(for due: Int) -> Duration { interval / 20 + .seconds(due * 2 / requestsPerSecond) }
 
     // MARK: What is asked in a second
 

@@ -64,22 +64,16 @@ actor FleetPeople {
     /// Lets wave after wave come for as long as `body` takes. The next one comes when little is left of the one before.
     nonisolated func keepComing(_ count: Int, while body: () async throws -> Void) async throws {
         let isOver = NIOLockedValueBox(false)
+        let rest = "\(Self.waiting) + (\(Self.due))"
         async let waves: Void = {
             while !isOver.withLockedValue({ $0 }) {
                 try await wave(count)
-                while try await waiting > count, !isOver.withLockedValue({ $0 }) {}
+                try await looks.first(of: rest, within: .seconds(600)) { $0 <= count || isOver.withLockedValue { $0 } }
             }
         }()
         try await body()
         isOver.withLockedValue { $0 = true }
         try await waves
-    }
-
-    /// Rows that wait, and checks that are due.
-    private var waiting: Int {
-        get async throws {
-            try await looks.int("\(Self.waiting) + (SELECT COUNT(*) FROM credential WHERE due_at <= \(ReplicaFleet.now))")
-        }
     }
 
     /// Waits until so many more rows, at most, have been claimed or settled: somewhere in the midst of the work that a wave makes.
@@ -193,8 +187,14 @@ actor FleetPeople {
     ///
     /// - Returns: whether it came to that.
     func areAllChecked(within limit: Duration) async throws -> Bool {
-        try await looks.first(of: "SELECT COUNT(*) FROM credential WHERE due_at <= \(ReplicaFleet.now)", within: limit) { $0 == 0 } == 0
+        try await looks.first(of: Self.due, within: limit) { $0 == 0 } == 0
     }
+
+    var checksDue: Int {
+        get async throws { try await looks.int(Self.due) }
+    }
+
+    private static let due = "SELECT COUNT(*) FROM credential WHERE due_at <= \(ReplicaFleet.now)"
 
     /// Those whose code was lost sign in again.
     ///

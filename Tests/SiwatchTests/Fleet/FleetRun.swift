@@ -72,8 +72,9 @@ struct FleetRun {
         let lost = try await people.signInAgain()
         try await people.leave()
         guard try await people.areAllSettled(within: .seconds(180)) else { throw HarnessError("who came or left last waits still") }
-        guard try await people.areAllChecked(within: limits.firstCheckWindow) else {
-            throw HarnessError("I6: somebody is due, and Apple is not asked")
+        let due = try await people.checksDue
+        guard try await people.areAllChecked(within: limits.longestWait(for: due)) else {
+            throw HarnessError("I6: \(try await people.checksDue) are due, as \(due) were, and Apple is not asked")
         }
         try await feed.catchUp(with: site.backend)
         try await look(after: "all was settled")

@@ -138,9 +138,10 @@ actor ReplicaFleet {
     func lookAtProcesses() async throws -> [String] {
         for index in replicas.indices {
             weigh(index)
-            guard replicas[index].apartSince == nil, let pages = replicas[index].life?.pages, try await secrets.areIn(pages.get("metrics"))
-            else { continue }
-            history.findings.append("I8: replica \(index) has a secret in its metrics")
+            guard replicas[index].apartSince == nil, let life = replicas[index].life, life.process.exitStatus == nil else { continue }
+            if try await secrets.areIn(life.pages.get("metrics")) {
+                history.findings.append("I8: replica \(index) has a secret in its metrics")
+            }
         }
         return history.findings
     }
