@@ -74,7 +74,7 @@ simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, 
 		$(if $(USERS),--users $(USERS)) $(if $(STORE),--store $(STORE))
 
 .PHONY: plant-bugs
-plant-bugs: setup ## Plant known bugs one by one and see that the simulation finds each
+plant-bugs: setup setup-postgres ## Plant known bugs one by one and see that each is found, ARGS=--fleet: those of several siwatch
 	@scripts/plant_bugs.py $(ARGS)
 
 .PHONY: check

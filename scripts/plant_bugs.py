@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The siwatch authors
-"""Plants one bug after another in the sources, and sees that the simulation finds each.
+"""Plants one bug after another in the sources, and sees that the simulation finds each, or a test of several siwatch.
 
 A check that cannot fail proves nothing. The bugs are planted in the working tree and taken back; nothing else may build there
 meanwhile. Bugs at the edge of the store are planted by the tests themselves: Tests/CredentialTesting/Simulation/PlantedBug.swift.
 
-    scripts/plant_bugs.py [WORD]     those with this word in their name; all without one
-    scripts/plant_bugs.py --check    only sees that each has its place in the sources
+    scripts/plant_bugs.py [WORD]            those with this word in their name; all without one
+    scripts/plant_bugs.py --fleet [WORD]    those that one process cannot have: its tests find them, and not the simulation
+    scripts/plant_bugs.py --check           only sees that each has its place in the sources
 """
 
 import re
@@ -205,16 +206,70 @@ BUGS = [
     ),
 ]
 
+# The same of several siwatch on one server, and the test that has to find it.
+FLEET_BUGS = [
+    (
+        "a request is sent without asking the lease",
+        "LaneLease.swift",
+        "state.withLockedValue { $0.holds(at: uptime()) }",
+        "true",
+        "ChaosTests",
+    ),
+    (
+        "the end of a lease is ignored",
+        "LaneLease.swift",
+        "begin <= uptime && uptime < end",
+        "epoch != nil && begin <= uptime || epoch == nil && uptime < end",
+        "ChaosTests",
+    ),
+    (
+        "a claim never looks below its floor",
+        "ClaimFloor.swift",
+        "last <= now, now < last.advanced(by: Self.interval) { return low }",
+        "last <= now { return low }",
+        "ClaimFloorTests",
+    ),
+    (
+        "a settlement needs no claim",
+        "PostgresStore/Settling/SettlementTransaction+Load.swift",
+        "for (id, claim) in scope.grants where held.1[id]?.claim == claim {",
+        "for (id, claim) in scope.grants {",
+        "LostCommitTests",
+    ),
+    (
+        "a COMMIT whose answer was lost counts as done",
+        "ConnectionThread.swift",
+        "case false?: throw StoreError.retry(reason)",
+        "case false?: return try value!()",
+        "LostCommitTests",
+    ),
+]
 
-def simulate(store):
-    """What the simulation says over a store, and whether it found something; nothing of it where the sources do not build."""
-    build = subprocess.run(["swift", "build", "--product", "siwatch-simulate"], cwd=ROOT, capture_output=True, text=True)
+
+def build(*what):
+    """Nothing of it where the sources do not build."""
+    build = subprocess.run(["swift", "build", *what], cwd=ROOT, capture_output=True, text=True)
     if build.returncode != 0:
         errors = [line for line in build.stdout.splitlines() if "error:" in line]
         sys.exit("it does not build:\n" + "\n".join(errors[:5] or [build.stderr]))
-    command = [".build/debug/siwatch-simulate", "--users", "5", "--seeds", str(SEEDS[store]), "--store", store]
+
+
+def run(*command):
+    """What it says, and whether it found something."""
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return run.returncode != 0, run.stdout + run.stderr
+
+
+def simulate(store):
+    """What the simulation says over a store, and whether it found something."""
+    build("--product", "siwatch-simulate")
+    return run(".build/debug/siwatch-simulate", "--users", "5", "--seeds", str(SEEDS[store]), "--store", store)
+
+
+def test(suite):
+    """What a suite says, and whether it found something."""
+    build("--build-tests")
+    return run("swift", "test", "--skip-build", "--filter", suite)
 
 
 def place(name, path, before):
@@ -225,7 +280,7 @@ def place(name, path, before):
     print(f"? {name}: its place in {path} has changed")
 
 
-def plant(name, path, before, after):
+def plant(name, path, before, after, suite=None):
     file = place(name, path, before)
     if file is None:
         return False
@@ -233,9 +288,13 @@ def plant(name, path, before, after):
     store = "postgres" if "PostgresStore" in file.parts else "sqlite"
     try:
         file.write_text(text.replace(before, after))
-        found, output = simulate(store)
+        found, output = test(suite) if suite else simulate(store)
     finally:
         file.write_text(text)
+    if suite:
+        reason = re.search(r"recorded an issue.*? at \S+: (.*(?:\n[^✘✔◇↳].*)?)", output)
+        print(f"{'✓' if found else '✗'} {name}: {suite}, {reason[1][:300] if reason else output.strip()[-200:]}", flush=True)
+        return found
     seed = re.search(r"SEED=(\d+)", output)
     tried = re.search(r"^(\d+) seeds", output, re.MULTILINE)
     sentence = next((line for line in output.splitlines() if re.match(r"I\d ", line)), output.strip()[-200:])
@@ -249,14 +308,17 @@ def plant(name, path, before, after):
 def main():
     # A bug is taken back on a signal too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    word = sys.argv[1] if len(sys.argv) > 1 else ""
-    if word == "--check":
-        sys.exit(0 if all([place(*bug[:3]) for bug in BUGS]) else 1)
-    for store in SEEDS:
-        found, output = simulate(store)
+    arguments = sys.argv[1:]
+    if arguments == ["--check"]:
+        sys.exit(0 if all([place(*bug[:3]) for bug in BUGS + FLEET_BUGS]) else 1)
+    is_fleet = arguments[:1] == ["--fleet"]
+    bugs, find = (FLEET_BUGS, test) if is_fleet else (BUGS, simulate)
+    word = "".join(arguments[is_fleet:])
+    chosen = [bug for bug in bugs if word in bug[0]]
+    for where in sorted({bug[4] for bug in chosen}) if is_fleet else SEEDS:
+        found, output = find(where)
         if found:
-            sys.exit("without any bug the simulation fails already:\n" + output)
-    chosen = [bug for bug in BUGS if word in bug[0]]
+            sys.exit("without any bug it fails already:\n" + output)
     missed = [bug[0] for bug in chosen if not plant(*bug)]
     print(f"{len(chosen) - len(missed)} of {len(chosen)} bugs were found")
     sys.exit(1 if missed else 0)
