@@ -22,8 +22,8 @@ struct ChaosTests {
         var generator = SeededGenerator(seed: Self.seed)
         let isLong = Self.faults > FleetFault.Kind.allCases.count * 2
         do {
-            // By the end, the first faults of a short run have had their minute.
-            try await FleetRun.with(seed: Self.seed, isLong: isLong, patience: .seconds(30)) { run in
+            // Then the first faults have had their minute.
+            try await FleetRun.with(seed: Self.seed, isLong: isLong, patience: .seconds(75)) { run in
                 run.say("seed \(Self.seed): \(Self.faults) faults, \(Self.rows) rows for each lane")
                 try await strike(&run, isLong: isLong, using: &generator)
                 try await run.end()

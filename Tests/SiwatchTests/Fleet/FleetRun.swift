@@ -15,10 +15,10 @@ struct FleetRun {
 
     let limits: FleetLimits
     let isLong: Bool
-    /// How long lost claims are waited for once all else is settled. Then they are ended by hand.
+    /// How long after its start a run that is not long waits for lost claims, once all else is settled. Then they are ended by hand.
     let patience: Duration
+    private let start = ContinuousClock.now
 
-    /// - Parameter patience: of a run that is not long. A long one waits until they end by themselves.
     static func with(
         seed: UInt64,
         isLong: Bool,
@@ -45,7 +45,7 @@ struct FleetRun {
                     inspector: inspector,
                     limits: limits,
                     isLong: isLong,
-                    patience: isLong ? longest : patience
+                    patience: patience
                 )
                 try await body(&run)
             }
@@ -65,7 +65,7 @@ struct FleetRun {
     /// Waits until nothing waits, and looks whether all is as it has to be. Then the replicas are stopped.
     mutating func end() async throws {
         let limit = ContinuousClock.now + Self.longest
-        while try await !people.areAllSettled(within: patience) {
+        while try await !people.areAllSettled(within: isLong ? Self.longest : max(.seconds(2), patience - start.duration(to: .now))) {
             guard .now < limit else { throw HarnessError("something waits still") }
             try await fleet.endLostClaims()
         }
