@@ -225,8 +225,8 @@ FLEET_BUGS = [
     (
         "a claim never looks below its floor",
         "ClaimFloor.swift",
-        "last <= now, now < last.advanced(by: Self.interval) { return low }",
-        "last <= now { return low }",
+        "lookedEverywhereAt.map { $0.advanced(by: Self.interval) <= now } ?? true",
+        "lookedEverywhereAt == nil",
         "ClaimFloorTests",
     ),
     (

@@ -22,8 +22,8 @@ extension PostgresStore {
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
         let claim = QueueClaim(queue: .notification, lane: "TRUE", size: "octet_length(payload)", returning: "payload, received_at")
-        return try await runClaim { [owner, floors] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, floors, suspects: suspects, on: connection).map { row in
+        return try await runClaim { [owner] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: suspects, on: connection).map { row in
                 ClaimedNotification(
                     id: row.integer(at: 0),
                     claim: Claim(owner: owner, attempts: row.int(at: 1)),
@@ -40,8 +40,8 @@ extension PostgresStore {
             lane: "authorization_code IS NULL",
             returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed"
         )
-        return try await runClaim { [owner, floors] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, floors, suspects: true, on: connection).map { row in
+        return try await runClaim { [owner] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
                 ClaimedGrant(
                     id: row.integer(at: 0),
                     claim: Claim(owner: owner, attempts: row.int(at: 1)),
@@ -59,8 +59,8 @@ extension PostgresStore {
     ) async throws -> [ClaimedRevocationRequest] {
         let apps = directory.withLockedValue { $0 }.appNames
         let claim = QueueClaim(queue: .revocation, lane: "opened_at IS NULL", returning: "requested_at, client_id, user_id")
-        return try await runClaim { [owner, floors] connection in
-            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, floors, suspects: true, on: connection).map { row in
+        return try await runClaim { [owner] connection in
+            try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
                 let clientID = row.text(at: 4, upTo: Longest.identifier)
                 let userID = row.text(at: 5, upTo: Longest.identifier)
                 return ClaimedRevocationRequest(
@@ -90,12 +90,11 @@ struct QueueClaim {
         at now: Timestamp,
         lease: Duration,
         owner: String,
-        _ floors: NIOLockedValueBox<ClaimFloors>,
         suspects: Bool,
         on connection: Connection
     ) throws -> [Row] {
         guard limit > 0 else { return [] }
-        let floor = floors.withLockedValue { $0.queues[queue, default: ClaimFloor()].begin(at: now) } ?? QueuePlace()
+        let floor = connection.floors.queues[queue, default: ClaimFloor()].begin(at: now)
         // What a clock has put off that has since been set back.
         try connection.send(
             """
@@ -133,14 +132,28 @@ struct QueueClaim {
             now.advanced(by: lease),
             owner,
             suspects,
-            floor.id,
-            floor.dueAt
+            floor?.id ?? 0,
+            floor?.dueAt ?? Timestamp(milliseconds: .min)
         ).map { $0 }
         let seen = try connection.rows(of: newest).first?.integer(at: 0) ?? 0
-        if let end = Self.end(of: rows, suspects: suspects, newest: seen, at: now) {
-            floors.withLockedValue { $0.queues[queue]?.end(at: now, upTo: end) }
+        if let known = connection.floors.queues[queue]?.known?.id, seen < known {
+            // The table was emptied and its ids begin anew.
+            connection.floors.queues[queue] = nil
         }
+        connection.floors.queues[queue]?
+            .end(at: now, from: Self.begin(of: rows), upTo: Self.end(of: rows, suspects: suspects, newest: seen, at: now))
         return rows
+    }
+
+    /// The first of each order; nil where there is no row.
+    private static func begin(of rows: [Row]) -> QueuePlace? {
+        let again = rows.first { $0.integer(at: 2) != 0 }
+        return rows.isEmpty
+            ? nil
+            : QueuePlace(
+                id: rows.first { $0.integer(at: 2) == 0 }?.integer(at: 0),
+                dueAt: again.map { Timestamp(milliseconds: $0.integer(at: 2)) }
+            )
     }
 
     /// Up to where nothing is left; nil where that is not known.

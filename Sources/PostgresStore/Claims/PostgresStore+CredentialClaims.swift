@@ -16,13 +16,13 @@ extension PostgresStore {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
         let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
-        return try await runClaim { [owner, floors] connection in
+        return try await runClaim { [owner] connection in
             guard try !Self.isPaused(appID, on: connection) else { return [] }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
-            var due = try schedule.due(of: first, upTo: limit, floors, on: connection)
+            var due = try schedule.due(of: first, upTo: limit, on: connection)
             if due.isEmpty {
                 due = try schedule.firstChecks(upTo: limit, on: connection)
-                due += try schedule.due(of: schedule.clients, upTo: limit - due.count, floors, on: connection)
+                due += try schedule.due(of: schedule.clients, upTo: limit - due.count, on: connection)
             }
             try schedule.sendRepairs(on: connection)
             return try Self.claim(due, directory, owner: owner, at: now, policy: policy, on: connection)
@@ -181,7 +181,7 @@ extension PostgresStore {
               SELECT c.user_id, c.client, n.lease_end, n.place
                 FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS n (user_id, client, due_at, lease_end, place)
                 JOIN credential c ON c.user_id = n.user_id AND c.client = n.client AND c.due_at = n.due_at
-               WHERE NOT EXISTS (SELECT 1 FROM app WHERE app.id = c.app AND app.paused_at IS NOT NULL)
+               WHERE c.app <> ALL (ARRAY(SELECT id FROM app WHERE paused_at IS NOT NULL))
                      \(onlyPending ? "AND c.pending_since IS NOT NULL" : "")
                ORDER BY c.user_id, c.client FOR UPDATE OF c SKIP LOCKED),
             claimed AS (

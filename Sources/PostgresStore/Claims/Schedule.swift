@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import NIOConcurrencyHelpers
 
 /// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left
 /// alone: Apple would blame us for them, and they may come back.
@@ -14,30 +13,24 @@ struct Schedule {
 
     /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
     func firstChecks(upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
-        try first(limit, of: clients, on: connection) { client in
+        try first(limit, of: clients, \.firstChecks, on: connection) { client, floor in
             try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
-                 WHERE client = $1 AND first_check = 0 AND due_at <= $2 ORDER BY due_at LIMIT $3
+                 WHERE client = $1 AND first_check = 0 AND due_at BETWEEN $4 AND $2 ORDER BY due_at LIMIT $3
                 """,
                 client,
                 now,
-                limit
+                limit,
+                floor
             )
         }
     }
 
     /// All others, longest due first.
-    func due(
-        of clients: [Int64],
-        upTo limit: Int,
-        _ floors: NIOLockedValueBox<ClaimFloors>,
-        on connection: Connection
-    ) throws -> [ClaimableCredential] {
-        guard limit > 0 else { return [] }
-        let due = try first(limit, of: clients, on: connection) { client in
-            let floor = floors.withLockedValue { $0.schedules[client, default: ClaimFloor()].begin(at: now) }
-            return try connection.send(
+    func due(of clients: [Int64], upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, \.schedules, on: connection) { client, floor in
+            try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
                  WHERE client = $1 AND due_at BETWEEN $5 AND $2 AND first_check IS DISTINCT FROM 0 AND NOT (\(waits))
@@ -47,25 +40,34 @@ struct Schedule {
                 now,
                 policy.repetition,
                 limit,
-                floor ?? Timestamp(milliseconds: 0)
+                floor
             )
         }
-        let end = due.count < limit ? now : due[limit - 1].dueAt
-        floors.withLockedValue { floors in
-            for client in clients { floors.schedules[client]?.end(at: now, upTo: end) }
-        }
-        return due
     }
 
+    /// The first of all clients, in the order of their due times.
+    ///
+    /// - Parameters:
+    ///   - kind: which checks they are.
+    ///   - send: asks for what is due of a client, from a time on.
     private func first(
         _ limit: Int,
         of clients: [Int64],
+        _ kind: WritableKeyPath<ClaimFloors, [Int64: ClaimFloor<Timestamp>]>,
         on connection: Connection,
-        _ send: (Int64) throws -> Connection.Answer
+        _ send: (_ client: Int64, _ floor: Timestamp) throws -> Connection.Answer
     ) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
-        let all = try clients.map(send).flatMap { try ClaimableCredential.all(connection.rows(of: $0)) }
-        return clients.count == 1 ? all : Array(all.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
+        let answers = try clients.map { client in
+            try send(client, connection.floors[keyPath: kind][client, default: ClaimFloor()].begin(at: now) ?? Timestamp(milliseconds: 0))
+        }
+        let found = try answers.map { try ClaimableCredential.all(connection.rows(of: $0)) }
+        let due = clients.count == 1 ? found[0] : Array(found.flatMap(\.self).sorted { $0.dueAt < $1.dueAt }.prefix(limit))
+        let end = due.count < limit ? now : due[limit - 1].dueAt
+        for (client, found) in zip(clients, found) {
+            connection.floors[keyPath: kind][client]?.end(at: now, from: found.first?.dueAt, upTo: end)
+        }
+        return due
     }
 
     /// A rejection that could not be believed when its time had come waits on, until the daily check. By then all others have been asked

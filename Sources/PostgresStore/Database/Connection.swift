@@ -18,6 +18,8 @@ final class Connection {
     /// A server that says nothing for longer is given up. It gives up a statement after a minute, so it is frozen, or something on the road
     /// keeps the connection alive without it. Nil where statements may take as long as they need.
     var longestSilence: Duration?
+    /// Of this server: another one may have lost rows, and give their ids out again.
+    var floors = ClaimFloors()
     private var preparations = 0
 
     private struct Sent {

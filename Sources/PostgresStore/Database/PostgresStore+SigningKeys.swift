@@ -19,8 +19,6 @@ extension PostgresStore: SigningKeyStore {
     }
 
     package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
-        // What waits for one of them is due at once, wherever it stands.
-        defer { floors.withLockedValue { $0.queues[.notification] = nil } }
         try await writer.transaction { connection in
             // Which rows wait for which key is not written down; to ask all that wait once more costs little.
             let release = """
@@ -45,5 +43,7 @@ extension PostgresStore: SigningKeyStore {
             try connection.send(release)
             try QuarantineRing.release(unknownKeys: new.map(\.keyID), on: connection)
         }
+        // It stands wherever it came. Where the connection is lost, so is what it knew.
+        _ = try? await claims.run { $0.floors.queues[.notification] = nil }
     }
 }

@@ -21,9 +21,10 @@ package final class PostgresStore: CredentialStore, Sendable {
     let directory = NIOLockedValueBox(ClientDirectory())
     /// By table.
     let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
-    let floors = NIOLockedValueBox(ClaimFloors())
     /// How many batches were settled, or were to be.
     let batches = NIOLockedValueBox<Int64>(0)
+    /// Whether their number has a row to stand in.
+    let hasBatchRow = NIOLockedValueBox(false)
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 

@@ -19,8 +19,11 @@ extension PostgresStore: WorkStore {
             }
         )
         do {
-            return try await writer.provenTransaction { connection in
-                if batch.number == 1 { try batch.makeRow(on: connection, at: now) }
+            return try await writer.provenTransaction { [hasBatchRow] connection in
+                if !hasBatchRow.withLockedValue(\.self) {
+                    try batch.makeRow(on: connection, at: now)
+                    hasBatchRow.withLockedValue { $0 = true }
+                }
                 return try SettlementTransaction(connection: connection, directory: directory, rules: rules, batch: batch, now: now)
                     .send(settlements)
             } isCommitted: { connection in

@@ -10,35 +10,87 @@ import Testing
 @Suite struct ClaimFloorTests {
     @Test func risesToWhatWasTakenAWhileAgo() {
         var floor = ClaimFloor<QueuePlace>()
-        func begin(after seconds: Int) -> Int64? { floor.begin(at: .start + .seconds(seconds))?.id }
-        func end(after seconds: Int, upTo id: Int64) { floor.end(at: .start + .seconds(seconds), upTo: QueuePlace(id: id)) }
-        #expect(begin(after: 0) == nil)
-        end(after: 0, upTo: 10)
-        #expect(begin(after: 1) == nil)
-        end(after: 1, upTo: 20)
-        #expect(begin(after: 2) == nil)
-        end(after: 2, upTo: 30)
-        #expect(begin(after: 3) == 10)
-        end(after: 4, upTo: 40)
-        #expect(begin(after: 4) == 30)
-        #expect(begin(after: 5) == nil, "everywhere")
-        #expect(begin(after: 6) == 30)
+        func claim(after seconds: Int, takes ids: ClosedRange<Int64>? = nil) -> QueuePlace? {
+            let begin = floor.begin(at: .start + .seconds(seconds))
+            let (first, last) = (ids.map { QueuePlace(id: $0.lowerBound) }, ids.map { QueuePlace(id: $0.upperBound) })
+            floor.end(at: .start + .seconds(seconds), from: first, upTo: last)
+            return begin
+        }
+        #expect(claim(after: 0, takes: 1...10) == nil)
+        #expect(claim(after: 1, takes: 11...20) == nil)
+        #expect(claim(after: 2, takes: 21...30) == nil)
+        #expect(claim(after: 3) == QueuePlace(id: 10))
+        #expect(claim(after: 4, takes: 31...40) == QueuePlace(id: 10))
+        #expect(claim(after: 4) == QueuePlace(id: 30))
+        #expect(claim(after: 5) == nil, "everywhere")
+        #expect(claim(after: 6) == QueuePlace(id: 30))
         // The clock was set back by an hour.
-        #expect(begin(after: -3600) == nil)
-        #expect(begin(after: -3599) == nil)
+        #expect(claim(after: -3600) == nil)
+        #expect(claim(after: -3599) == nil)
+    }
+
+    /// As long as there is something below, the next claim looks there too; and so it does after one that failed.
+    @Test func staysDownUntilNothingIsBelow() {
+        var floor = ClaimFloor<Timestamp>()
+        func begin(after seconds: Int) -> Timestamp? { floor.begin(at: .start + .seconds(seconds)) }
+        func end(after seconds: Int, from first: Timestamp? = nil) {
+            floor.end(at: .start + .seconds(seconds), from: first, upTo: .start + .seconds(seconds))
+        }
+        for second in 0...3 {
+            _ = begin(after: second)
+            end(after: second)
+        }
+        #expect(begin(after: 4) == .start)
+        end(after: 4)
+        for _ in 1...3 {
+            #expect(begin(after: 5) == nil)
+            end(after: 5, from: .start - .hours(1))
+        }
+        #expect(begin(after: 5) == nil)
+        #expect(begin(after: 5) == nil, "it failed")
+        end(after: 5)
+        #expect(begin(after: 5) == .start + .seconds(2))
     }
 
     /// A claim that finds new rows says nothing of those that are due again, and the other way round.
     @Test func risesInBothOrders() {
         var floor = ClaimFloor<QueuePlace>()
-        func end(after seconds: Int, upTo place: QueuePlace) { floor.end(at: .start + .seconds(seconds), upTo: place) }
-        _ = floor.begin(at: .start)
+        func end(after seconds: Int, upTo place: QueuePlace) {
+            _ = floor.begin(at: .start + .seconds(seconds))
+            floor.end(at: .start + .seconds(seconds), from: nil, upTo: place)
+        }
         end(after: 0, upTo: QueuePlace(id: 1))
         end(after: 1, upTo: QueuePlace(dueAt: .start + .seconds(1)))
         end(after: 2, upTo: QueuePlace(id: 3))
         end(after: 4, upTo: QueuePlace(id: 4))
-        let low = floor.begin(at: .start + .seconds(4))
-        #expect(low?.id == 3 && low?.dueAt == .start + .seconds(1))
+        #expect(floor.begin(at: .start + .seconds(4)) == QueuePlace(id: 3, dueAt: .start + .seconds(1)))
+    }
+
+    /// Many rows of a transaction that took long: all of them are taken one claim after the other.
+    @Test func whatCommitsLateIsTakenAtOnceOnceItIsFound() async throws {
+        let store = try StoreKind.postgres.make()
+        for second in 0...4 {
+            try await store.receive("\(second)")
+            #expect(try await store.claimNotifications(at: .start + .seconds(second)).count == 1)
+        }
+        try await store.run("UPDATE notification_queue SET due_at = 0, claimed_by = NULL")
+        #expect(try await store.claimNotifications(upTo: 2, at: .start + .milliseconds(4900)).map(\.text) == ["3", "4"])
+        #expect(try await store.claimNotifications(upTo: 2, at: .start + .seconds(5)).map(\.text) == ["0", "1"])
+        #expect(try await store.claimNotifications(upTo: 2, at: .start + .seconds(5)).map(\.text) == ["2"])
+    }
+
+    /// A table that was emptied, or lost ids with a server, gives them out again.
+    @Test func idsThatBeginAnewAreNotBelow() async throws {
+        let store = try StoreKind.postgres.make()
+        for second in 0...4 {
+            try await store.receive("\(second)")
+            #expect(try await store.claimNotifications(at: .start + .seconds(second)).count == 1)
+        }
+        try await store.run("TRUNCATE notification_queue RESTART IDENTITY")
+        try await store.receive("new")
+        // This one sees that the ids begin anew.
+        _ = try await store.claimNotifications(at: .start + .milliseconds(4500))
+        #expect(try await store.claimNotifications(at: .start + .milliseconds(4500)).map(\.text) == ["new"])
     }
 
     @Test func aNewNotificationIsFoundAtOnceAndOneThatCameBackSoon() async throws {
