@@ -48,7 +48,7 @@ package struct LaneKeeper: Service {
         self.telemetry = telemetry
     }
 
-    /// One that came before is at work with other apps, clients or canaries: each would judge rows of the other differently.
+    /// One that came before is at work with other apps, clients, canaries or rules: each would judge rows of the other differently.
     package struct OtherConfiguration: Error {
         package var elder: Replica
 

@@ -42,6 +42,7 @@ extension PostgresStore: Fleet {
                 lease
             )
             try connection.send("DELETE FROM replica WHERE seen_at < \(Schema.now) - $1", Self.memory)
+            try Self.sendBackFromTheFuture(lease: lease, on: connection)
             let owned = try connection.send(
                 "SELECT app, epoch FROM lane WHERE owner = $1 AND app = ANY($2)",
                 owner,
@@ -56,6 +57,25 @@ extension PostgresStore: Fleet {
                 elders: elders
             )
         }
+    }
+
+    /// What the server's clock has promised that has since been set back: the dead would own their lanes, and count, for as long as that.
+    private static func sendBackFromTheFuture(lease: Duration, on connection: Connection) throws {
+        try connection.send(
+            """
+            UPDATE lane SET until = \(Schema.now) + $1
+              FROM (SELECT app FROM lane WHERE until > \(Schema.now) + $1 ORDER BY app FOR UPDATE SKIP LOCKED) late
+             WHERE lane.app = late.app
+            """,
+            lease
+        )
+        try connection.send(
+            """
+            UPDATE replica SET seen_at = \(Schema.now)
+              FROM (SELECT owner FROM replica WHERE seen_at > \(Schema.now) ORDER BY owner FOR UPDATE SKIP LOCKED) late
+             WHERE replica.owner = late.owner
+            """
+        )
     }
 
     private static func plan(

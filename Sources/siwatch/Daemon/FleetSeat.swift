@@ -11,8 +11,7 @@ struct FleetSeat: Sendable {
     let clock: WallClock
     /// What a clock that never steps shows.
     let uptime: @Sendable () -> Duration
-    /// Which clients it knows, as replicas tell each other.
-    private let digest: String
+    private let replica: Replica
     private let leases: [FleetLane: LaneLease]
     private let clients: [FleetLane: Set<String>]
     private let shared: (fleet: any Fleet, clock: FleetClock)?
@@ -22,7 +21,7 @@ struct FleetSeat: Sendable {
         let start = ContinuousClock.now
         let uptime = { @Sendable in ContinuousClock.now - start }
         self.uptime = uptime
-        digest = configuration.digestOfClients
+        replica = configuration.replica
         clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
         let lanes = configuration.apps.map { FleetLane.app($0.name) } + [.maintenance]
         guard let fleet = store as? any Fleet else {
@@ -71,12 +70,7 @@ struct FleetSeat: Sendable {
         shared.map { fleet, clock in
             LaneKeeper(
                 fleet,
-                as: Replica(
-                    host: ProcessInfo.processInfo.hostName,
-                    processID: ProcessInfo.processInfo.processIdentifier,
-                    version: Version.current,
-                    configuration: digest
-                ),
+                as: replica,
                 leases: leases,
                 clients: clients,
                 clock: clock,
@@ -96,14 +90,17 @@ struct FleetSeat: Sendable {
 }
 
 extension Configuration {
-    /// Refuses to go on beside others that would judge the same rows differently, before anything of ours is written.
+    /// Refuses to go on beside others that would judge the same rows differently, before anything of ours is written. Of two who come at
+    /// once each is there before it looks, and the younger goes. Whoever is not refused is one of the fleet from here on.
     ///
     /// - Throws: `CommandFailure`, `StoreError`.
-    func refuseOtherConfigurations(in store: any CredentialStore) async throws {
+    func joinFleet(of store: any CredentialStore) async throws {
         guard let fleet = store as? any Fleet else { return }
-        for status in try await fleet.living where status.replica.configuration != digestOfClients {
-            throw CommandFailure(LaneKeeper.OtherConfiguration(elder: status.replica))
-        }
+        _ = try await fleet.renew(replica, lanes: [], lease: LaneKeeper.lease)
+        let elders = try await fleet.renew(replica, lanes: [], lease: LaneKeeper.lease).elders
+        guard let elder = elders.first(where: { $0.configuration != replica.configuration }) else { return }
+        try await fleet.release()
+        throw CommandFailure(LaneKeeper.OtherConfiguration(elder: elder))
     }
 }
 
@@ -111,8 +108,8 @@ extension CommandFailure {
     init(_ other: LaneKeeper.OtherConfiguration) {
         self = .unavailable(
             """
-            the siwatch \(other.elder.processID) on \(other.elder.host.printable) is at work on the same database with other apps, clients or \
-            canaries; stop all, then start all with the same
+            the siwatch \(other.elder.processID) on \(other.elder.host.printable) is at work on the same database with other apps, clients, \
+            canaries or rules; stop all, then start all with the same
             """
         )
     }
@@ -138,10 +135,21 @@ extension Fleet {
 }
 
 extension Configuration {
-    /// Tells configurations apart that name other apps, clients or canaries. FNV-1a, of 64 bits.
-    fileprivate var digestOfClients: String {
+    /// This process, as replicas know each other.
+    fileprivate var replica: Replica {
+        Replica(
+            host: ProcessInfo.processInfo.hostName,
+            processID: ProcessInfo.processInfo.processIdentifier,
+            version: Version.current,
+            configuration: digest
+        )
+    }
+
+    /// Tells configurations apart by which the same rows would be judged differently. FNV-1a, of 64 bits.
+    private var digest: String {
         let apps = apps.sorted { $0.name < $1.name }.map { [$0.name] + $0.clientIDs.sorted() + ["canaries"] + $0.canaries.sorted() }
-        let hash = "\(apps)".utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        let rules = "\(breaker) \(refresh.interval) \(refresh.timeout) \(queues.clockSkew) \(apple.issuers.sorted())"
+        let hash = "\(apps) \(rules)".utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         return String(hash, radix: 16)
     }
 }

@@ -16,7 +16,9 @@ struct Migrate: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        try await OpenedDatabase(configuration, try Keys(configuration)).close()
+        let database = try await OpenedDatabase(configuration, try Keys(configuration))
+        await database.leave()
+        await database.close()
         print("\(try configuration.namedDatabase().name) is ready.")
     }
 }

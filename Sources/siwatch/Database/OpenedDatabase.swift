@@ -38,7 +38,7 @@ struct OpenedDatabase {
             pseudonyms = UserPseudonyms(ring)
             // What a former holder of the lock has left. Of those who share a server, each may still be at work on what it has claimed.
             if let file = store as? SQLiteStore { try file.recover() }
-            try await configuration.refuseOtherConfigurations(in: store)
+            try await configuration.joinFleet(of: store)
             try store.register(configuration.clientsOfApps)
         } catch let failure as CommandFailure {
             throw failure
@@ -47,6 +47,11 @@ struct OpenedDatabase {
         } catch {
             throw CommandFailure(database: error)
         }
+    }
+
+    /// Leaves the fleet, without having been at work.
+    func leave() async {
+        try? await (store as? any Fleet)?.release()
     }
 
     func close() async {

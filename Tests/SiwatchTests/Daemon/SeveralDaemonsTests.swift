@@ -106,7 +106,7 @@ struct SeveralDaemonsTests {
             try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
             try await site.daemon { _ in
                 let (status, output) = try await second.run("run")
-                #expect(status == 69 && output.last?.contains("with other apps, clients or canaries; stop all") == true, "\(output)")
+                #expect(status == 69 && output.last?.contains("with other apps, clients, canaries or rules; stop all") == true, "\(output)")
             }
             try await second.withDaemon { _ in }
         }

@@ -143,6 +143,17 @@ import Testing
         #expect(try await store.column("SELECT attempts FROM grant_queue") == [.integer(0)])
     }
 
+    /// A dead replica that was seen in what is the future now neither owns a lane nor counts for as long as the clock went back.
+    @Test func aServerClockThatIsSetBackKeepsNoDeadAlive() async throws {
+        #expect(try await renew(0).count == 4)
+        // For whoever looks, an hour less.
+        try await pass(.hours(-1))
+        #expect(try await renew(1).isEmpty)
+        try await pass(Self.lease)
+        #expect(try await renew(1).count == 4)
+        #expect(try await renew(0) == [:])
+    }
+
     /// Whoever comes hears of all that are at work, and who is at work of nobody who came later.
     @Test func whoCameBeforeIsTold() async throws {
         func elders(_ number: Int) async throws -> [String] {
