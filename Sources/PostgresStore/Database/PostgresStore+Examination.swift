@@ -51,7 +51,7 @@ private struct Examiner {
     func examine() throws -> ServerExamination {
         var found = ServerExamination()
         found.obstacles = try Migrator(address: address, connection: connection).isThere() ? missingRights() : missingRightsToMigrate()
-        found.warnings = try settings() + room() + distanceOfClocks()
+        found.warnings = try settings() + sight() + room() + distanceOfClocks()
         if try !connection.speaksWithTheServerItself() {
             found.warnings.append(
                 """
@@ -76,7 +76,9 @@ private struct Examiner {
         let tables = try connection.rows(
             """
             SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-             WHERE n.nspname = $1 AND c.relkind = 'r' AND NOT has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE')
+             WHERE n.nspname = $1 AND c.relkind = 'r'
+               AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+                        AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
              ORDER BY c.relname
             """,
             address.schema
@@ -121,11 +123,17 @@ private struct Examiner {
             }
     }
 
+    private func sight() throws -> [String] {
+        if try isTrue("SELECT pg_has_role('pg_read_all_stats', 'USAGE')") { return [] }
+        let user = try text("SELECT quote_ident(current_user)")
+        return ["this user does not see since when others hold a snapshot, which keeps dead rows: GRANT pg_read_all_stats TO \(user)"]
+    }
+
     private func room() throws -> [String] {
         let free = try connection.rows(
             """
             SELECT current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
-                   - (SELECT COUNT(*)::integer FROM pg_stat_activity WHERE backend_type = 'client backend')
+                   - (SELECT COUNT(*)::integer FROM pg_stat_activity WHERE datname IS NOT NULL)
             """
         ).first?.int(at: 0)
         guard let free, free < Self.connections else { return [] }

@@ -29,18 +29,26 @@ extension PostgresStore: StoreUpkeep {
     /// What was erased stays in dead rows until the server's vacuum has passed, and in its log and archives: that is theirs to end.
     package func sweep(at now: Timestamp) async throws {}
 
-    /// The oldest snapshot of the database that has stood for a minute: vacuum leaves what it may still see.
     package var logPinnedSince: Timestamp? {
-        get async throws {
-            try await reader.run { connection in
-                try connection.rows(
-                    """
-                    SELECT (floor(extract(epoch FROM MIN(COALESCE(xact_start, query_start))) * 1000))::bigint FROM pg_stat_activity
-                     WHERE backend_xmin IS NOT NULL AND datname = current_database()
-                       AND COALESCE(xact_start, query_start) < clock_timestamp() - INTERVAL '1 minute'
-                    """
-                ).first?.time(at: 0)
-            }
+        get async throws { try await oldestSnapshot(heldFor: .seconds(60)) }
+    }
+
+    /// Since when somebody holds a snapshot of the database, or has written and not committed: vacuum leaves what they may still see. Of
+    /// other users the server tells that to members of `pg_read_all_stats`.
+    ///
+    /// - Parameter time: nil is returned where none is older.
+    func oldestSnapshot(heldFor time: Duration) async throws -> Timestamp? {
+        try await reader.run { connection in
+            try connection.rows(
+                """
+                SELECT (floor(extract(epoch FROM MIN(since)) * 1000))::bigint
+                  FROM (SELECT COALESCE(xact_start, query_start) AS since FROM pg_stat_activity
+                         WHERE num_nulls(backend_xmin, backend_xid) < 2 AND datname = current_database() AND pid <> pg_backend_pid()
+                        UNION ALL SELECT prepared FROM pg_prepared_xacts WHERE database = current_database()) held
+                 WHERE since <= clock_timestamp() - $1 * INTERVAL '1 millisecond'
+                """,
+                time
+            ).first?.time(at: 0)
         }
     }
 
@@ -116,7 +124,12 @@ extension PostgresStore: StoreUpkeep {
 
     /// Of processes that are gone.
     private func forgetBatches(before cutoff: Timestamp) async throws {
-        _ = try await writer.transaction { connection in try connection.run("DELETE FROM settled_batch WHERE settled_at < $1", cutoff) }
+        _ = try await writer.transaction { connection in
+            try connection.run(
+                "DELETE FROM settled_batch b WHERE settled_at < $1 AND NOT EXISTS (SELECT 1 FROM replica r WHERE r.owner = b.owner)",
+                cutoff
+            )
+        }
     }
 
     private func repeatWhileFull(_ body: @escaping @Sendable (Connection) throws -> Int) async throws {

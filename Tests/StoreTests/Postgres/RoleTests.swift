@@ -16,8 +16,8 @@ import Testing
         init(as role: String) async throws {
             store = try StoreKind.postgres.make()
             let address = try #require(store.ports as? PostgresStore).address
-            // The tests trust whoever comes by the socket.
-            try await store.run("ALTER ROLE \(role) LOGIN")
+            // The tests trust whoever comes by the socket. The role is the whole server's, and others change it at the same time.
+            try await store.run("DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); ALTER ROLE \(role) LOGIN; END $$")
             door = PostgresDoor(try PostgresUnderTest.address(address, as: role))
         }
 

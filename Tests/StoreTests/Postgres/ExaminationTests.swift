@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// What `siwatch check` finds out about a server, and what siwatch sees of others on it.
+@Suite struct ExaminationTests {
+    private let store: StoreUnderTest
+    private let postgres: PostgresStore
+    private var address: PostgresAddress { postgres.address }
+
+    init() throws {
+        store = try StoreKind.postgres.make()
+        postgres = try #require(store.ports as? PostgresStore)
+    }
+
+    private func examine(as user: String? = nil, clockOffset: Duration = .zero) async throws -> ServerExamination {
+        let address = try user.map { try PostgresUnderTest.address(postgres.address, as: $0) } ?? postgres.address
+        let now = try await postgres.time.advanced(by: clockOffset)
+        return try PostgresStore.examine(address, clock: WallClock(now: { now }, sleep: { _, _ in }), clockSkew: .minutes(5))
+    }
+
+    /// Makes a role that may do nothing yet, beside those of other tests.
+    private func makeRole(_ name: String, _ rights: [String]) async throws -> String {
+        let role = "\(name)_\(address.schema)"
+        try await store.run("CREATE ROLE \(role) LOGIN")
+        for right in rights { try await store.run("GRANT \(right) TO \(role)") }
+        return role
+    }
+
+    private static func reading(_ schema: String) -> [String] {
+        ["USAGE ON SCHEMA \(schema)", "SELECT ON ALL TABLES IN SCHEMA \(schema)"]
+    }
+
+    @Test func nothingKeepsTheOwnerFromWorking() async throws {
+        let found = try await examine()
+        #expect(found.obstacles == [])
+        #expect(!found.warnings.contains { $0.contains("clock") || $0.contains("pg_read_all_stats") || $0.contains("pooler") })
+    }
+
+    /// Each right is needed, and not any of them.
+    @Test func whoMayOnlyReadIsNotToRunIt() async throws {
+        let role = try await makeRole("looker", Self.reading(address.schema))
+        let obstacle = try #require(try await examine(as: role).obstacles.first)
+        #expect(obstacle.contains("this user may not write") && obstacle.contains("notification_queue"), "\(obstacle)")
+    }
+
+    /// The servers of the tests need not outlive a crash of their host.
+    @Test func settingsThatLoseCommitsAreNamed() async throws {
+        #expect(try await examine().warnings.contains { $0.hasPrefix("fsync is off: ") })
+    }
+
+    @Test func aClockThatIsOffIsNamed() async throws {
+        #expect(try await examine(clockOffset: .minutes(-10)).warnings.contains { $0.contains("600 s apart") })
+    }
+
+    @Test func whoDoesNotSeeOthersSnapshotsIsTold() async throws {
+        let blind = try await makeRole("blind", Self.reading(address.schema))
+        #expect(try await examine(as: blind).warnings.contains { $0.contains("GRANT pg_read_all_stats TO \(blind)") })
+        let seeing = try await makeRole("seeing", Self.reading(address.schema) + ["pg_read_all_stats"])
+        #expect(try await !examine(as: seeing).warnings.contains { $0.contains("pg_read_all_stats") })
+    }
+
+    /// Who pins dead rows is mostly a report or a backup, as another user.
+    @Test func aSnapshotOfAnotherUserIsSeen() async throws {
+        let role = try await makeRole("watcher", ["pg_read_all_stats"])
+        let watcher = PostgresStore(try PostgresUnderTest.address(address, as: role))
+        let report = ConnectionThread(address, label: "report")
+        try await report.begin("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        let begin = try await report.run { try $0.rows("SELECT (floor(extract(epoch FROM now()) * 1000))::bigint").first?.time(at: 0) }
+        // Other tests hold snapshots too, for as long as a statement takes.
+        let since = try #require(try await watcher.oldestSnapshot(heldFor: .zero))
+        #expect(try since <= #require(begin))
+        await report.close()
+        try await watcher.close()
+    }
+}
