@@ -160,21 +160,22 @@ struct OperatorTransaction {
 
     // MARK: The quarantine
 
-    private func empty(_ ids: [Int64], _ take: (Int64) throws -> Bool) throws -> OperatorAnswer {
-        var missing: [Int64] = []
-        for id in ids.prefix(OperatorRequest.mostQuarantined) where try !take(id) { missing.append(id) }
-        return .quarantine(moved: min(ids.count, OperatorRequest.mostQuarantined) - missing.count, missing: missing)
+    /// - Parameter take: gives back those that were there.
+    private func empty(_ ids: [Int64], _ take: ([Int64]) throws -> Set<Int64>) throws -> OperatorAnswer {
+        let ids = Array(ids.prefix(OperatorRequest.mostQuarantined))
+        let taken = try take(ids)
+        return .quarantine(moved: taken.count, missing: ids.filter { !taken.contains($0) })
     }
 
-    private func retry(_ id: Int64, receivedAt: Timestamp?) throws -> Bool {
+    private func retry(_ ids: [Int64], receivedAt: Timestamp?) throws -> Set<Int64> {
         try connection.send(
             """
             INSERT INTO notification_queue (payload, received_at)
-            SELECT payload, COALESCE($1, received_at) FROM notification_quarantine WHERE id = $2
+            SELECT payload, COALESCE($1, received_at) FROM notification_quarantine WHERE id = ANY($2) ORDER BY id
             """,
             receivedAt,
-            id
+            ArrayOf(ids)
         )
-        return try QuarantineRing.remove(id, on: connection)
+        return try QuarantineRing.remove(ids, on: connection)
     }
 }

@@ -6,7 +6,7 @@ package import CredentialCore
 extension PostgresStore: OperatorDesk {
     package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
         let text = try JSONText.encode(request)
-        return try await writer.run { connection in
+        return try await writer.transaction { connection in
             let row = try connection.rows(
                 "INSERT INTO operator_request (request, requested_at) VALUES ($1, $2) RETURNING id",
                 text,

@@ -7,7 +7,7 @@ import CredentialCore
 extension SettlementTransaction {
     /// - Returns: what has come of it, once it is committed.
     func write(_ changes: SettlementChanges) throws -> () throws -> SettledBatch {
-        var settled = SettledBatch(
+        let settled = SettledBatch(
             results: changes.results,
             announcements: changes.announcements,
             breakers: changes.breakers,
@@ -30,13 +30,14 @@ extension SettlementTransaction {
         try sendCounts(changes)
         for (queue, count) in queues.removed { try connection.sendAdd(count, to: queue.removedCounter) }
         for app in openedApps { try BreakerTable.sendCountPending(of: app, on: connection) }
-        settled.evicted = try queues.quarantine.makeRoom()
+        let evicted = try queues.quarantine.sendMakeRoom()
         try batch.sendWrite(on: connection, at: now)
         try connection.sendCommit()
         return { [settled] in
             var settled = settled
             // Where the answer was lost, duplicates count as what they would have been without.
             duplicates?.rows?.forEach { settled.results[$0.int(at: 0)] = .notification(.duplicate) }
+            settled.evicted = evicted?.rows?.first?.int(at: 0) ?? 0
             return settled
         }
     }

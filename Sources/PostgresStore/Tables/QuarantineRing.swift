@@ -36,40 +36,38 @@ struct QuarantineRing {
         )
     }
 
-    /// Makes room for what was added, under the lock on the tail.
+    /// Makes room for what was added, under the lock on the tail, where nobody is to wait for an answer.
     ///
     /// - Returns: how many rows were evicted, oldest first.
-    func makeRoom() throws -> Int {
-        guard unsigned > 0 else { return 0 }
+    func sendMakeRoom() throws -> Connection.Answer? {
+        guard unsigned > 0 else { return nil }
         try connection.sendAdd(unsigned, to: QuarantineLimits.rowsCounter)
         try connection.sendAdd(bytes, to: QuarantineLimits.bytesCounter)
-        let counts = try connection.rows(
-            "SELECT (SELECT value FROM counter WHERE name = $1), (SELECT value FROM counter WHERE name = $2)",
+        return try connection.send(
+            """
+            WITH ring AS MATERIALIZED (
+              SELECT (SELECT value FROM counter WHERE name = $1) - \(QuarantineLimits.longestRing) AS rows,
+                     (SELECT value FROM counter WHERE name = $2) - \(QuarantineLimits.largestRing) AS bytes),
+            oldest AS (
+              SELECT id, octet_length(payload) AS size FROM notification_quarantine WHERE \(Schema.unsigned)
+               ORDER BY id LIMIT (SELECT CASE WHEN bytes > 0 THEN NULL ELSE GREATEST(rows, 0) END FROM ring)),
+            numbered AS (SELECT id, size, row_number() OVER w AS place, sum(size) OVER w - size AS before FROM oldest WINDOW w AS (ORDER BY id)),
+            evicted AS (
+              DELETE FROM notification_quarantine q USING numbered n, ring
+               WHERE q.id = n.id AND (n.place <= ring.rows OR n.before < ring.bytes)
+              RETURNING n.size),
+            counts (name, change) AS (
+              SELECT $1, -COUNT(*) FROM evicted UNION ALL SELECT $2, -COALESCE(SUM(size), 0)::bigint FROM evicted
+              UNION ALL SELECT $3, COUNT(*) FROM evicted),
+            counted AS (
+              INSERT INTO counter AS c (name, value) SELECT name, change FROM counts WHERE change <> 0
+                  ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value)
+            SELECT COUNT(*) FROM evicted
+            """,
             QuarantineLimits.rowsCounter,
-            QuarantineLimits.bytesCounter
-        ).first
-        var (total, size) = (counts?.int(at: 0) ?? 0, counts?.int(at: 1) ?? 0)
-        var evicted = 0
-        while total > QuarantineLimits.longestRing || size > QuarantineLimits.largestRing {
-            let lengths = try connection.rows(
-                """
-                DELETE FROM notification_quarantine
-                 WHERE id IN (SELECT id FROM notification_quarantine WHERE \(Schema.unsigned) ORDER BY id LIMIT $1)
-                RETURNING octet_length(payload)
-                """,
-                max(total - QuarantineLimits.longestRing, 1)
-            ).map { $0.int(at: 0) }
-            if lengths.isEmpty { break }
-            total -= lengths.count
-            size -= lengths.reduce(0, +)
-            evicted += lengths.count
-        }
-        if evicted > 0 {
-            try connection.sendSet(QuarantineLimits.rowsCounter, to: Int64(total))
-            try connection.sendSet(QuarantineLimits.bytesCounter, to: Int64(size))
-            try connection.sendAdd(evicted, to: QuarantineLimits.evictedCounter)
-        }
-        return evicted
+            QuarantineLimits.bytesCounter,
+            QuarantineLimits.evictedCounter
+        )
     }
 
     // MARK: Rows that leave, under the lock on the tail
@@ -89,9 +87,11 @@ struct QuarantineRing {
         try forget(gone?.int(at: 0) ?? 0, gone?.int(at: 1) ?? 0, on: connection)
     }
 
-    /// Deletes one row, where it is there.
-    static func remove(_ id: Int64, on connection: Connection) throws -> Bool {
-        try remove("id = $1", [id.parameter], on: connection) > 0
+    /// Deletes rows.
+    ///
+    /// - Returns: those that were there.
+    static func remove(_ ids: [Int64], on connection: Connection) throws -> Set<Int64> {
+        try remove("id = ANY($1)", [ArrayOf(ids).parameter], on: connection)
     }
 
     /// Deletes those of some rows that are older than `cutoff`.
@@ -100,16 +100,16 @@ struct QuarantineRing {
         _ = try remove("id BETWEEN $1 AND $2 AND rejected_at < $3", parameters, on: connection)
     }
 
-    private static func remove(_ condition: String, _ parameters: [Parameter], on connection: Connection) throws -> Int {
+    private static func remove(_ condition: String, _ parameters: [Parameter], on connection: Connection) throws -> Set<Int64> {
         try connection.lockTail()
         let answer = try connection.send(
-            "DELETE FROM notification_quarantine WHERE \(condition) RETURNING \(Schema.unsigned), octet_length(payload)",
+            "DELETE FROM notification_quarantine WHERE \(condition) RETURNING \(Schema.unsigned), octet_length(payload), id",
             parameters
         )
         let rows = try connection.rows(of: answer)
         let unsigned = rows.compactMap { $0.bool(at: 0) ? $0.int(at: 1) : nil }
         try forget(unsigned.count, unsigned.reduce(0, +), on: connection)
-        return rows.count
+        return Set(rows.map { $0.integer(at: 2) })
     }
 
     private static func forget(_ rows: Int, _ bytes: Int, on connection: Connection) throws {

@@ -12,7 +12,8 @@ extension OperatorRequest {
 
     /// Has the running daemon carry it out, or takes the lock and does it here where none runs.
     ///
-    /// - Throws: where it was not done; nothing is left behind that might be done later.
+    /// - Throws: where it was not done, and nothing is left behind that might be done later; or where the connection was lost, and nobody
+    ///   knows.
     func carryOut(in configuration: Configuration) async throws(CommandFailure) -> OperatorAnswer {
         do {
             let database = try configuration.existingDatabase()
