@@ -19,7 +19,8 @@ CREATE TABLE grant_queue (
   client_id          TEXT    COLLATE "C" NOT NULL
                              CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
   user_id            TEXT    COLLATE "C"
-                             CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> ''),
+                             CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
+                             CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
   refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> ''),
   token_sealed       BYTEA   CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (octet_length(token_sealed) BETWEEN 54 AND 8245),
   authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> ''),
@@ -51,7 +52,8 @@ CREATE TABLE revocation_queue (
   client_id    TEXT    COLLATE "C" NOT NULL
                        CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
   user_id      TEXT    COLLATE "C" NOT NULL
-                       CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> ''),
+                       CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
+                       CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
   requested_at BIGINT  NOT NULL DEFAULT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
                        CONSTRAINT "requested_at is milliseconds since 1970" CHECK (requested_at BETWEEN 1546300800000 AND 4102444800000),
   due_at       BIGINT  NOT NULL DEFAULT 0,

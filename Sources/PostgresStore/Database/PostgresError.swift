@@ -68,7 +68,8 @@ extension StoreError {
                 switch error.sqlState.prefix(2) {
                 // No connection; no room for one; the server shuts down; input or output failed.
                 case "", "08", "53", "57", "58": .unavailable(text)
-                case "22", "23", "44": .refused(text)
+                // Something is too large for an index, among others.
+                case "22", "23", "44", "54": .refused(text)
                 // A table that is gone or another's, or pages that cannot be read.
                 case "42", "3F", "XX": .damaged(text)
                 default: .outcomeUnknown(text)

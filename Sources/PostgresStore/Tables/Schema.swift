@@ -24,7 +24,8 @@ enum Schema {
         WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)
         """
 
-    /// Written by backends, who read the names of the constraints when one does not hold. A NUL stands in no text of PostgreSQL's.
+    /// Written by backends, who read the names of the constraints when one does not hold. A NUL stands in no text of PostgreSQL's. An index
+    /// takes no more than 2,704 bytes.
     private static let queues = """
         CREATE TABLE notification_queue (
           id          \(id)
@@ -47,7 +48,8 @@ enum Schema {
           client_id          TEXT    COLLATE "C" NOT NULL
                                      CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
           user_id            TEXT    COLLATE "C"
-                                     CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> ''),
+                                     CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
+                                     CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
           refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> ''),
           token_sealed       BYTEA   CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (octet_length(token_sealed) BETWEEN 54 AND 8245),
           authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> ''),
@@ -79,7 +81,8 @@ enum Schema {
           client_id    TEXT    COLLATE "C" NOT NULL
                                CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
           user_id      TEXT    COLLATE "C" NOT NULL
-                               CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> ''),
+                               CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
+                               CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
           requested_at BIGINT  NOT NULL DEFAULT \(now)
                                CONSTRAINT "requested_at is milliseconds since 1970" CHECK (requested_at \(legal)),
           due_at       BIGINT  NOT NULL DEFAULT 0,

@@ -22,7 +22,8 @@ import Testing
     @Test(arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"])
     func whatIsTooLongIsMalformed(_ column: String) async throws {
         let store = try StoreKind.postgres.make()
-        let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: "repeat('a', 8193)"]) { $1 }
+        let long = "repeat('a', \(column == "user_id" ? 2048 : 8193))"
+        let values = ["client_id": "'app'", "user_id": "'ann'", "authorization_code": "'c'"].merging([column: long]) { $1 }
         let now = Timestamp.start
         try await store.run(
             """
@@ -40,6 +41,19 @@ import Testing
         let work = try #require(claimed.first)
         #expect(work.content == nil)
         #expect(try await store.settle(.code(work, .rejected(.malformed)), at: now) == .grant(.rejected, .malformed))
+    }
+
+    /// No index would take it, and the server would speak of a B-tree.
+    @Test(arguments: [("grant_queue", "'c', 'r', "), ("revocation_queue", "'c', ")])
+    func aUserThatIsFarTooLongIsRefusedByName(_ queue: String, _ others: String) async throws {
+        let store = try StoreKind.postgres.make()
+        let user = "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 100) n)"
+        let columns = queue == "grant_queue" ? "client_id, refresh_token, user_id" : "client_id, user_id"
+        await #expect {
+            try await store.run("INSERT INTO \(queue) (\(columns)) VALUES (\(others)\(user))")
+        } throws: {
+            "\($0)".contains("user_id is at most 2048 bytes")
+        }
     }
 
     @Test func aRenamedAppHasItsHistory() async throws {
