@@ -30,6 +30,23 @@ import Testing
         }
     }
 
+    /// Once it looks no more, only the server's word is left to wake it.
+    @Test func theServerWakesWhoSleeps() async throws {
+        let store = try StoreKind.postgres.make()
+        let address = try #require(store.ports as? PostgresStore).address
+        let sleeper = "sleeper_\(address.schema)"
+        try await store.run("CREATE ROLE \(sleeper) LOGIN SUPERUSER")
+        var commits = CommitListener(try PostgresUnderTest.address(address, as: sleeper)).commits().makeAsyncIterator()
+        await commits.next()
+        let sleepers = """
+            SELECT COUNT(*) FROM pg_stat_activity
+             WHERE usename = '\(sleeper)' AND state = 'idle' AND state_change < clock_timestamp() - INTERVAL '700 milliseconds'
+            """
+        while try await store.column(sleepers) != [1] { await Task.yield() }
+        try await store.receive()
+        await commits.next()
+    }
+
     /// Of a hundred inserts in one moment, the first one tells.
     @Test func aBusyQueueIsNotToldOfAgain() async throws {
         let store = try StoreKind.postgres.make()
