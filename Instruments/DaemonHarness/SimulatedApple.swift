@@ -21,11 +21,14 @@ package struct SimulatedApple: Sendable {
     package static let clientIDs = ["com.example.app", "com.example.web"]
 
     /// Starts one on a free port. Its key file is made in `folder`.
-    package init(in folder: URL) async throws {
+    ///
+    /// - Parameter answerReuse: for how long it may answer as it has before, because to sign anew is slow.
+    package init(in folder: URL, answerReuse: Duration = .seconds(60)) async throws {
         let keyFile = folder.appending(path: Self.keyFile).path
         process = try ChildProcess(
             "apple-simulator",
             ["--port", "0", "--key-id", Self.keyID, "--team-id", Self.teamID, "--key-file", keyFile]
+                + ["--answer-reuse", "\(answerReuse.components.seconds)"]
                 + Self.clientIDs.flatMap { ["--client-id", $0] }
         )
         guard let line = await process.line(containing: "listening on http"), let url = line.split(separator: " ").last else {

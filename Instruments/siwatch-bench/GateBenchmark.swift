@@ -6,7 +6,7 @@ import DaemonHarness
 import Foundation
 
 /// What the trigger that wakes siwatch costs the backends: many that insert at once, a row to a commit, with it and without it, by turns.
-/// siwatch is stopped, so that it takes no processor from them; the gate opens every 250 ms then.
+/// siwatch is stopped, so that it takes no processor from them; the gate opens every 250 ms then, and stays shut where it were at work.
 struct GateBenchmark: Sendable {
     let rounds: Int
     let logLevel: String
@@ -14,24 +14,33 @@ struct GateBenchmark: Sendable {
     private static let backends = 16
     private static let length = Duration.seconds(5)
 
+    private enum Gate: CaseIterable {
+        case none, shut, opening
+    }
+
     func run() async throws -> Section {
         say("The wake-up trigger")
         return try await Workplace.use(on: .postgres, logLevel: logLevel) { place in
             try await place.migrate()
-            var (with, without): ([Run], [Run]) = ([], [])
+            var runs: [Gate: [Run]] = [:]
             for round in 1...rounds {
                 say("  round \(round) of \(rounds)")
-                without.append(try await insert("DISABLE", place))
-                with.append(try await insert("ENABLE", place))
+                // Each is first as often as the others.
+                for index in Gate.allCases.indices {
+                    let gate = Gate.allCases[(index + round) % Gate.allCases.count]
+                    runs[gate, default: []].append(try await insert(gate, place))
+                }
             }
-            let rates = (with: with.map(\.perSecond), without: without.map(\.perSecond))
+            func rates(_ gate: Gate) -> [Double] { runs[gate, default: []].map(\.perSecond) }
+            func times(_ gate: Gate) -> String { figure(runs[gate, default: []]) }
             return Section(
                 "\(Self.backends) backends that insert at once, a row to a commit: medians of \(rounds) rounds (× = with the trigger ÷ this)",
                 [
-                    .ours("with the trigger that wakes siwatch", rates.with.median),
-                    .limit(.median("without", rates.without), of: rates.with.median),
-                    .init(label: "an insert with it, p50 / p99", figure: figure(with)),
-                    .init(label: "an insert without, p50 / p99", figure: figure(without)),
+                    .ours("with the trigger that wakes siwatch", rates(.opening)),
+                    .limit(.median("without", rates(.none)), of: rates(.opening).median),
+                    .limit(.median("with it, as while siwatch is at work", rates(.shut)), of: rates(.opening).median),
+                    .init(label: "an insert with it, p50 / p99", figure: times(.opening)),
+                    .init(label: "an insert without, p50 / p99", figure: times(.none)),
                 ],
                 arguments: "--only postgres-trigger --rounds \(rounds)"
             )
@@ -48,14 +57,17 @@ struct GateBenchmark: Sendable {
         return "\(times.percentile(0.5).inMilliseconds) / \(times.percentile(0.99).inMilliseconds)"
     }
 
-    private func insert(_ trigger: String, _ place: Workplace) async throws -> Run {
+    private func insert(_ gate: Gate, _ place: Workplace) async throws -> Run {
         try await place.withBackend { backend in
+            let trigger = gate == .none ? "DISABLE" : "ENABLE"
             try await backend.execute("ALTER TABLE notification_queue \(trigger) TRIGGER notification_queue_insert")
             try await backend.execute("TRUNCATE notification_queue")
             try await backend.execute("CHECKPOINT")
         }
         guard let schema = place.schema else { throw HarnessError("a file has no trigger") }
         let connections = try (0..<Self.backends).map { _ in try BareServerConnection(schema) }
+        let keeper = gate == .shut ? keepShut(place) : nil
+        defer { keeper?.cancel() }
         let (start, end) = (ContinuousClock.now, ContinuousClock.now + Self.length)
         let times = try await withThrowingTaskGroup(of: [Duration].self) { group in
             for connection in connections {
@@ -65,6 +77,20 @@ struct GateBenchmark: Sendable {
             return try await group.reduce(into: []) { $0 += $1 }
         }
         return Run(perSecond: Double(times.count) / (ContinuousClock.now - start).inSeconds, times: times)
+    }
+}
+
+extension GateBenchmark {
+    /// As siwatch does while there is work.
+    private func keepShut(_ place: Workplace) -> Task<Void, any Error> {
+        Task {
+            try await place.withBackend { backend in
+                while !Task.isCancelled {
+                    try await backend.execute("SELECT setval('notification_queue_quiet', (extract(epoch FROM now()) * 1000)::bigint + 900)")
+                    try await Task.sleep(for: .milliseconds(100))
+                }
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// How long after its commit a single notification shows in the state, and what the daemon takes while nothing happens.
+/// How long after its commit a single notification or sign-in shows in the state, and what the daemon takes while nothing happens.
 struct LatencyBenchmark: Sendable {
     let count: Int
     let store: Store
@@ -20,19 +20,25 @@ struct LatencyBenchmark: Sendable {
         return try await Workplace.use(on: store, logLevel: logLevel) { place in
             let users = try await place.makeCredentials(count).map(\.userID)
             let bodies = try await place.revokeConsent(of: users)
+            let people = try await place.signIn(count)
             return try await place.withBackend { backend in
                 try await place.withDaemon { daemon in
                     say("  siwatch is idle")
                     let (share, usage) = try await idle(daemon)
                     say("  \(count) single inserts")
-                    let (inserts, latencies) = try await place.latencies(of: users, bodies, backend)
+                    let endings = try await place.latencies(of: Array(zip(users, bodies)), until: "revoked", backend) {
+                        try await backend.insert(notifications: [$0])
+                    }
+                    let signIns = try await place.latencies(of: people.map { ($0.userID, $0) }, until: "authorized", backend) {
+                        try await backend.insert([$0])
+                    }
                     return Section(
-                        "\(store.rawValue): latency of single notifications, from commit to state, and the idle daemon",
+                        "\(store.rawValue): from a backend's commit to the state, one at a time, and the idle daemon",
                         [
-                            .init(label: "p50", figure: latencies.percentile(0.5).inMilliseconds),
-                            .init(label: "p99", figure: latencies.percentile(0.99).inMilliseconds),
-                            .init(label: "the slowest of \(count)", figure: latencies.percentile(1).inMilliseconds),
-                            .init(label: "the insert itself, p50", figure: inserts.percentile(0.5).inMilliseconds),
+                            .init(label: "consent-revoked to revoked, p50 / p99 / the slowest of \(count)", figure: endings.figure),
+                            .init(label: "its insert itself, p50", figure: endings.inserts.percentile(0.5).inMilliseconds),
+                            .init(label: "a sign-in to authorized, p50 / p99 / the slowest of \(count)", figure: signIns.figure),
+                            .init(label: "its insert itself, p50", figure: signIns.inserts.percentile(0.5).inMilliseconds),
                             .init(label: "idle: share of one core", figure: "\((share * 100).rounded(to: 2)) %"),
                             .init(label: "idle: resident memory", figure: usage.memory),
                         ],
@@ -52,4 +58,8 @@ struct LatencyBenchmark: Sendable {
         let after = try ProcessUsage(of: daemon)
         return ((after.processorTime - before.processorTime) / (ContinuousClock.now - start), after)
     }
+}
+
+extension Latencies {
+    fileprivate var figure: String { [0.5, 0.99, 1].map { latencies.percentile($0).inMilliseconds }.joined(separator: " / ") }
 }

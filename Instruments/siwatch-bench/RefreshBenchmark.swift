@@ -20,7 +20,7 @@ struct RefreshBenchmark: Sendable {
             var rows: [Section.Row] = []
             for concurrency in Self.concurrencies {
                 say("  \(concurrency) at once")
-                // Apple's answer to a token stays the same for a minute here: signing it anew takes longer than all else.
+                // Apple signs its answers now, and gives them again from here on.
                 _ = try await bare.answersPerSecond(atOnce: concurrency)
                 let before = try await limit(bare, concurrency)
                 let run = try await place.refresh(signIns.map(\.userID), atOnce: concurrency)

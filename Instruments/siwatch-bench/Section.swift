@@ -41,17 +41,22 @@ extension Section.Row {
         Self(label: label, figure: perSecond.perSecond)
     }
 
+    /// The median of several measurements. There must be one.
+    static func ours(_ label: String, _ rates: [Double]) -> Self {
+        ours(label + between(rates.min()!...rates.max()!), rates.median)
+    }
+
     /// A limit, and the share of it that siwatch reaches.
     static func limit(_ limit: Limit, of ours: Double) -> Self {
         switch limit.reading {
         case .perSecond(let rate):
-            Self(label: limit.label, figure: rate.perSecond, ratio: (ours / rate).rounded(to: 2) + (limit.spread.map(between) ?? ""))
+            Self(label: limit.label, figure: rate.perSecond, ratio: (ours / rate).rounded(to: 2) + (limit.spread.map { "  " + between($0) } ?? ""))
         case .unknown(let reason):
             Self(label: limit.label, figure: reason)
         }
     }
 
     private static func between(_ spread: ClosedRange<Double>) -> String {
-        "   (\(spread.lowerBound.rounded(to: 0)) … \(spread.upperBound.rounded(to: 0)))"
+        " (\(spread.lowerBound.rounded(to: 0)) … \(spread.upperBound.rounded(to: 0)))"
     }
 }

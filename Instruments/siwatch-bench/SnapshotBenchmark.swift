@@ -16,8 +16,12 @@ struct SnapshotBenchmark: Sendable {
 
     /// What siwatch settles meanwhile, of both.
     private static let perSecond = 200
-    private static let claims = 100
+    private static let claims = 90
     private static let claimed = 64
+    /// Between two claims.
+    private static let pause = Duration.milliseconds(100)
+    /// Until a process knows where nothing waits any more: it has just started then.
+    private static let warmUp = Duration.seconds(6)
     /// What a siwatch asks for on two cores.
     private static let most = 8192
 
@@ -28,31 +32,37 @@ struct SnapshotBenchmark: Sendable {
             let bodies = try await place.switchMail(of: signIns)
             let leaving = try await place.makeCredentials(Self.claims * 2).map(\.userID)
             let endings = try await place.revokeConsent(of: leaving)
-            func latency(_ part: Range<Int>) async throws -> [Duration] {
-                try await place.withBackend { backend in
-                    try await place.withDaemon { _ in
-                        try await place.latencies(of: Array(leaving[part]), Array(endings[part]), backend).latencies
-                    }
+            return try await place.withBackend { backend in
+                func latencies(_ part: Range<Int>) async throws -> [Duration] {
+                    try await place.latencies(of: Array(zip(leaving[part], endings[part])), until: "revoked", backend) {
+                        try await backend.insert(notifications: [$0])
+                    }.latencies
                 }
-            }
-            let before = Times(claims: try await claims(bodies, place), latencies: try await latency(0..<Self.claims))
-            let (work, during) = try await place.withBackend { reader in
+                var (before, during) = (Times(), Times())
+                before.claims = try await claims(bodies, place)
+                before.latencies = try await place.withDaemon { _ in
+                    try await Task.sleep(for: Self.warmUp)
+                    return try await latencies(0..<Self.claims)
+                }
                 // What was measured so far is not what is held.
                 try await place.vacuum()
-                try await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-                _ = try await reader.int("SELECT COUNT(*) FROM user_state")
-                let work = try await load(bodies, place)
-                let during = Times(claims: try await claims(bodies, place), latencies: try await latency(Self.claims..<Self.claims * 2))
-                try await reader.execute("COMMIT")
-                return (work, during)
+                let work = try await place.withBackend { reader in
+                    try await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+                    _ = try await reader.int("SELECT COUNT(*) FROM user_state")
+                    let work: Work
+                    (work, during.latencies) = try await load(bodies, place) { try await latencies(Self.claims..<Self.claims * 2) }
+                    during.claims = try await claims(bodies, place)
+                    try await reader.execute("COMMIT")
+                    return work
+                }
+                return section(before, during, work)
             }
-            return section(before, during, work)
         }
     }
 
     private struct Times {
-        var claims: Claims
-        var latencies: [Duration]
+        var claims = Claims()
+        var latencies: [Duration] = []
     }
 
     private struct Claims {
@@ -68,15 +78,15 @@ struct SnapshotBenchmark: Sendable {
         var dead = 0
     }
 
-    /// Notifications and checks at a rate that leaves siwatch time.
-    private func load(_ bodies: [String], _ place: Workplace) async throws -> Work {
+    /// Notifications and checks at a rate that leaves siwatch time; and then, of the same process, what is asked for.
+    private func load<Result>(_ bodies: [String], _ place: Workplace, _ body: () async throws -> Result) async throws -> (Work, Result) {
         say("  siwatch works for \(length) meanwhile")
         try place.configure(refresh: "interval = \"24h\"\nmax_requests_per_second = \(Self.perSecond)")
         defer { try? place.configure() }
         return try await place.withBackend { backend in
             let checked = try await backend.counter(CheckCounter.answered)
             var work = Work()
-            try await place.withDaemon { _ in
+            let result = try await place.withDaemon { _ in
                 let start = ContinuousClock.now
                 while ContinuousClock.now - start < length {
                     let first = work.notifications % bodies.count
@@ -84,26 +94,31 @@ struct SnapshotBenchmark: Sendable {
                     try await backend.insert(notifications: Array(some))
                     work.notifications += some.count
                     // As many checks as notifications.
-                    if first == 0 { try await place.makeDue(backend) }
+                    if first == 0 { try await place.makeDue(within: .seconds(bodies.count) / Self.perSecond, backend) }
                     try await Task.sleep(until: start + .seconds(1) * work.notifications / Self.perSecond, clock: .continuous)
                 }
+                return try await body()
             }
             work.checks = try await backend.counter(CheckCounter.answered) - checked
             // Asked for, the server counts what it would have cleared away.
             try await backend.execute("VACUUM notification_queue")
             work.dead = try await backend.int("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'notification_queue'")
-            return work
+            return (work, result)
         }
     }
 
-    /// By the very code that the daemon runs, which is stopped; each is a commit.
+    /// By the very code that the daemon runs, which is stopped; each is a commit. Whatever is asked for comes while it is asked for.
     private func claims(_ bodies: [String], _ place: Workplace) async throws -> Claims {
         let store = try place.openStore()
         var claims = Claims()
         let lease = Duration.seconds(60)
         try await place.withBackend { backend in
-            try await place.makeDue(backend)
-            for _ in 1...Self.claims {
+            let rounds = Int(Self.warmUp / Self.pause) + Self.claims
+            guard rounds * Self.claimed <= users else { throw HarnessError("\(rounds * Self.claimed) users are needed") }
+            let begin = ContinuousClock.now
+            try await place.makeDue(within: Self.pause * rounds * 3 / 4, backend)
+            try await Task.sleep(for: .seconds(1))
+            for round in 1...rounds {
                 try await backend.insert(notifications: Array(bodies.prefix(Self.claimed)))
                 let start = ContinuousClock.now
                 let found = try await store.claimNotifications(upTo: Self.most, at: .current, lease: lease, suspects: true)
@@ -121,9 +136,12 @@ struct SnapshotBenchmark: Sendable {
                 guard found.count == Self.claimed, none.isEmpty, due.count == Self.claimed else {
                     throw HarnessError("\(found.count) and \(none.count) notifications and \(due.count) checks were claimed")
                 }
-                claims.notifications.append(claimed - start)
-                claims.looks.append(looked - claimed)
-                claims.checks.append(picked - looked)
+                if begin.duration(to: start) > Self.warmUp {
+                    claims.notifications.append(claimed - start)
+                    claims.looks.append(looked - claimed)
+                    claims.checks.append(picked - looked)
+                }
+                try await Task.sleep(until: begin + .seconds(1) + Self.pause * round, clock: .continuous)
             }
             try await backend.execute("DELETE FROM notification_queue")
         }
@@ -164,8 +182,14 @@ extension Timestamp {
 }
 
 extension Workplace {
-    /// Makes all checks due, one after the other, as after a long stop; no backend would ever write here.
-    fileprivate func makeDue(_ backend: Backend) async throws {
-        try await backend.execute("UPDATE credential SET due_at = floor(random() * 1000000), claimed_by = NULL WHERE due_at IS NOT NULL")
+    /// Makes all checks due, one after the other, from now on; no backend would ever write here.
+    fileprivate func makeDue(within time: Duration, _ backend: Backend) async throws {
+        let milliseconds = Int(time.inSeconds * 1000)
+        try await backend.execute(
+            """
+            UPDATE credential SET due_at = floor(extract(epoch FROM now()) * 1000 + random() * \(milliseconds)), claimed_by = NULL
+             WHERE due_at IS NOT NULL
+            """
+        )
     }
 }

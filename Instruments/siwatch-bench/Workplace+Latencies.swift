@@ -4,24 +4,36 @@
 import DaemonHarness
 import Foundation
 
+/// How long inserts took, and how long after each commit it showed in the state.
+struct Latencies: Sendable {
+    var inserts: [Duration] = []
+    var latencies: [Duration] = []
+}
+
 extension Workplace {
-    /// Reports one consent-revoked after the other, and waits for each to show in the state.
+    /// Reports one fact after the other, and waits for each to show.
     ///
-    /// - Returns: how long each insert took, and how long after it each was seen.
-    func latencies(of users: [String], _ bodies: [String], _ backend: Backend) async throws -> (inserts: [Duration], latencies: [Duration])
-    {
-        let state = "SELECT state = 'revoked' FROM credential_state WHERE user_id = ? AND client_id = ?"
-        var (inserts, latencies): ([Duration], [Duration]) = ([], [])
-        for (user, body) in zip(users, bodies) {
+    /// - Parameters:
+    ///   - state: what each comes to.
+    ///   - insert: brings it, in a commit.
+    func latencies<Fact>(
+        of facts: [(userID: String, Fact)],
+        until state: String,
+        _ backend: Backend,
+        insert: (Fact) async throws -> Void
+    ) async throws -> Latencies {
+        let seen = "SELECT COUNT(*) FROM credential_state WHERE user_id = ? AND client_id = ? AND state = ?"
+        var found = Latencies()
+        for (user, fact) in facts {
             // At any moment between two looks of the daemon.
             try await Task.sleep(for: .microseconds(Int.random(in: 0..<50_000)))
             let start = ContinuousClock.now
-            try await backend.insert(notifications: [body])
+            try await insert(fact)
             let committed = ContinuousClock.now
-            while try await backend.int(state, [user, Self.clientID]) == 0 { try await Task.sleep(for: .microseconds(500)) }
-            inserts.append(committed - start)
-            latencies.append(ContinuousClock.now - committed)
+            while try await backend.int(seen, [user, Self.clientID, state]) == 0 { try await Task.sleep(for: .microseconds(500)) }
+            found.inserts.append(committed - start)
+            found.latencies.append(ContinuousClock.now - committed)
         }
-        return (inserts, latencies)
+        return found
     }
 }
