@@ -50,9 +50,10 @@ extension Section.Row {
     static func limit(_ limit: Limit, of ours: Double) -> Self {
         switch limit.reading {
         case .perSecond(let rate):
-            Self(label: limit.label, figure: rate.perSecond, ratio: (ours / rate).rounded(to: 2) + (limit.spread.map { "  " + between($0) } ?? ""))
+            let spread = limit.spread.map { "  " + between($0) } ?? ""
+            return Self(label: limit.label, figure: rate.perSecond, ratio: (ours / rate).rounded(to: 2) + spread)
         case .unknown(let reason):
-            Self(label: limit.label, figure: reason)
+            return Self(label: limit.label, figure: reason)
         }
     }
 

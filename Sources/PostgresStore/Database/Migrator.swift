@@ -68,7 +68,8 @@ struct Migrator {
     private func checkServer() throws {
         let row = try connection.rows(
             """
-            SELECT current_setting('server_version_num')::integer, current_setting('server_version'), current_setting('server_encoding')
+            SELECT current_setting('server_version_num')::integer, current_setting('server_version'), current_setting('server_encoding'),
+                   current_setting('search_path')
             """
         ).first
         guard let row else { return }
@@ -77,6 +78,10 @@ struct Migrator {
         }
         guard row.text(at: 2) == "UTF8" else {
             throw StoreOpenError("the database has the encoding \(row.text(at: 2) ?? ""), and UTF8 is needed")
+        }
+        // Its tables would be made wherever the server looks by itself.
+        guard row.text(at: 3) == address.searchPath else {
+            throw StoreOpenError("a pooler on the way drops what siwatch asks for when it connects; name the server itself in database.url")
         }
     }
 

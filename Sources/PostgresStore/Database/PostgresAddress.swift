@@ -22,6 +22,9 @@ package struct PostgresAddress: Sendable, Equatable {
     /// The schema as SQL writes it.
     var quotedSchema: String { "\"\(schema.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\"" }
 
+    /// Where every connection looks for tables, ours and nobody else's.
+    var searchPath: String { "\(quotedSchema),pg_temp" }
+
     /// With what every connection of ours needs. A dead server or road is noticed within a quarter of a minute, on both sides; whoever stalls in a
     /// transaction loses it; who waits for a lock gives way. A batch is sorted in memory.
     ///
@@ -30,7 +33,7 @@ package struct PostgresAddress: Sendable, Equatable {
     ///   - longestLockWait: after which a statement gives way.
     func parameters(isForReading: Bool, longestLockWait: Duration) -> [(String, String)] {
         let options = [
-            "search_path=\(quotedSchema),pg_temp", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s",
+            "search_path=\(searchPath)", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s",
             "idle_in_transaction_session_timeout=30s", "synchronous_commit=on", "work_mem=64MB", "tcp_user_timeout=10s",
             "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
             "default_transaction_read_only=\(isForReading ? "on" : "off")",

@@ -17,8 +17,14 @@ extension PostgresStore {
     /// - Parameter clockSkew: how far its clock and ours may be apart.
     /// - Throws: `StoreOpenError` where something else stands in the schema, or a newer siwatch; or `StoreError`.
     package static func examine(_ address: PostgresAddress, clock: WallClock, clockSkew: Duration) throws -> ServerExamination {
-        try PostgresStore(address).writer.wait { writer in
-            try writer.run { try Examiner(address: address, connection: $0, clock: clock, clockSkew: clockSkew).examine() }
+        do {
+            return try PostgresStore(address).writer.wait { writer in
+                try writer.run { try Examiner(address: address, connection: $0, clock: clock, clockSkew: clockSkew).examine() }
+            }
+        } catch StoreError.readOnly(let reason) {
+            return ServerExamination(
+                obstacles: ["this user may not use the schema \(address.schema), and siwatch is to log in as its owner: \(reason)"]
+            )
         }
     }
 

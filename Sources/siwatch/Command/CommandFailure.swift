@@ -59,7 +59,7 @@ extension CommandFailure {
         case StoreError.retry(let reason): self = .unavailable("the database is busy: \(reason)")
         case StoreError.unavailable(let reason): self = .unavailable("the database cannot be reached: \(reason)")
         case StoreError.full: self = .unavailable("the disk has no space for the database")
-        case StoreError.outcomeUnknown(let reason): 
+        case StoreError.outcomeUnknown(let reason):
             self = .unavailable("the database cannot be read or written, and whether anything was done is not known: \(reason)")
         case StoreError.readOnly(let reason):
             self = .unusable(["the database cannot be written: \(reason); siwatch check, as the service's user, says why"])

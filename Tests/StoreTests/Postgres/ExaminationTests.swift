@@ -48,6 +48,11 @@ import Testing
         #expect(obstacle.contains("this user may not write") && obstacle.contains("notification_queue"), "\(obstacle)")
     }
 
+    @Test func whoHasNoRightsIsTold() async throws {
+        let obstacle = try #require(try await examine(as: makeRole("nobody", [])).obstacles.first)
+        #expect(obstacle.contains("may not use the schema \(address.schema)"), "\(obstacle)")
+    }
+
     /// The servers of the tests need not outlive a crash of their host.
     @Test func settingsThatLoseCommitsAreNamed() async throws {
         #expect(try await examine().warnings.contains { $0.hasPrefix("fsync is off: ") })

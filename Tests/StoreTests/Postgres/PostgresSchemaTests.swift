@@ -33,6 +33,21 @@ import Testing
         #expect(found == (try String(contentsOf: file, encoding: .utf8)))
     }
 
+    /// As behind a pooler that drops what siwatch asks for: the tables would be made in somebody else's schema.
+    @Test func nothingIsMadeWhereTheServerLooksByItself() async throws {
+        let address = try PostgresUnderTest.address()
+        let thread = ConnectionThread(address, label: "dropped")
+        await #expect {
+            try await thread.run { connection in
+                try connection.run("SET search_path TO public")
+                try Migrator(address: address, connection: connection).migrate()
+            }
+        } throws: {
+            ($0 as? StoreOpenError).map { "\($0)".contains("a pooler on the way") } ?? false
+        }
+        await thread.close()
+    }
+
     /// What a backend's developer reads.
     @Test(
         arguments: [
