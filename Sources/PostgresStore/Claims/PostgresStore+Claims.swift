@@ -105,27 +105,27 @@ struct QueueClaim {
             now.advanced(by: queue.longestDelay)
         )
         let newest = try connection.send("SELECT COALESCE(pg_sequence_last_value('\(queue.rawValue)_id_seq'), 0)")
-        // As `Claim.claimable`: a row that may have killed the process comes alone.
+        // As `Claim.claimable`: a row that may have killed the process comes alone. Nothing is joined: of a queue that a vacuum found empty
+        // the server expects one row, and would go through all of it, or through all pairs.
         let rows = try connection.rows(
             """
             WITH fresh AS MATERIALIZED (
-              SELECT id, attempts, due_at, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at = 0 AND id > $6
+              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at = 0 AND id > $6
                ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED),
             again AS MATERIALIZED (
-              SELECT id, attempts, due_at, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at > $7 AND due_at <= $1 AND due_at <> 0
+              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at > $7 AND due_at <= $1 AND due_at <> 0
                ORDER BY due_at, id LIMIT $2 - (SELECT COUNT(*) FROM fresh) FOR UPDATE SKIP LOCKED),
             numbered AS (
-              SELECT id, due_at, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,
+              SELECT *, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,
                      bool_or(attempts >= \(Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
                 FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due WINDOW w AS (ORDER BY due_at, id)),
-            taken AS (
-              SELECT id, due_at, place FROM numbered WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END
-                 AND size_before < \(Queue.largestClaim)),
+            taken AS MATERIALIZED (
+              SELECT *, LEAST(GREATEST(attempts, 0), 1000) + 1 AS attempt FROM numbered
+               WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END AND size_before < \(Queue.largestClaim)),
             claimed AS (
-              UPDATE \(queue.rawValue) q SET due_at = $3, attempts = LEAST(GREATEST(q.attempts, 0), 1000) + 1, claimed_by = $4
-                FROM taken WHERE q.id = taken.id
-              RETURNING taken.place, taken.due_at AS was_due_at, q.*)
-            SELECT id, attempts, was_due_at, \(returning) FROM claimed ORDER BY place
+              UPDATE \(queue.rawValue) SET due_at = $3, attempts = LEAST(GREATEST(attempts, 0), 1000) + 1, claimed_by = $4
+               WHERE id = ANY (ARRAY(SELECT id FROM taken)))
+            SELECT id, attempt, due_at, \(returning) FROM taken ORDER BY place
             """,
             now,
             limit,
