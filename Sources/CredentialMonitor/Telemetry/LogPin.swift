@@ -4,7 +4,8 @@
 package import CredentialCore
 import Synchronization
 
-/// A reader that keeps erased tokens readable in the database's log: told once when it has stayed for a minute, and when it has gone.
+/// A reader that keeps erased tokens readable, in a file's log or in dead rows of a server: told once when it has stayed for a minute, and
+/// when it has gone.
 package final class LogPin: Sendable {
     private let telemetry: Telemetry
     private let isTold = Atomic<Bool>(false)
@@ -16,7 +17,12 @@ package final class LogPin: Sendable {
         self.telemetry = telemetry
     }
 
-    /// - Parameter since: since when the log could not be emptied although it holds something erased; nil where it does not.
+    /// Another one observes from now on.
+    package func leaveToOthers() {
+        isTold.store(false, ordering: .relaxed)
+    }
+
+    /// - Parameter since: since when nothing could be cleared away although something was erased; nil where it can.
     package func observe(since: Timestamp?, at now: Timestamp) {
         telemetry.logPinned(since: since)
         guard let since else {

@@ -76,9 +76,9 @@ extension LoggedEvent {
     static let logPinned = LoggedEvent(
         "log_pinned",
         .warning,
-        "A reader keeps the database's log from being emptied; erased tokens stay readable in it"
+        "A reader keeps the database from clearing away what was erased; erased tokens stay readable in its files"
     )
-    static let logEmptied = LoggedEvent("log_emptied", .notice, "The database's log could be emptied; what was erased is gone")
+    static let logEmptied = LoggedEvent("log_emptied", .notice, "No reader keeps the database from clearing away what was erased any more")
     static let laneTaken = LoggedEvent("lane_taken", .notice, "A lane is this replica's from now on")
     static let laneLost = LoggedEvent("lane_lost", .notice, "A lane is this replica's no longer; another one may take it")
     static let renewalFailed = LoggedEvent(
@@ -140,15 +140,15 @@ extension LoggedEvent {
     static let clockSkewed = LoggedEvent(
         "clock_skewed",
         .warning,
-        "This machine's clock is off from Apple's; past a minute Apple may turn our client secrets away"
+        "The clock, of this machine or of a PostgreSQL server, is off from Apple's; past a minute Apple may turn our client secrets away"
     )
-    static let clockRight = LoggedEvent("clock_right", .notice, "This machine's clock agrees with Apple's again")
+    static let clockRight = LoggedEvent("clock_right", .notice, "The clock agrees with Apple's again")
     static let clockDoubted = LoggedEvent(
         "clock_doubted",
         .warning,
-        "This machine's clock has jumped or is wrong; nothing is forgotten or given up by age until it can be trusted"
+        "The clock, of this machine or of a PostgreSQL server, has jumped or is wrong; nothing is forgotten or given up by age until it can be trusted"
     )
-    static let clockTrusted = LoggedEvent("clock_trusted", .notice, "This machine's clock can be trusted again")
+    static let clockTrusted = LoggedEvent("clock_trusted", .notice, "The clock can be trusted again")
 
     package static let all = [
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,

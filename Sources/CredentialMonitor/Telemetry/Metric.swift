@@ -174,7 +174,11 @@ extension Metric {
         .gauge,
         "When a reload of the configuration was last taken over."
     )
-    static let appleClockSkew = Metric("apple_clock_skew_seconds", .gauge, "Apple's clock less ours, from its answers.")
+    static let appleClockSkew = Metric(
+        "apple_clock_skew_seconds",
+        .gauge,
+        "Apple's clock less ours, from its answers; on PostgreSQL ours is the server's."
+    )
     static let clockHeld = Metric(
         "clock_held",
         .gauge,
@@ -183,7 +187,7 @@ extension Metric {
     static let logPinnedSince = Metric(
         "log_pinned_since_timestamp_seconds",
         .gauge,
-        "Since when a reader keeps erased tokens readable in the database's log; 0 where none does."
+        "Since when a reader keeps the database from clearing away what was erased; 0 where none does."
     )
     static let laneOwned = Metric(
         "lane_owned",
@@ -214,6 +218,6 @@ extension Metric {
     /// What is read off the tables: where several share them, one tells it.
     static let ofTables = [
         queueDepth, queueOldest, queueDue, refreshRound, credentials, credentialsOverdue, credentialsUnverified, credentialsNeverAccepted,
-        credentialsPending,
+        credentialsPending, logPinnedSince,
     ]
 }

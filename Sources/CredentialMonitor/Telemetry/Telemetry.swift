@@ -45,6 +45,11 @@ package struct Telemetry: Sendable {
         logger.log(.claimFailed, ["lane": "\(lane)", "error": "\(error)"])
     }
 
+    /// Others may settle what this process could not: then it sees by its claims that there is room again.
+    func claimCommitted() {
+        gauge(Metric.storeFull, 0)
+    }
+
     func settlementFailed(_ lane: Lane, _ error: any Error) {
         if error is CancellationError { return }
         logger.log(.settlementFailed, ["lane": "\(lane)", "error": "\(error)"])

@@ -32,7 +32,8 @@ extension Daemon {
         Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, logPin, telemetry] in
             if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }
             // One of those who share a database does what is to be done once.
-            if seat.keepsHouse { try await maintain() }
+            guard seat.keepsHouse else { return logPin.leaveToOthers() }
+            try await maintain()
             logPin.observe(since: try await store.logPinnedSince, at: clock.now)
         }
     }
@@ -47,7 +48,7 @@ extension Daemon {
     var overdueCount: Recurring {
         let rounds = CheckRounds(store)
         return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, telemetry, refresh, apps] in
-            guard seat.keepsHouse else { return }
+            guard seat.keepsHouse else { return logPin.leaveToOthers() }
             telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))
             for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
         }

@@ -10,6 +10,7 @@ struct SystemdReports: Service {
     let notifier: SystemdNotifier
     let readiness: Readiness
     let reader: any CredentialReader
+    let clock: WallClock
     let watchdogInterval: Duration?
 
     private static let statusInterval = Duration.seconds(5)
@@ -42,7 +43,7 @@ struct SystemdReports: Service {
             return "\(count) \(state.rawValue)"
         }
         let queues = try await reader.queues().map { "\($0.depth) \($0.queue)" }
-        let overdue = try await reader.overdueChecks(at: WallClock.system.now)
+        let overdue = try await reader.overdueChecks(at: clock.now)
         return """
             \(states.joined(separator: ", ")); waiting: \(queues.joined(separator: ", ")); \
             \(overdue.values.reduce(0, +)) checks overdue

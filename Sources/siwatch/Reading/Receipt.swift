@@ -21,12 +21,12 @@ struct Receipt: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        var revocations = try await configuration.withStore { store in
+        var (revocations, now) = try await configuration.withStore { store in
             if let app {
                 let apps = try await store.apps().map(\.app)
                 guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app)) }
             }
-            return try await store.revocations(of: user)
+            return (try await store.revocations(of: user), try await FleetSeat.clock(of: store).now)
         }
         if let app {
             revocations.receipts.removeAll { $0.app != app }
@@ -37,7 +37,7 @@ struct Receipt: AsyncParsableCommand {
             let place = app.map { " in \($0.printable)" } ?? ""
             throw CommandFailure.failed("no request to revoke is known of the user \(user.printable)\(place)")
         }
-        let report = RevocationReport(of: user, revocations, under: configuration, at: WallClock.system.now)
+        let report = RevocationReport(of: user, revocations, under: configuration, at: now)
         try output.print(report, report.text)
     }
 }

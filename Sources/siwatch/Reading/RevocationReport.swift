@@ -93,7 +93,7 @@ extension RevocationReport {
     }
 
     struct Answer: Encodable {
-        /// When Apple was asked, by this host's clock.
+        /// When Apple was asked, by the clock siwatch goes by.
         var askedAt: Timestamp
         /// Apple's clock in the answer, to the second.
         var date: Timestamp?

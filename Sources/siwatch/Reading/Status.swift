@@ -22,6 +22,6 @@ struct Status: AsyncParsableCommand {
         let configuration = try options.readConfiguration()
         if watch { return try await StatusWatch(configuration: configuration).run() }
         let report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }
-        try output.print(report, StatusPage(report, at: WallClock.system.now).lines.joined(separator: "\n"))
+        try output.print(report, StatusPage(report).lines.joined(separator: "\n"))
     }
 }

@@ -6,12 +6,11 @@ import CredentialCore
 /// A status report as a page of text.
 struct StatusPage {
     private let report: StatusReport
-    private let now: Timestamp
     private let rates: StatusRates?
+    private var now: Timestamp { report.at }
 
-    init(_ report: StatusReport, at now: Timestamp, rates: StatusRates? = nil) {
+    init(_ report: StatusReport, rates: StatusRates? = nil) {
         self.report = report
-        self.now = now
         self.rates = rates
     }
 

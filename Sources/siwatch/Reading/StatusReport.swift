@@ -7,6 +7,8 @@ import SQLiteStore
 
 /// What `siwatch status` says.
 struct StatusReport: Encodable {
+    /// By the clock that siwatch goes by there.
+    var at: Timestamp
     var version = Version.current
     var database: String
     var isRunning: Bool
@@ -52,7 +54,8 @@ struct StatusReport: Encodable {
             isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
             hasWALResetBug = false
         }
-        let now = WallClock.system.now
+        let now = try await FleetSeat.clock(of: store).now
+        at = now
         queues = try await store.queues()
         apps = try await store.apps()
         credentials = try await store.credentialCounts()

@@ -32,7 +32,7 @@ struct StatusWatch {
                 let report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0, knowing: known) }
                 last = (report, known == nil ? 0 : (last?.age ?? 0) + 1)
                 rates.note(report)
-                let lines = StatusPage(report, at: WallClock.system.now, rates: rates).lines
+                let lines = StatusPage(report, rates: rates).lines
                 if let screen { screen.show(lines) } else { try printOutput(lines.joined(separator: "\n") + "\n") }
                 try await Task.sleep(for: .seconds(1))
             }

@@ -55,7 +55,7 @@ struct WaitingGrants: Encodable {
             )
         }
         if forStart > 0 { sentences.append("\(forStart)\(more) sign-ins wait for siwatch's next start, which takes their clients in") }
-        if forTime > 0 { sentences.append("\(forTime)\(more) sign-ins are dated ahead of this host's clock and wait for their time") }
+        if forTime > 0 { sentences.append("\(forTime)\(more) sign-ins are dated ahead of the clock and wait for their time") }
         if withCode > 0 {
             let more = withCode < Self.mostCounted ? "" : " or more"
             let oldest = oldestCode.map { ", the oldest for \($0.duration(to: now).text)" } ?? ""

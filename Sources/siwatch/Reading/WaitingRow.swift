@@ -94,7 +94,7 @@ struct WaitingRow {
             return "waits for an app of the configuration to name this client, \(end)"
         case .start: return "waits for siwatch's next start, which takes its client in"
         case .time:
-            return "is dated ahead of this host's clock and waits until \(until?.text ?? "then")"
+            return "is dated ahead of the clock and waits until \(until?.text ?? "then")"
                 + (isGivenUp ? ", and is then given up as in_future" : "")
         case .turn, .answer, .retry, .expiry: return "waits for its turn"
         case .earlier:
