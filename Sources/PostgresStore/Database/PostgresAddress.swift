@@ -30,14 +30,17 @@ package struct PostgresAddress: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - isForReading: any server will do then, a standby too.
+    ///   - usesIndexes: whether there is one for whatever is asked for. A plan that was made while a table was empty stays when it is full.
     ///   - longestLockWait: after which a statement gives way.
-    func parameters(isForReading: Bool, longestLockWait: Duration) -> [(String, String)] {
-        let options = [
+    func parameters(isForReading: Bool, usesIndexes: Bool, longestLockWait: Duration) -> [(String, String)] {
+        var options = [
             "search_path=\(searchPath)", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s",
             "idle_in_transaction_session_timeout=30s", "synchronous_commit=on", "work_mem=64MB", "tcp_user_timeout=10s",
             "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
             "default_transaction_read_only=\(isForReading ? "on" : "off")",
         ]
+        // What has no index after all looks costly enough to be compiled.
+        if usesIndexes { options += ["enable_seqscan=off", "jit=off"] }
         var parameters = [
             // libpq takes a whole address in the place of a name. What follows it counts more.
             ("dbname", server),
@@ -57,17 +60,29 @@ extension PostgresAddress {
     /// Who can read along on the road is kept out, and whoever pretends to be the server.
     private static let safeMode = "verify-full"
 
-    /// For people, without a secret: `user@host:port/database, schema siwatch`.
+    /// For people, without a secret: a URL, and the schema.
     package var description: String {
         let hosts = (part("host") ?? part("hostaddr"))?.split(separator: ",").map(String.init) ?? ["localhost"]
-        let ports = part("port")?.split(separator: ",").map(String.init) ?? []
+        let ports = part("port")?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
         let places = hosts.enumerated().map { index, host in
-            let port = index < ports.count ? ports[index] : ports.last
-            return host + (port.map { ":\($0)" } ?? "")
+            let port = index < ports.count ? ports[index] : ports.last ?? ""
+            return (host: host, port: port == Self.usualPort ? "" : port)
         }
         let user = part("user").map { "\($0)@" } ?? ""
-        return "postgresql://\(user)\(places.joined(separator: ","))/\(part("dbname") ?? part("user") ?? ""), schema \(schema)"
+        let database = part("dbname") ?? part("user") ?? ""
+        // A socket has no place where a URL has its host.
+        if let socket = places.first, socket.host.hasPrefix("/") || socket.host.hasPrefix("@") {
+            let port = socket.port.isEmpty ? "" : "&port=\(socket.port)"
+            return "postgresql://\(user)/\(database)?host=\(hosts.joined(separator: ","))\(port), schema \(schema)"
+        }
+        let names = places.map { $0.port.isEmpty ? $0.host : "\($0.host):\($0.port)" }.joined(separator: ",")
+        return "postgresql://\(user)\(names)/\(database), schema \(schema)"
     }
+
+    private static let usualPort = "5432"
+
+    /// False where libpq could only say, and quote, what it does not understand; true where there is no libpq to say anything.
+    package var isUnderstood: Bool { PostgresLibrary.problem != nil || Self.parse(server) != nil }
 
     /// Whether no network lies between, by the names: a socket, or a loopback address. Where the environment may name another, one may.
     private var isLocal: Bool {

@@ -37,10 +37,12 @@ struct Check: AsyncParsableCommand {
         var warnings: [String] = []
         var obstacles = database.obstacles
         do {
-            isThere = try database.exists()
             if case .server(let address) = database {
                 let found = try PostgresStore.examine(address, clock: .system, clockSkew: configuration.queues.clockSkew)
                 (obstacles, warnings) = (found.obstacles.map { "database.url: \($0)" }, found.warnings)
+                isThere = try obstacles.isEmpty && database.exists()
+            } else {
+                isThere = try database.exists()
             }
             // To read beside a daemon takes the right to write, too.
             if isThere, obstacles.isEmpty { (unknownCanaries, rounds) = try await examine(database, configuration, keys) }

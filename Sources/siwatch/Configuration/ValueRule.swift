@@ -93,9 +93,13 @@ extension ValueRule<String> {
 
     /// A schema of a PostgreSQL database.
     static var schema: ValueRule {
-        .string("must be 1 to 63 characters a-z, 0-9 and _ that begin with no digit, and not with pg_") { text in
-            text.utf8.count <= 63 && !text.hasPrefix("pg_") && text.wholeMatch(of: /[a-z_][a-z0-9_]*/) != nil ? text : nil
-        }
+        .string(schemaForm) { isSchema($0) ? $0 : nil }
+    }
+
+    static var schemaForm: String { "must be 1 to 63 characters a-z, 0-9 and _ that begin with no digit, and not with pg_" }
+
+    static func isSchema(_ text: String) -> Bool {
+        text.utf8.count <= 63 && !text.hasPrefix("pg_") && text.wholeMatch(of: /[a-z_][a-z0-9_]*/) != nil
     }
 
     static var fileName: ValueRule {

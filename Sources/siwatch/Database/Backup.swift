@@ -58,12 +58,14 @@ struct Backup: AsyncParsableCommand {
         let url = (configuration.database.url ?? "").shellQuoted
         let mode = address.addedMode.map { "PGSSLMODE=\($0) " } ?? ""
         let password = configuration.database.passwordFile.map { "PGPASSWORD=\"$(cat \($0.shellQuoted))\" " } ?? ""
-        let dump = mode + password + "pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url)"
+        // As a copy of a file, it is nobody else's to read.
+        let dump = "(umask 077; \(mode)\(password)pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url))"
         let restore = mode + password + "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
         try output.print(
             Advice(backUp: dump, restore: restore, keyFile: configuration.encryption.keyFile),
             """
-            A server has its own programs for that. This writes one consistent copy of siwatch's schema, while everything runs:
+            A server has its own programs for that, in Debian's package postgresql-client. As the user \(NSUserName()), this writes one \
+            consistent copy of siwatch's schema, while everything runs:
               \(dump)
             and this puts it back where the schema is not there, with every siwatch stopped:
               \(restore)

@@ -25,12 +25,14 @@ extension MoveRefusal {
             .failed(
                 """
                 \(place.printable) is not empty: \(tables.joined(separator: ", ")) \(tables.count == 1 ? "holds" : "hold") rows; nothing was \
-                moved. Give another file or --schema, or take away what is there
+                moved. Give another file, or the address with another --schema, or take away what is there
                 """
             )
         case .inUse(let place): .unavailable("a siwatch is at work on \(place.printable); stop it first")
         case .elsewhere(let place, let departure):
-            .unusable(["\(place.printable) is on the way to \(departure.destination.printable): repeat the command with that as --to"])
+            .unusable([
+                "\(place.printable) is on the way to \(departure.destination.printable): repeat the command with \(departure.option)"
+            ])
         case .unreadable(let table, let column, let id):
             .failed(
                 """
@@ -61,5 +63,13 @@ extension StoreMove.Failure {
                 ] + CommandFailure(move: error).messages
             )
         }
+    }
+}
+
+extension Departure {
+    /// What names its destination on a command line.
+    fileprivate var option: String {
+        guard let match = destination.wholeMatch(of: /(postgresql:.*), schema (\w+)/) else { return "--to \(destination.shellQuoted)" }
+        return "--to \(String(match.1).shellQuoted) --schema \(match.2)"
     }
 }

@@ -27,16 +27,21 @@ struct Move: AsyncParsableCommand {
     var from: String?
     @Option(help: ArgumentHelp("Where to: postgresql://user@host/database, or a file.", valueName: "file-or-url"), completion: .file())
     var to: String?
-    @Option(help: "The schema, where an option names a PostgreSQL database.") var schema = "siwatch"
+    @Option(help: "The schema, where an option names a PostgreSQL database. (default: siwatch)") var schema: String?
 
     func validate() throws {
         guard from != nil || to != nil else { throw ValidationError("--from or --to is missing.") }
+        guard let schema else { return }
+        guard ValueRule.isSchema(schema) else { throw ValidationError("--schema \(ValueRule.schemaForm).") }
+        guard [from, to].contains(where: { $0.map(DatabaseLocation.isAddress) ?? false }) else {
+            throw ValidationError("--schema goes with the address of a server; that of the configuration has its own, in database.schema.")
+        }
     }
 
     func run() async throws {
         let began = ContinuousClock.now
         do {
-            let ends = (from: try location(from), to: try location(to))
+            let ends = (from: try location(from, "--from"), to: try location(to, "--to"))
             try await withStores(ends.from, ends.to) { source, destination in
                 let isSeen = !output.json && isatty(STDERR_FILENO) != 0
                 let move = StoreMove(source: source, destination: destination, progress: isSeen ? ProgressBar() : SilentProgress())
@@ -54,9 +59,14 @@ struct Move: AsyncParsableCommand {
         }
     }
 
-    private func location(_ text: String?) throws(CommandFailure) -> DatabaseLocation {
+    private func location(_ text: String?, _ option: String) throws(CommandFailure) -> DatabaseLocation {
         guard let text else { return try options.readConfiguration().namedDatabase() }
-        return DatabaseLocation(text, schema: schema)
+        let location = DatabaseLocation(text, schema: schema ?? "siwatch")
+        // libpq would quote what it does not understand, which may be a password.
+        if case .server(let address) = location, !address.isUnderstood {
+            throw .wrongUsage("\(option) is no address that libpq understands")
+        }
+        return location
     }
 
     /// The file first: its lock says whether a siwatch is at work on it.
@@ -83,11 +93,14 @@ struct Move: AsyncParsableCommand {
 }
 
 extension DatabaseLocation {
-    /// - Parameter text: a file, or the address of a server: a URL, or what begins with a keyword of libpq's, as in `host=…`.
+    /// Whether a text is the address of a server, and no file: a URL, or what begins with a keyword of libpq's, as in `host=…`.
+    static func isAddress(_ text: String) -> Bool {
+        ["postgresql://", "postgres://"].contains(where: text.hasPrefix) || text.prefixMatch(of: /[a-z_]+=/) != nil
+    }
+
     init(_ text: String, schema: String) {
-        let isAddress = ["postgresql://", "postgres://"].contains(where: text.hasPrefix) || text.prefixMatch(of: /[a-z_]+=/) != nil
         self =
-            isAddress
+            Self.isAddress(text)
             ? .server(PostgresAddress(text, schema: schema)) : .file(DatabaseFile(path: URL(filePath: text).standardizedFileURL.path))
     }
 }

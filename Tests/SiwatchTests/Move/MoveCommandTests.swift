@@ -81,7 +81,9 @@ import Testing
                 #expect(status == 78 && output.joined().contains("is on the way to postgresql://siwatch@"), "\(command): \(output)")
             }
             let elsewhere = try await move("--from", file, "--to", url, "--schema", "elsewhere")
-            #expect(elsewhere.status == 78 && elsewhere.output.joined().contains("with that as --to"), "\(elsewhere.output)")
+            // As it can be typed.
+            let advice = "repeat the command with --to '\(server.url())' --schema siwatch"
+            #expect(elsewhere.status == 78 && elsewhere.output.joined().contains(advice), "\(elsewhere.output)")
             let again = try await move("--from", file, "--to", url)
             #expect(again.status == 0 && again.output.joined().contains("had arrived in"), "\(again.output)")
             #expect(try await site.folder.run("status").output.joined().contains("was moved to"))
@@ -123,11 +125,70 @@ import Testing
         }
     }
 
+    /// Nothing has left the file until all is proved.
+    @Test func aMoveThatDiesAmongItsRowsLeavesTheFileAsItWas() async throws {
+        let server = try PostgresServer()
+        try await Site.with { site in
+            let (file, url) = (site.folder.databasePath, address(server))
+            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(5)) }
+            _ = try PostgresStore.open(PostgresAddress(server.address()))
+            let administrator = try Backend(on: server, as: PostgresServer.user, schema: "siwatch")
+            defer { try? administrator.close() }
+            try await administrator.execute("BEGIN; LOCK TABLE credential_change")
+            let dying = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])
+            try await administrator.until("SELECT COUNT(*) FROM pg_locks WHERE NOT granted", is: 1)
+            dying.signal(SIGKILL)
+            await dying.exit()
+            try await administrator.execute("COMMIT")
+            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+            let (status, output) = try await move("--from", file, "--to", url)
+            #expect(status == 0 && output.contains { $0.contains("6 of 6 states follow from their registers") }, "\(output)")
+        }
+    }
+
+    @Test func aServerWithoutRoomTakesNothing() async throws {
+        let server = try PostgresServer(canFill: true)
+        defer { server.stop() }
+        try await Site.with { site in
+            let (file, url) = (site.folder.databasePath, address(server))
+            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(200)) }
+            _ = try PostgresStore.open(PostgresAddress(server.address()))
+            server.isFull = true
+            let full = try await move("--from", file, "--to", url)
+            #expect(full.status == 69 && full.output.joined().contains("the disk has no space for the database"), "\(full)")
+            server.isFull = false
+            #expect(try await site.folder.run("check").status == 0)
+            #expect(try await move("--from", file, "--to", url).status == 0)
+        }
+    }
+
+    /// Nothing is moved to where a configuration could not name it, and no word is said of what may be a password.
+    @Test(
+        arguments: [
+            (["--schema", "Prod"], "--schema must be 1 to 63 characters"),
+            (["--schema", String(repeating: "s", count: 64)], "--schema must be 1 to 63 characters"),
+            (["--schema", #"a"b"#], "--schema must be 1 to 63 characters"),
+        ]
+    )
+    func aSchemaThatNoConfigurationCanNameIsRefused(_ arguments: [String], _ sentence: String) async throws {
+        let process = try ChildProcess("siwatch", ["move", "--from", "/nowhere", "--to", "postgresql://siwatch@/app"] + arguments)
+        #expect(await process.exit() == 64)
+        #expect(process.output.joined().contains(sentence), "\(process.output)")
+    }
+
+    @Test(arguments: ["postgresql://siwatch:not%zz@db/app", "host=db password=not to be"])
+    func whatLibpqDoesNotUnderstandIsNotQuoted(_ address: String) async throws {
+        let (status, output) = try await move("--from", "/nowhere", "--to", address)
+        #expect(status == 64 && output.joined().contains("--to is no address that libpq understands"), "\(output)")
+        #expect(!output.joined().contains("not%zz") && !output.joined().contains("\"not\""), "\(output)")
+    }
+
     @Test func whatCannotBeMovedIsSaid() async throws {
         let server = try PostgresServer()
         let folder = try TemporaryFolder()
         let (file, url) = (folder.path("siwatch.sqlite"), address(server))
         #expect(try await move("--from", file, "--to", file).status == 64)
+        #expect(try await move("--from", file, "--schema", "other").status == 64)
         #expect(try await move("--from", url, "--to", url).status == 64)
         for arguments in [["--from", file, "--to", url], ["--from", url, "--to", file]] {
             let process = try ChildProcess("siwatch", ["move"] + arguments)
@@ -149,7 +210,9 @@ import Testing
     @Test(
         arguments: [
             ("postgresql://db/app", "postgresql://db/app, schema s"), ("postgres://db/app", "postgresql://db/app, schema s"),
-            ("host=/run/postgresql dbname=app", "postgresql:///run/postgresql/app, schema s"),
+            ("host=/run/postgresql dbname=app", "postgresql:///app?host=/run/postgresql, schema s"),
+            ("postgresql://u@db:5432/app", "postgresql://u@db/app, schema s"),
+            ("postgresql://u@a,b:6432/app", "postgresql://u@a,b:6432/app, schema s"),
             ("/var/../siwatch.sqlite", "/siwatch.sqlite"), ("/host=x", "/host=x"),
         ]
     )
