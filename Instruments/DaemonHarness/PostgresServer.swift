@@ -109,6 +109,15 @@ package final class PostgresServer: Sendable {
         try bringUp()
     }
 
+    /// Ends it as a crash would, and starts it again as a standby that nobody feeds: it can be read, and not written until it is promoted.
+    ///
+    /// - Throws: `HarnessError`
+    package func demote() throws {
+        takeDown()
+        try Data().write(to: folder.appending(path: "data/standby.signal"))
+        try bringUp()
+    }
+
     /// Whether nobody is there to be asked, be it to be turned away.
     package var isAway: Bool { PQping(address()) == PQPING_NO_RESPONSE }
 
@@ -143,7 +152,7 @@ package final class PostgresServer: Sendable {
         var status: Int32 = 0
         while waitpid(keeper, &status, WNOHANG) == 0 {
             let lines = (try? String(contentsOf: identity, encoding: .utf8))?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
-            if lines.count >= 8, lines[7].hasPrefix("ready") { return true }
+            if lines.count >= 8, ["ready", "standby"].contains(where: lines[7].hasPrefix) { return true }
             usleep(2_000)
         }
         return false

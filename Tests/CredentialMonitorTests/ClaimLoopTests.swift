@@ -5,6 +5,7 @@ import CredentialCore
 import CredentialMonitor
 import CredentialTesting
 import Logging
+import NIOConcurrencyHelpers
 import SQLiteStore
 import ServiceLifecycle
 import Testing
@@ -21,6 +22,33 @@ struct ClaimLoopTests {
 
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") == 40)
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL") == 0)
+        }
+    }
+
+    /// Others who share the work may go by another configuration by now.
+    @Test func claimsNothingWhileOthersAreNotHeardOf() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.grant("user")
+            let (questions, question) = AsyncStream.makeStream(of: Void.self)
+            let isHeard = NIOLockedValueBox(false)
+            let wakeups = Wakeups(every: .seconds(3600))
+            let loop = monitor.loop(monitor.grantHandler, wakeups: wakeups) {
+                question.yield()
+                return isHeard.withLockedValue { $0 }
+            }
+            let group = ServiceGroup(
+                configuration: ServiceGroupConfiguration(services: [.init(service: loop)], logger: .init(label: "test"))
+            )
+            async let running: Void = group.run()
+            var asked = questions.makeAsyncIterator()
+            await asked.next()
+            #expect(try await monitor.count("SELECT attempts FROM grant_queue") == 0)
+            isHeard.withLockedValue { $0 = true }
+            wakeups.hint()
+            await asked.next()
+            await group.triggerGracefulShutdown()
+            try await running
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_log") == 1)
         }
     }
 

@@ -182,6 +182,29 @@ struct LaneKeeperTests {
         }
     }
 
+    /// Who was frozen or cut off does not know whether others go by another configuration by now; nor who has just been told that they do.
+    @Test func othersAreHeardOfForALease() async throws {
+        try await Monitor.with(isOfAFleet: true) { monitor in
+            let site = Site(monitor)
+            func isHeard() -> Bool { site.fleetClock.isHeard(within: LaneKeeper.lease) }
+            await site.renew()
+            #expect(isHeard())
+            await site.renew(after: LaneKeeper.lease - .seconds(1))
+            monitor.clock.advance(by: LaneKeeper.lease - .milliseconds(1))
+            #expect(isHeard())
+            site.fleet.isAway = true
+            await site.renew(after: .milliseconds(1))
+            #expect(!isHeard())
+            site.fleet.isAway = false
+            site.fleet.elder = Replica(host: "elder", processID: 1, version: "1", configuration: "another")
+            await site.renew()
+            #expect(!isHeard())
+            site.fleet.elder = nil
+            await site.renew()
+            #expect(isHeard())
+        }
+    }
+
     /// An answer on its way for a second may be of any moment of it: as long as ours may be right, it stays.
     @Test func whatMayBeRightStays() {
         let clock = TestClock()

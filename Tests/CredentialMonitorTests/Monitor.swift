@@ -163,8 +163,12 @@ struct Monitor {
         )
     }
 
-    func loop<Handler: WorkHandler>(_ handler: Handler, wakeups: Wakeups = Wakeups(every: .seconds(3600))) -> ClaimLoop<Handler> {
-        ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry)
+    func loop<Handler: WorkHandler>(
+        _ handler: Handler,
+        wakeups: Wakeups = Wakeups(every: .seconds(3600)),
+        mayClaim: @escaping @Sendable () -> Bool = { true }
+    ) -> ClaimLoop<Handler> {
+        ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry, mayClaim: mayClaim)
     }
 
     /// Rounds until nothing is due.

@@ -9,7 +9,7 @@ CREATE TABLE notification_queue (
   attempts    INTEGER NOT NULL DEFAULT 0,
   claimed_by  TEXT
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX notification_queue_due ON notification_queue (due_at, id);
+CREATE INDEX notification_queue_due ON notification_queue (due_at, id) WHERE received_at > 0;
 
 -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
 -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
@@ -17,16 +17,19 @@ CREATE TABLE grant_queue (
   id                 BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
                              CONSTRAINT "id is not to be given" CHECK (id > 0),
   client_id          TEXT    COLLATE "C" NOT NULL
-                             CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
+                             CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> '')
+                             CONSTRAINT "client_id is at most 2048 bytes" CHECK (octet_length(client_id) <= 2048),
   user_id            TEXT    COLLATE "C"
                              CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
                              CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
-  refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> ''),
+  refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> '')
+                             CONSTRAINT "refresh_token is at most 65536 bytes" CHECK (octet_length(refresh_token) <= 65536),
   token_sealed       BYTEA   CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (octet_length(token_sealed) BETWEEN 54 AND 8245),
-  authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> ''),
-  redirect_uri       TEXT,
-  nonce              TEXT,
-  email              TEXT,
+  authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> '')
+                             CONSTRAINT "authorization_code is at most 65536 bytes" CHECK (octet_length(authorization_code) <= 65536),
+  redirect_uri       TEXT    CONSTRAINT "redirect_uri is at most 65536 bytes" CHECK (octet_length(redirect_uri) <= 65536),
+  nonce              TEXT    CONSTRAINT "nonce is at most 65536 bytes" CHECK (octet_length(nonce) <= 65536),
+  email              TEXT    CONSTRAINT "email is at most 65536 bytes" CHECK (octet_length(email) <= 65536),
   email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
   granted_at         BIGINT  NOT NULL DEFAULT (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
                              CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at BETWEEN 1546300800000 AND 4102444800000),
@@ -50,7 +53,8 @@ CREATE TABLE revocation_queue (
   id           BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
                        CONSTRAINT "id is not to be given" CHECK (id > 0),
   client_id    TEXT    COLLATE "C" NOT NULL
-                       CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
+                       CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> '')
+                       CONSTRAINT "client_id is at most 2048 bytes" CHECK (octet_length(client_id) <= 2048),
   user_id      TEXT    COLLATE "C" NOT NULL
                        CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
                        CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),

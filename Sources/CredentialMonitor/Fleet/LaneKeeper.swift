@@ -79,8 +79,8 @@ package struct LaneKeeper: Service {
             replica.clockSkew = clock.skew
             let tenure = try await fleet.renew(replica, lanes: Set(leases.keys), lease: Self.lease)
             let answeredAt = uptime()
-            clock.observe(tenure.time, askedAt: askedAt, answeredAt: answeredAt)
             if let elder = tenure.elders.first(where: { $0.configuration != replica.configuration }) { return elder }
+            clock.observe(tenure.time, askedAt: askedAt, answeredAt: answeredAt)
             func renew(where isMeant: (LaneLease, Int64) -> Bool) {
                 for (lane, epoch) in tenure.epochs {
                     guard let lease = leases[lane], isMeant(lease, epoch) else { continue }

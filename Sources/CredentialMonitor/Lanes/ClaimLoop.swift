@@ -83,15 +83,19 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     private let wakeups: Wakeups
     private let progress: LoopProgress
     private let telemetry: Telemetry
+    private let mayClaim: @Sendable () -> Bool
     private let executors: [(any TaskExecutor)?]
 
-    /// - Parameter executors: where pieces of work are resolved, by turns. Without any, wherever a thread is free.
+    /// - Parameters:
+    ///   - mayClaim: false while others who share the work have not been heard of.
+    ///   - executors: where pieces of work are resolved, by turns. Without any, wherever a thread is free.
     package init(
         _ handler: Handler,
         writer: SettlementWriter,
         wakeups: Wakeups,
         progress: LoopProgress,
         telemetry: Telemetry,
+        mayClaim: @escaping @Sendable () -> Bool = { true },
         executors: [any TaskExecutor] = []
     ) {
         self.handler = handler
@@ -99,6 +103,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         self.wakeups = wakeups
         self.progress = progress
         self.telemetry = telemetry
+        self.mayClaim = mayClaim
         self.executors = executors.isEmpty ? [nil] : executors
     }
 
@@ -182,10 +187,16 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         return claimed.count
     }
 
-    /// Nil where the store is in trouble.
+    /// Nil where the store is in trouble, or others have not been heard of.
     private func claim(upTo slots: Int) async -> [Handler.Work]? {
+        guard mayClaim() else {
+            progress.refused(handler.lane)
+            return nil
+        }
         do {
-            return try await handler.claim(upTo: slots)
+            let claimed = try await handler.claim(upTo: slots)
+            if !claimed.isEmpty { telemetry.claimCommitted() }
+            return claimed
         } catch {
             progress.refused(handler.lane)
             telemetry.claimFailed(handler.lane, error)

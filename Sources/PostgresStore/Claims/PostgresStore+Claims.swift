@@ -21,7 +21,12 @@ extension PostgresStore {
         lease: Duration,
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
-        let claim = QueueClaim(queue: .notification, lane: "TRUE", size: "octet_length(payload)", returning: "payload, received_at")
+        let claim = QueueClaim(
+            queue: .notification,
+            lane: Schema.anyNotification,
+            size: "octet_length(payload)",
+            returning: "payload, received_at"
+        )
         return try await runClaim { [owner] connection in
             try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: suspects, on: connection).map { row in
                 ClaimedNotification(
@@ -38,6 +43,7 @@ extension PostgresStore {
         let claim = QueueClaim(
             queue: .grant,
             lane: "authorization_code IS NULL",
+            size: "octet_length(concat(client_id, user_id, refresh_token, token_sealed, email))",
             returning: "granted_at, client_id, user_id, refresh_token, email, email_is_private, token_sealed"
         )
         return try await runClaim { [owner] connection in
@@ -99,12 +105,13 @@ struct QueueClaim {
         try connection.send(
             """
             UPDATE \(queue.rawValue) SET due_at = $1
-             WHERE id IN (SELECT id FROM \(queue.rawValue) WHERE \(lane) AND due_at > $2 ORDER BY due_at, id FOR UPDATE SKIP LOCKED)
+             WHERE id = ANY (ARRAY(SELECT id FROM \(queue.rawValue) WHERE \(lane) AND due_at > $2 ORDER BY due_at, id FOR UPDATE SKIP LOCKED))
             """,
             now,
             now.advanced(by: queue.longestDelay)
         )
         let newest = try connection.send("SELECT COALESCE(pg_sequence_last_value('\(queue.rawValue)_id_seq'), 0)")
+        let attempt = "LEAST(GREATEST(attempts, 0), 1000) + 1"
         // As `Claim.claimable`: a row that may have killed the process comes alone. Nothing is joined: of a queue that a vacuum found empty
         // the server expects one row, and would go through all of it, or through all pairs.
         let rows = try connection.rows(
@@ -120,12 +127,12 @@ struct QueueClaim {
                      bool_or(attempts >= \(Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
                 FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due WINDOW w AS (ORDER BY due_at, id)),
             taken AS MATERIALIZED (
-              SELECT *, LEAST(GREATEST(attempts, 0), 1000) + 1 AS attempt FROM numbered
+              SELECT * FROM numbered
                WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END AND size_before < \(Queue.largestClaim)),
             claimed AS (
-              UPDATE \(queue.rawValue) SET due_at = $3, attempts = LEAST(GREATEST(attempts, 0), 1000) + 1, claimed_by = $4
+              UPDATE \(queue.rawValue) SET due_at = $3, attempts = \(attempt), claimed_by = $4
                WHERE id = ANY (ARRAY(SELECT id FROM taken)))
-            SELECT id, attempt, due_at, \(returning) FROM taken ORDER BY place
+            SELECT id, \(attempt), due_at, \(returning) FROM taken ORDER BY place
             """,
             now,
             limit,

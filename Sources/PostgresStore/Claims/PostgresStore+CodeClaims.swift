@@ -46,7 +46,7 @@ extension PostgresStore {
                 UPDATE grant_queue q
                    SET due_at = $4, attempts = LEAST(GREATEST(q.attempts, 0), 1000) + 1, claimed_by = $5,
                        waits_since = LEAST(COALESCE(q.waits_since, $2), $2)
-                  FROM free WHERE q.id = free.id
+                  FROM free WHERE q.id = free.id AND q.id = ANY($1)
                 RETURNING q.id, q.attempts, q.granted_at, q.waits_since, LEAST(GREATEST(q.failures, 0), 1000), q.answer_lost <> 0,
                           q.client_id, q.user_id, q.authorization_code, q.redirect_uri, q.nonce
                 """,

@@ -34,26 +34,33 @@ final class Connection {
         fileprivate(set) var rows: Rows?
     }
 
-    /// - Throws: `PostgresError`
+    /// - Throws: `PostgresError`, or `StoreOpenError` where the server is too old to be asked.
     init(
         _ address: PostgresAddress,
         isForReading: Bool = false,
+        usesIndexes: Bool = false,
         longestLockWait: Duration = .seconds(10),
         longestSilence: Duration = .seconds(75)
     ) throws {
         if let problem = PostgresLibrary.problem { throw PostgresError(connection: problem) }
-        guard let handle = Self.connect(address.parameters(isForReading: isForReading, longestLockWait: longestLockWait)) else {
+        let parameters = address.parameters(isForReading: isForReading, usesIndexes: usesIndexes, longestLockWait: longestLockWait)
+        guard let handle = Self.connect(parameters) else {
             throw PostgresError(connection: "libpq has no memory")
         }
         self.handle = handle
         self.longestSilence = longestSilence
         guard PQstatus(handle) == CONNECTION_OK else {
             // Before a statement was sent, there is no row to quote.
+            let message = lastMessage
+            // Of all that a connection asks for, this is known to PostgreSQL from 12 on.
+            if message.contains("\"tcp_user_timeout\"") { throw Migrator.serverIsTooOld("older than 12") }
             let mend = PQconnectionNeedsPassword(handle) == 1 ? "; database.password_file names the file that holds it" : ""
-            throw PostgresError(connection: lastMessage + mend)
+            throw PostgresError(connection: message + mend)
         }
         // What libpq would print to the standard error of a daemon.
         PQsetNoticeProcessor(handle, { _, _ in }, nil)
+        // A DETAIL quotes rows; what is said of a lost connection may have one before it.
+        PQsetErrorVerbosity(handle, PQERRORS_TERSE)
         guard PQenterPipelineMode(handle) == 1, PQsetnonblocking(handle, 1) == 0 else { throw PostgresError(connection: lastMessage) }
     }
 

@@ -10,6 +10,7 @@ import Dispatch
 actor ConnectionThread {
     private let address: PostgresAddress
     private let isForReading: Bool
+    private let usesIndexes: Bool
     private let longestLockWait: Duration
     private var connection: Connection?
     /// The last attempt to connect, where it came to nothing: how long it took, and when it ended.
@@ -25,9 +26,16 @@ actor ConnectionThread {
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     /// - Parameter longestLockWait: others wait for this connection while it waits for somebody's lock.
-    init(_ address: PostgresAddress, isForReading: Bool = false, longestLockWait: Duration = .seconds(10), label: String) {
+    init(
+        _ address: PostgresAddress,
+        isForReading: Bool = false,
+        usesIndexes: Bool = false,
+        longestLockWait: Duration = .seconds(10),
+        label: String
+    ) {
         self.address = address
         self.isForReading = isForReading
+        self.usesIndexes = usesIndexes
         self.longestLockWait = longestLockWait
         executor = QueueExecutor(label: label)
     }
@@ -118,7 +126,12 @@ actor ConnectionThread {
         if let failure, failure.endedAt.duration(to: .now) < min(failure.took, Self.longestPause) { throw failure.error }
         let start = ContinuousClock.now
         do {
-            let connection = try Connection(address, isForReading: isForReading, longestLockWait: longestLockWait)
+            let connection = try Connection(
+                address,
+                isForReading: isForReading,
+                usesIndexes: usesIndexes,
+                longestLockWait: longestLockWait
+            )
             self.connection = connection
             failure = nil
             return connection

@@ -8,9 +8,24 @@ import Foundation
 struct Migrator {
     let address: PostgresAddress
     let connection: Connection
+    /// What the program knows of, the newest last.
+    var steps = Schema.steps
+    /// `server_version_num` of the oldest server that will do.
+    var oldestServer = 140_000
 
-    /// Of the server: `server_version_num`.
-    private static let oldestServer = 140_000
+    /// What brings a schema from the version before to this one, while a siwatch of an older release may be at work on it.
+    struct Step {
+        let version: Int
+        /// The oldest program that can use what comes of it.
+        let compatibleFrom: Int
+        let sql: String
+    }
+
+    private var newest: Step { steps[steps.count - 1] }
+
+    static func serverIsTooOld(_ version: String) -> StoreOpenError {
+        StoreOpenError("PostgreSQL 14 or newer is needed, and the server is \(version)")
+    }
 
     /// - Throws: `StoreOpenError`, `PostgresError`.
     func migrate() throws {
@@ -22,20 +37,29 @@ struct Migrator {
         // Whoever uses the tables waits behind a migration that waits: it gives up soon.
         try connection.send("SET LOCAL lock_timeout = '3s'")
         try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext($1))", address.schema)
-        if try !isCurrent(version()) {
-            try refuseForeign()
-            try refuseOthersSchema()
+        let found = try version()
+        if try !isCurrent(found) {
+            var beginning = ""
+            if found == nil {
+                try refuseForeign()
+                try refuseOthersSchema()
+                beginning = """
+                    CREATE SCHEMA IF NOT EXISTS \(address.quotedSchema);
+                    \(Schema.role(Schema.backendRole))
+                    \(Schema.role(Schema.readerRole))
+                    CREATE TABLE schema_version (version INTEGER NOT NULL, compatible_from INTEGER NOT NULL);
+                    """
+            }
+            let missing = steps.filter { $0.version > found?.written ?? 0 }
             // All as one script, with what it may have to wait for first.
             try connection.runScript(
                 """
                 SET LOCAL statement_timeout = 0;
-                CREATE SCHEMA IF NOT EXISTS \(address.quotedSchema);
-                \(Schema.role(Schema.backendRole))
-                \(Schema.role(Schema.readerRole))
-                \(Schema.v1)
+                \(beginning)
+                \(missing.map(\.sql).joined(separator: "\n"))
                 \(Schema.grants(in: address.quotedSchema))
-                CREATE TABLE schema_version (version INTEGER NOT NULL, compatible_from INTEGER NOT NULL);
-                INSERT INTO schema_version VALUES (\(Schema.version), \(Schema.compatibleFrom));
+                DELETE FROM schema_version;
+                INSERT INTO schema_version VALUES (\(newest.version), \(newest.compatibleFrom));
                 """
             )
         }
@@ -73,9 +97,7 @@ struct Migrator {
             """
         ).first
         guard let row else { return }
-        guard row.integer(at: 0) >= Self.oldestServer else {
-            throw StoreOpenError("PostgreSQL 14 or newer is needed, and the server is \(row.text(at: 1) ?? "older")")
-        }
+        guard row.integer(at: 0) >= oldestServer else { throw Self.serverIsTooOld(row.text(at: 1) ?? "older") }
         guard row.text(at: 2) == "UTF8" else {
             throw StoreOpenError("the database has the encoding \(row.text(at: 2) ?? ""), and UTF8 is needed")
         }
@@ -94,12 +116,12 @@ struct Migrator {
 
     private func isCurrent(_ version: (written: Int, compatibleFrom: Int)?) throws -> Bool {
         guard let version else { return false }
-        guard version.compatibleFrom <= Schema.version else {
+        guard version.compatibleFrom <= newest.version else {
             throw StoreOpenError(
-                "the schema \(address.schema) has version \(version.written), made by a newer siwatch; this one knows \(Schema.version)"
+                "the schema \(address.schema) has version \(version.written), made by a newer siwatch; this one knows \(newest.version)"
             )
         }
-        return version.written >= Schema.version
+        return version.written >= newest.version
     }
 
     private func refuseDeparted() throws {

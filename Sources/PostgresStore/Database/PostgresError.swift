@@ -19,7 +19,9 @@ struct PostgresError: Error, CustomStringConvertible {
     private var isLast = false
 
     /// Classes of codes whose messages speak of declarations, locks, rights, room and the server itself.
-    private static let classesThatQuoteNoRow: Set<Substring> = ["0A", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58", "XX"]
+    private static let classesThatQuoteNoRow: Set<Substring> = [
+        "0A", "25", "28", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "XX",
+    ]
 
     init(connection reason: String) {
         sqlState = ""
@@ -60,6 +62,8 @@ extension StoreError {
             case "40P01", "40001", "55P03", "57014", "0A000", "26000": .retry(text)
             // Read-only, or one that was idle too long in a transaction.
             case "25006", "25P03": .unavailable(text)
+            // Too many transactions without a vacuum: the server writes nothing. What is too large names what it is too large for.
+            case "54000" where error.constraint == nil: .unavailable(text)
             case "53100": .full
             case "42501": .readOnly(text)
             // What is raised by a trigger, too.

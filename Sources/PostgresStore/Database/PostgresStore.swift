@@ -38,12 +38,18 @@ package final class PostgresStore: CredentialStore, Sendable {
         self.address = address
         self.retention = retention
         self.longestClaimWait = longestClaimWait
-        func thread(_ label: String, longestLockWait: Duration = .seconds(10)) -> ConnectionThread {
-            ConnectionThread(address, isForReading: isForReading, longestLockWait: longestLockWait, label: "siwatch \(label)")
+        func thread(_ label: String, usesIndexes: Bool = false, longestLockWait: Duration = .seconds(10)) -> ConnectionThread {
+            ConnectionThread(
+                address,
+                isForReading: isForReading,
+                usesIndexes: usesIndexes,
+                longestLockWait: longestLockWait,
+                label: "siwatch \(label)"
+            )
         }
-        writer = thread("writer")
+        writer = thread("writer", usesIndexes: true)
         // Every lane waits for these: a table that somebody has locked must not hold up those of the others.
-        claims = thread("claims", longestLockWait: .seconds(1))
+        claims = thread("claims", usesIndexes: true, longestLockWait: .seconds(1))
         renewals = thread("renewals", longestLockWait: .seconds(1))
         reader = thread("reader", longestLockWait: isForReading ? .seconds(10) : .seconds(1))
     }
@@ -119,6 +125,13 @@ package final class PostgresStore: CredentialStore, Sendable {
             }
         }
         self.directory.withLockedValue { $0 = directory }
+        // An import of millions may wait for a client, and nobody is to wait for that.
+        var portion: Int64? = 0
+        while let begin = portion {
+            portion = try writer.wait { writer in
+                try writer.transaction { try ClientDirectory.releaseGrants(after: begin, on: $0) }
+            }
+        }
     }
 
     /// Finds what `register` would refuse, and changes nothing.

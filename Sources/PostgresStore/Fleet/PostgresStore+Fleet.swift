@@ -7,6 +7,8 @@ extension PostgresStore: Fleet {
     /// How long somebody is remembered who is not seen any more.
     private static let memory = Duration.hours(1)
 
+    /// Whoever was not heard of for a lease comes anew: those who have met meanwhile may have another configuration.
+    ///
     /// Two flights: one that looks and one that writes, so that nobody who stalls in between holds a lock. What others have taken
     /// meanwhile, the second finds taken.
     package func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
@@ -17,12 +19,15 @@ extension PostgresStore: Fleet {
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
             try connection.send(
                 """
-                INSERT INTO replica (owner, started_at, seen_at, replica, lanes) VALUES ($1, \(Schema.now), \(Schema.now), $2, $3)
-                    ON CONFLICT (owner) DO UPDATE SET seen_at = excluded.seen_at, replica = excluded.replica, lanes = excluded.lanes
+                INSERT INTO replica AS r (owner, started_at, seen_at, replica, lanes) VALUES ($1, \(Schema.now), \(Schema.now), $2, $3)
+                    ON CONFLICT (owner) DO UPDATE
+                   SET started_at = CASE WHEN r.seen_at > \(Schema.now) - $4 THEN r.started_at ELSE excluded.started_at END,
+                       seen_at = excluded.seen_at, replica = excluded.replica, lanes = excluded.lanes
                 """,
                 owner,
                 description.replica,
-                description.lanes
+                description.lanes,
+                lease
             )
             try connection.send("INSERT INTO lane (app) SELECT unnest($1) ON CONFLICT DO NOTHING", ArrayOf(lanes.sorted().map(\.text)))
             try connection.send(
@@ -85,9 +90,8 @@ extension PostgresStore: Fleet {
         on connection: Connection
     ) throws -> (FleetPlan, elders: [Replica]) {
         let living = try connection.send(
-            "SELECT owner, lanes, replica FROM replica WHERE seen_at > \(Schema.now) - $1 OR owner = $2 ORDER BY started_at, owner",
-            lease,
-            owner
+            "SELECT owner, lanes, replica FROM replica WHERE seen_at > \(Schema.now) - $1 ORDER BY started_at, owner",
+            lease
         )
         let owned = try connection.send("SELECT app, owner FROM lane WHERE until > \(Schema.now)")
         var plan = FleetPlan(replicas: [:], owners: [:])

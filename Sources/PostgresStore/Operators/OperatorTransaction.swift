@@ -168,6 +168,8 @@ struct OperatorTransaction {
     }
 
     private func retry(_ ids: [Int64], receivedAt: Timestamp?) throws -> Set<Int64> {
+        // What is read is there until it has moved.
+        try connection.lockTail()
         try connection.send(
             """
             INSERT INTO notification_queue (payload, received_at)

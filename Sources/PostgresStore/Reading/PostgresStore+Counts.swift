@@ -40,7 +40,8 @@ extension PostgresStore {
     package func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int] {
         try await reader.run { connection in
             let lanes = [
-                (Queue.notification, "TRUE"), (.grant, "authorization_code IS NULL"), (.grant, "authorization_code IS NOT NULL"),
+                (Queue.notification, Schema.anyNotification), (.grant, "authorization_code IS NULL"),
+                (.grant, "authorization_code IS NOT NULL"),
             ]
             let answers = try lanes.map { queue, lane in
                 let sql = "SELECT COUNT(*) FROM (SELECT 1 FROM \(queue.rawValue) WHERE \(lane) AND due_at <= $1 LIMIT $2) q"

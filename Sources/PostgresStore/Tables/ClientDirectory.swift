@@ -13,6 +13,23 @@ extension ClientDirectory {
         )
     }
 
+    /// Grants that waited for a client wait no longer once it is known. A portion of them, by their ids.
+    ///
+    /// - Returns: where the next portion begins; nil where none is left.
+    static func releaseGrants(after id: Int64, on connection: Connection) throws -> Int64? {
+        try connection.rows(
+            """
+            WITH portion AS MATERIALIZED (
+              SELECT id FROM grant_queue
+               WHERE id > $1 AND due_at > 0 AND claimed_by IS NULL AND client_id IN (SELECT client_id FROM client)
+               ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED),
+            released AS (UPDATE grant_queue SET due_at = 0 WHERE id = ANY (ARRAY(SELECT id FROM portion)))
+            SELECT MAX(id) FROM portion
+            """,
+            id
+        ).first.flatMap { $0.isNull(at: 0) ? nil : $0.integer(at: 0) }
+    }
+
     /// Takes configured apps in, if the check finds nothing.
     mutating func register(_ configured: [AppClients], on connection: Connection) throws {
         try connection.lockTail()
@@ -30,15 +47,6 @@ extension ClientDirectory {
                 )
             }
         }
-        // Grants that waited for one of them wait no longer.
-        try connection.send(
-            """
-            UPDATE grant_queue SET due_at = 0
-             WHERE id IN (SELECT id FROM grant_queue
-                           WHERE due_at > 0 AND claimed_by IS NULL AND client_id IN (SELECT client_id FROM client)
-                           ORDER BY id FOR UPDATE SKIP LOCKED)
-            """
-        )
         take(configured, as: try ClientDirectory(connection))
     }
 }

@@ -6,10 +6,7 @@
 /// Users and clients are told apart by their bytes, whatever the locale of the server: a library that sorts anew breaks no index. Tables
 /// that all settlements write are not referenced, since each reference would lock a row of them.
 enum Schema {
-    /// The schema this program writes.
-    static let version = 1
-    /// The oldest program that can use what this one has migrated.
-    static let compatibleFrom = 1
+    static let steps = [Migrator.Step(version: 1, compatibleFrom: 1, sql: v1)]
 
     static let v1 = queues + logs + registers + bookkeeping + fleet + views + triggers
 
@@ -25,7 +22,7 @@ enum Schema {
         """
 
     /// Written by backends, who read the names of the constraints when one does not hold. A NUL stands in no text of PostgreSQL's. An index
-    /// takes no more than 2,704 bytes.
+    /// takes no more than 2,704 bytes, and what is far longer than anything of Apple's would be read whole to be turned away.
     private static let queues = """
         CREATE TABLE notification_queue (
           id          \(id)
@@ -38,7 +35,7 @@ enum Schema {
           attempts    INTEGER NOT NULL DEFAULT 0,
           claimed_by  TEXT
         ) \(isQueue);
-        CREATE INDEX notification_queue_due ON notification_queue (due_at, id);
+        CREATE INDEX notification_queue_due ON notification_queue (due_at, id) WHERE \(anyNotification);
 
         -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
         -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
@@ -46,16 +43,19 @@ enum Schema {
           id                 \(id)
                                      CONSTRAINT "id is not to be given" CHECK (id > 0),
           client_id          TEXT    COLLATE "C" NOT NULL
-                                     CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
+                                     CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> '')
+                                     CONSTRAINT "client_id is at most 2048 bytes" CHECK (octet_length(client_id) <= 2048),
           user_id            TEXT    COLLATE "C"
                                      CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
                                      CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
-          refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> ''),
+          refresh_token      TEXT    CONSTRAINT "refresh_token is NULL or not empty, and has no NUL" CHECK (refresh_token <> '')
+                                     CONSTRAINT "refresh_token is at most 65536 bytes" CHECK (octet_length(refresh_token) <= 65536),
           token_sealed       BYTEA   CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (octet_length(token_sealed) BETWEEN 54 AND 8245),
-          authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> ''),
-          redirect_uri       TEXT,
-          nonce              TEXT,
-          email              TEXT,
+          authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL" CHECK (authorization_code <> '')
+                                     CONSTRAINT "authorization_code is at most 65536 bytes" CHECK (octet_length(authorization_code) <= 65536),
+          redirect_uri       TEXT    CONSTRAINT "redirect_uri is at most 65536 bytes" CHECK (octet_length(redirect_uri) <= 65536),
+          nonce              TEXT    CONSTRAINT "nonce is at most 65536 bytes" CHECK (octet_length(nonce) <= 65536),
+          email              TEXT    CONSTRAINT "email is at most 65536 bytes" CHECK (octet_length(email) <= 65536),
           email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
           granted_at         BIGINT  NOT NULL DEFAULT \(now)
                                      CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at \(legal)),
@@ -79,7 +79,8 @@ enum Schema {
           id           \(id)
                                CONSTRAINT "id is not to be given" CHECK (id > 0),
           client_id    TEXT    COLLATE "C" NOT NULL
-                               CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> ''),
+                               CONSTRAINT "client_id is not empty and has no NUL" CHECK (client_id <> '')
+                               CONSTRAINT "client_id is at most 2048 bytes" CHECK (octet_length(client_id) <= 2048),
           user_id      TEXT    COLLATE "C" NOT NULL
                                CONSTRAINT "user_id is not empty and has no NUL" CHECK (user_id <> '')
                                CONSTRAINT "user_id is at most 2048 bytes" CHECK (octet_length(user_id) <= 2048),
@@ -96,6 +97,10 @@ enum Schema {
         CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
 
         """
+
+    /// Every notification. What is found by its id is not looked for in the schedule, as it would be in an index that has the id second where
+    /// the server believes the queue empty and both cost the same: row by row, all of it.
+    static let anyNotification = "received_at > 0"
 
     /// Which requests of operators are not done with.
     static let open = "(answer IS NULL OR position IS NOT NULL)"

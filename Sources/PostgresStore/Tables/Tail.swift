@@ -13,7 +13,9 @@ enum Tail {
 }
 
 extension Connection {
+    /// For whoever asks for rows under it: who stalls meanwhile holds the others up for no longer than this.
     func lockTail() throws {
+        try send("SET LOCAL idle_in_transaction_session_timeout = '5s'")
         try send("SELECT \(Tail.lock)")
     }
 

@@ -228,7 +228,15 @@ struct Daemon {
             on wakeups: Wakeups,
             executors: [EventLoopExecutor] = []
         ) -> ClaimLoop<Handler> {
-            ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry, executors: executors)
+            ClaimLoop(
+                handler,
+                writer: writer,
+                wakeups: wakeups,
+                progress: progress,
+                telemetry: telemetry,
+                mayClaim: seat.hearsOthers,
+                executors: executors
+            )
         }
         let eventLoops = client.eventLoopGroup.makeIterator().map(EventLoopExecutor.init)
 
@@ -238,6 +246,7 @@ struct Daemon {
                 notifier: notifier,
                 readiness: readiness,
                 reader: store,
+                clock: clock,
                 watchdogInterval: SystemdNotifier.watchdogInterval()
             )
         ]

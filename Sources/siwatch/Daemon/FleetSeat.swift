@@ -65,6 +65,11 @@ struct FleetSeat: Sendable {
         return { lease.holds }
     }
 
+    /// Whether others can be known of: whoever was cut off or frozen for a lease may find that they go by another configuration.
+    var hearsOthers: @Sendable () -> Bool {
+        { [clock = shared?.clock] in clock?.isHeard(within: LaneKeeper.lease) ?? true }
+    }
+
     /// Nil where nobody else is.
     func keeper(_ breakers: Breakers, _ reader: any CredentialReader, _ telemetry: Telemetry) -> LaneKeeper? {
         shared.map { fleet, clock in

@@ -27,7 +27,13 @@ struct Run: AsyncParsableCommand {
 
         let database = try await OpenedDatabase(configuration, keys)
         do {
-            let daemon = try await Daemon(configuration, keys, database, log: output)
+            let daemon: Daemon
+            do {
+                daemon = try await Daemon(configuration, keys, database, log: output)
+            } catch {
+                await database.leave()
+                throw error
+            }
             do {
                 if once { try await daemon.runOnce() } else { try await daemon.run() }
             } catch {

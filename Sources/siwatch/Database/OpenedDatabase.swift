@@ -39,7 +39,12 @@ struct OpenedDatabase {
             // What a former holder of the lock has left. Of those who share a server, each may still be at work on what it has claimed.
             if let file = store as? SQLiteStore { try file.recover() }
             try await configuration.joinFleet(of: store)
-            try store.register(configuration.clientsOfApps)
+            do {
+                try store.register(configuration.clientsOfApps)
+            } catch {
+                await leave()
+                throw error
+            }
         } catch let failure as CommandFailure {
             throw failure
         } catch let error as SealingError {

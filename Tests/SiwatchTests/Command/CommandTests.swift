@@ -66,9 +66,9 @@ import Testing
     }
 
     /// Beside a daemon and without one.
-    @Test(arguments: [true, false])
-    func theBreakerIsShownAndThereIsNothingToConfirm(isRunning: Bool) async throws {
-        try await Site.with { site in
+    @Test(arguments: [true, false], SiteDatabase.allCases)
+    func theBreakerIsShownAndThereIsNothingToConfirm(isRunning: Bool, on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
             func look() async throws {
                 #expect(
                     try await site.folder.run("breaker").output == ["example: closed, 0 of the last 0 answers are rejections"]
@@ -78,11 +78,9 @@ import Testing
                 let reset = try await site.folder.run("breaker", "reset", "example")
                 #expect(reset.status == 0 && reset.output == ["The breaker of example was closed; it begins anew."], "\(reset.output)")
                 // An open one, as a process before left it.
-                try await site.backend.execute(
-                    """
-                    UPDATE breaker SET state = json_set(state, '$.openedAt', 1767225600000, '$.blamedClients[0]', 'com.example.web')
-                    """
-                )
+                let opened =
+                    #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "rejectedCanaries": [], "window": ""}"#
+                try await site.backend.execute("UPDATE breaker SET state = '\(opened)'")
                 #expect(
                     try await site.folder.run("breaker", "show").output == [
                         "example: open since 2026-01-01T00:00:00.000Z, no rejection is believed: "
@@ -97,8 +95,10 @@ import Testing
     }
 
     /// As another release or a hand has left it.
-    @Test func aBreakerThatCannotBeReadIsOpenAndHasNoTimeOfItsOwn() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases)
+    func aBreakerThatCannotBeReadIsOpenAndHasNoTimeOfItsOwn(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            try await site.backend.execute("DELETE FROM breaker")
             try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, 'rubbish' FROM app")
             let words = "example: open, because its state cannot be read: no rejection is believed"
             #expect(try await site.folder.run("breaker").output == [words])
@@ -113,8 +113,8 @@ import Testing
         }
     }
 
-    @Test func statusNamesClientsThatHaveTokensOnly() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases) func statusNamesClientsThatHaveTokensOnly(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
             try await site.apple.script(.error("invalid_grant"))
             func unproven() async throws -> [String] {
                 try await site.folder.run("status").output.filter { $0.contains("Apple has accepted no token of") }
@@ -354,7 +354,7 @@ import Testing
             )
             let takenAt = String(
                 (try await explanation("early")).firstMatch(
-                    of: /dated ahead of this host's clock and waits until (2.*Z)$/.anchorsMatchLineEndings()
+                    of: /dated ahead of the clock and waits until (2.*Z)$/.anchorsMatchLineEndings()
                 )?.1 ?? ""
             )
             let expected = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(now + hour - 300_000) / 1000))
@@ -374,7 +374,7 @@ import Testing
             var page = try await site.folder.run("status").output
             let wait = "sign-ins wait a week for an app of the configuration to name their client: "
             #expect(page.contains("2 \(wait)com.example.ahead 1, com.example.elsewhere 1"), "\(page)")
-            #expect(page.contains("2 sign-ins are dated ahead of this host's clock and wait for their time"), "\(page)")
+            #expect(page.contains("2 sign-ins are dated ahead of the clock and wait for their time"), "\(page)")
             #expect(page.contains { $0.hasPrefix("1 sign-ins wait for Apple to exchange their code, the oldest for ") }, "\(page)")
             #expect(page.contains { $0.hasPrefix("1 requests to revoke wait, with 0 tokens at work, the oldest for ") }, "\(page)")
 
@@ -561,8 +561,9 @@ import Testing
         }
     }
 
-    @Test func anAppIsRenamedWhileNothingRunsAndTheConfigurationHasToAgree() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases)
+    func anAppIsRenamedWhileNothingRunsAndTheConfigurationHasToAgree(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(1))
                 #expect(try await site.folder.run("app", "rename", "example", "renamed").status == 69)
@@ -580,8 +581,8 @@ import Testing
 
     // MARK: Looking
 
-    @Test func statusGoesOnUntilItIsInterrupted() async throws {
-        try await Site.with { site in
+    @Test(arguments: SiteDatabase.allCases) func statusGoesOnUntilItIsInterrupted(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(5))
                 let watch = try site.folder.start("status", "--watch")

@@ -10,8 +10,8 @@ struct ServerRefusalTests {
     /// Commands that go to the database in ways of their own.
     private static let commands = ["check", "run", "migrate", "status"]
 
-    private func expect(_ sentence: String, from folder: WatchedFolder) async throws {
-        for command in Self.commands {
+    private func expect(_ sentence: String, from folder: WatchedFolder, _ commands: [String] = Self.commands) async throws {
+        for command in commands {
             let (status, output) = try await folder.run(command)
             #expect(status == 69 && output.joined().contains(sentence), "\(command): \(status) \(output)")
         }
@@ -78,6 +78,26 @@ struct ServerRefusalTests {
             #expect(status == 0 && !output.joined().contains("warning: database.url: sslmode"), "\(output)")
             try site.folder.edit(url("localhost"), url("elsewhere"))
             try await expect("does not match host name \"elsewhere\"", from: site.folder)
+        }
+    }
+
+    /// As one that an administrator has made a standby, or the wrong one of two after a failover.
+    @Test func aServerThatCannotBeWrittenIsWaitedFor() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await Site.with(on: .server(server)) { site in
+            let signIns = try await site.apple.signIn(20)
+            try await site.daemon { daemon in
+                try await site.settle(Array(signIns[..<10]))
+                try server.demote()
+                #expect(await daemon.line(containing: "session is read-only") != nil)
+                try await expect("session is read-only", from: site.folder, ["check", "run", "migrate"])
+                // To look, a standby will do.
+                #expect(try await site.folder.run("status").status == 0)
+                try await site.backend.execute("SELECT pg_promote()")
+                try await site.settle(Array(signIns[10...]))
+                #expect(try await site.audit().wrong == [])
+            }
         }
     }
 

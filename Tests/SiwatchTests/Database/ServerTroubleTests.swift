@@ -59,6 +59,21 @@ struct ServerTroubleTests {
         }
     }
 
+    @Test func aTableThatIsAwayForAWhileIsWaitedFor() async throws {
+        try await Site.with(on: .server) { site in
+            let signIns = try await site.apple.signIn(40)
+            try await site.daemon { daemon in
+                try await site.settle(Array(signIns[..<20]))
+                try await site.backend.execute("ALTER TABLE grant_log RENAME TO elsewhere")
+                try await site.tell(Array(signIns[20...]))
+                #expect(await daemon.line(containing: "42P01") != nil)
+                try await site.backend.execute("ALTER TABLE elsewhere RENAME TO grant_log")
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 40)
+                #expect(try await site.audit().wrong == [])
+            }
+        }
+    }
+
     /// And nothing is begun on what is left.
     @Test func aTableThatIsGoneIsNamed() async throws {
         try await Site.with(on: .server) { site in

@@ -18,50 +18,112 @@ struct PostgresPageTests {
         }
     }
 
-    @Test func everyBlockWorksAsPrinted() async throws {
+    /// A server whose administrator has done the first step, and who lets siwatch in by its password alone.
+    private static func withServer(_ body: (PostgresServer, Backend) async throws -> Void) async throws {
         let server = try PostgresServer(superuser: "postgres")
         defer { server.stop() }
+        server.takeDown()
+        try server.admit("local all postgres,backend trust\nlocal all all scram-sha-256\n")
+        try server.bringUp()
         let administrator = try Backend(on: server, as: "postgres")
         defer { try? administrator.close() }
-        let sql = try Self.blocks("sql")
-        #expect(sql.count == 5)
-        try await administrator.execute("CREATE ROLE backend LOGIN")
-        try await administrator.execute(sql[0])
+        try await administrator.execute(try blocks("sql")[0])
+        try await body(server, administrator)
+    }
 
-        let folder = try WatchedFolder()
-        defer { folder.remove() }
-        let apple = try await SimulatedApple(in: folder.url)
-        defer { apple.process.signal(SIGKILL) }
-        try folder.configure(apple: apple)
-        // Where it is, and how it is reached, is this test's own.
-        let table = try #require(try Self.blocks("toml").first).replacing(
-            "@db.example.com/app",
-            with: "@/postgres?host=\(server.folder.path)"
+    /// Puts the block of the page in place of a file's table. Where the server is, and how it is reached, is this test's own.
+    private static func name(_ server: PostgresServer, in folder: WatchedFolder) throws {
+        let table = try #require(try blocks("toml").first)
+        #expect(table.contains("postgresql://siwatch@db.example.com/app?"))
+        try folder.edit(
+            "[database]\npath = \"siwatch.sqlite\"\n",
+            table.replacing(/@db\.example\.com\/app\?[^"]*/, with: "@/postgres?host=\(server.folder.path)")
         )
-        try folder.edit("[database]\npath = \"siwatch.sqlite\"\n", table)
-        let password = folder.url.appending(path: "database.password").path
-        try "change me\n".write(toFile: password, atomically: true, encoding: .utf8)
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: password)
-        let commands = try Self.blocks("sh").joined(separator: "\n").matches(of: /(?m)^sudo -u siwatch siwatch (\w+)$/).map { String($0.1) }
-        #expect(commands == ["check", "migrate"])
-        for command in commands {
-            let (status, output) = try await folder.run(command)
-            #expect(status == 0, "\(command): \(output)")
-        }
-        try await administrator.execute(sql[1])
+    }
 
-        let backend = try Backend(on: server, as: "backend")
-        defer { try? backend.close() }
-        try await folder.withDaemon { _ in
-            for block in sql[2...] { try await backend.execute(block) }
-            try await backend.until("SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'", is: 1)
-        }
-        for forbidden in [
-            "SELECT refresh_token FROM siwatch.grant_queue", "SELECT * FROM siwatch.credential", "DELETE FROM siwatch.grant_queue",
-            "UPDATE siwatch.notification_queue SET due_at = 1",
-            "INSERT INTO siwatch.grant_queue (client_id, user_id, due_at) VALUES ('a', 'b', 1)",
+    /// Runs a block in a shell. What stands around it is this test's own: who somebody is, where siwatch keeps its files, and which it is.
+    @discardableResult
+    private static func run(_ block: String, in folder: WatchedFolder) async throws -> [String] {
+        let programs = folder.url.appending(path: "bin")
+        try FileManager.default.createDirectory(at: programs, withIntermediateDirectories: true)
+        let mapped = """
+            #!/bin/sh
+            for word do
+              shift
+              [ -z "$skip" ] || { skip=; continue; }
+              case $word in
+                \("-o|-g")) skip=yes; continue ;;
+                /etc/siwatch/*) word=\(folder.url.path)/${word#/etc/siwatch/} ;;
+                /var/lib/siwatch/*) word=\(folder.url.path)/${word#/var/lib/siwatch/} ;;
+              esac
+              set -- "$@" "$word"
+            done
+
+            """
+        let siwatch = try ChildProcess.program("siwatch").path
+        for (name, script) in [
+            "sudo": "#!/bin/sh\n[ \"$1\" != -u ] || shift 2\nexec \"$@\"\n", "install": mapped + "exec /usr/bin/install \"$@\"\n",
+            "siwatch": mapped + "exec \(siwatch) \"$@\" --config \(folder.configurationPath)\n",
         ] {
-            await #expect(throws: HarnessError.self, "\(forbidden)") { try await backend.execute(forbidden) }
+            let file = programs.appending(path: name).path
+            try script.write(toFile: file, atomically: true, encoding: .utf8)
+            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file)
+        }
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        let shell = try ChildProcess(URL(filePath: "/bin/sh"), ["-ec", block], environment: ["PATH": "\(programs.path):\(path)"])
+        let status = await shell.exit()
+        #expect(status == 0, "\(block): \(shell.output)")
+        return shell.output
+    }
+
+    @Test func everyBlockOfTheSetUpWorksAsPrinted() async throws {
+        try await Self.withServer { server, administrator in
+            try await administrator.execute("CREATE ROLE backend LOGIN")
+            let (sql, shell) = (try Self.blocks("sql"), try Self.blocks("sh"))
+            #expect(sql.count == 5 && shell.count == 3)
+
+            let folder = try WatchedFolder()
+            defer { folder.remove() }
+            let apple = try await SimulatedApple(in: folder.url)
+            defer { apple.process.signal(SIGKILL) }
+            try folder.configure(apple: apple)
+            try await Self.run(shell[0], in: folder)
+            try Self.name(server, in: folder)
+            let output = try await Self.run(shell[1], in: folder)
+            #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
+            #expect(output.last?.hasSuffix(" is ready.") ?? false, "\(output)")
+            try await administrator.execute(sql[1])
+
+            let backend = try Backend(on: server, as: "backend")
+            defer { try? backend.close() }
+            try await folder.withDaemon { _ in
+                for block in sql[2...] { try await backend.execute(block) }
+                try await backend.until("SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'", is: 1)
+            }
+            for forbidden in [
+                "SELECT refresh_token FROM siwatch.grant_queue", "SELECT * FROM siwatch.credential", "DELETE FROM siwatch.grant_queue",
+                "UPDATE siwatch.notification_queue SET due_at = 1",
+                "INSERT INTO siwatch.grant_queue (client_id, user_id, due_at) VALUES ('a', 'b', 1)",
+            ] {
+                await #expect(throws: HarnessError.self, "\(forbidden)") { try await backend.execute(forbidden) }
+            }
+        }
+    }
+
+    @Test func theMoveWorksAsPrinted() async throws {
+        try await Self.withServer { server, administrator in
+            let shell = try Self.blocks("sh")
+            try await Site.with { site in
+                try await site.daemon { _ in try await site.settle(try await site.apple.signIn(3)) }
+                try await Self.run(shell[0], in: site.folder)
+                try Self.name(server, in: site.folder)
+                let output = try await Self.run(shell[2], in: site.folder)
+                #expect(output.contains { $0.contains("3 of 3 states follow from their registers") }, "\(output)")
+                try await site.daemon { _ in
+                    let states = "SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'"
+                    try await administrator.until(states, is: 3)
+                }
+            }
         }
     }
 }

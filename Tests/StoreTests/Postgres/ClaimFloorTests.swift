@@ -66,13 +66,19 @@ import Testing
         #expect(floor.begin(at: .start + .seconds(4)) == QueuePlace(id: 3, dueAt: .start + .seconds(1)))
     }
 
-    /// Many rows of a transaction that took long: all of them are taken one claim after the other.
-    @Test func whatCommitsLateIsTakenAtOnceOnceItIsFound() async throws {
+    /// Of five notifications, 0 to 4, each claimed in its second: those that claims pass by are 0 to 2.
+    private func storeWithFloor() async throws -> StoreUnderTest {
         let store = try StoreKind.postgres.make()
         for second in 0...4 {
             try await store.receive("\(second)")
             #expect(try await store.claimNotifications(at: .start + .seconds(second)).count == 1)
         }
+        return store
+    }
+
+    /// Many rows of a transaction that took long: all of them are taken one claim after the other.
+    @Test func whatCommitsLateIsTakenAtOnceOnceItIsFound() async throws {
+        let store = try await storeWithFloor()
         try await store.run("UPDATE notification_queue SET due_at = 0, claimed_by = NULL")
         #expect(try await store.claimNotifications(upTo: 2, at: .start + .milliseconds(4900)).map(\.text) == ["3", "4"])
         #expect(try await store.claimNotifications(upTo: 2, at: .start + .seconds(5)).map(\.text) == ["0", "1"])
@@ -81,11 +87,7 @@ import Testing
 
     /// A table that was emptied, or lost ids with a server, gives them out again.
     @Test func idsThatBeginAnewAreNotBelow() async throws {
-        let store = try StoreKind.postgres.make()
-        for second in 0...4 {
-            try await store.receive("\(second)")
-            #expect(try await store.claimNotifications(at: .start + .seconds(second)).count == 1)
-        }
+        let store = try await storeWithFloor()
         try await store.run("TRUNCATE notification_queue RESTART IDENTITY")
         try await store.receive("new")
         // This one sees that the ids begin anew.

@@ -65,6 +65,12 @@ import Testing
                 "grant_queue (client_id, user_id, refresh_token, authorization_code) VALUES ('app', 'user', 'r', 'c')",
                 "a refresh_token, a token_sealed or an authorization_code"
             ),
+            (
+                "grant_queue (client_id, user_id, refresh_token) VALUES ('app', 'user', repeat('r', 65537))",
+                "refresh_token is at most 65536 bytes"
+            ),
+            ("grant_queue (client_id, user_id, email) VALUES ('app', 'user', repeat('ü', 32769))", "email is at most 65536 bytes"),
+            ("revocation_queue (client_id, user_id) VALUES (repeat('a', 2049), 'user')", "client_id is at most 2048 bytes"),
             ("grant_queue (client_id, user_id, email_is_private) VALUES ('app', 'user', 2)", "email_is_private is 0, 1 or NULL"),
             ("grant_queue (client_id, user_id, granted_at) VALUES ('app', 'user', 1750000000)", "granted_at is milliseconds since 1970"),
             (
@@ -114,6 +120,23 @@ import Testing
         let store = try StoreKind.postgres.make()
         #expect(throws: StoreOpenError.self) { try store.register("other", ["elsewhere", "app"]) }
         #expect(try await store.signIn() == .grant(.applied, nil))
+    }
+
+    /// Too many transactions without a vacuum is the server's trouble, and no row's.
+    @Test func aServerThatTakesNoMoreTransactionsIsWaitedFor() async throws {
+        let store = try StoreKind.postgres.make()
+        func raise(_ naming: String) async -> StoreError? {
+            do {
+                let text = "not accepting commands"
+                try await store.run(
+                    "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'program_limit_exceeded', MESSAGE = '\(text)'\(naming); END $$"
+                )
+                return nil
+            } catch { return error as? StoreError }
+        }
+        let (servers, rows) = (await raise(""), await raise(", TABLE = 'grant_queue'"))
+        if case .unavailable? = servers {} else { Issue.record("\(servers as Any)") }
+        if case .refused? = rows {} else { Issue.record("\(rows as Any)") }
     }
 
     /// A connection that is lost is made anew, and what was claimed is settled over the next.

@@ -73,6 +73,17 @@ import Testing
         #expect(try await store.claimNotifications().isEmpty)
     }
 
+    /// A replica that has not fetched yet puts aside what another one's key has signed; then it fetches. A single siwatch puts nothing aside
+    /// whose key it knows.
+    @Test func whatWasPutAsideAfterAnotherHadTheKeyComesBack() async throws {
+        let store = try StoreKind.postgres.make()
+        try await store.ports.remember([key("new")], fetchedAt: .start)
+        try await quarantine("1", .unknownKey, "new", in: store)
+        try await store.ports.remember([key("new")], fetchedAt: .start + .minutes(1))
+        #expect(try await store.claimNotifications(at: Self.found).map(\.text) == ["1"])
+        #expect(try await store.count("notification_quarantine") == 0)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func whatSomebodyHoldsStaysTheirs(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import Testing
+
+@testable import PostgresStore
+
+/// What another release finds, and what a server is too old for.
+@Suite struct MigratorTests {
+    private static let widened = """
+        ALTER TABLE credential ADD COLUMN another BIGINT NOT NULL DEFAULT 7;
+        ALTER TABLE grant_queue ADD COLUMN another TEXT;
+        """
+
+    /// By a release that has a second step.
+    private func migrate(_ store: PostgresStore, to compatibleFrom: Int) async throws {
+        let thread = ConnectionThread(store.address, label: "newer")
+        let step = Migrator.Step(version: 2, compatibleFrom: compatibleFrom, sql: Self.widened)
+        try await thread.run { connection in
+            try Migrator(address: store.address, connection: connection, steps: Schema.steps + [step]).migrate()
+        }
+        await thread.close()
+    }
+
+    /// Old and new overlap: what an old one has claimed it settles, and it goes on.
+    @Test func aSchemaIsBroughtUpToDateBesideAnOlderRelease() async throws {
+        let store = try StoreKind.postgres.make()
+        #expect(try await store.signIn() == .grant(.applied, nil))
+        try await store.grant("second")
+        let claimed = try await store.claimGrants()
+        let postgres = try #require(store.ports as? PostgresStore)
+        try await migrate(postgres, to: 1)
+        #expect(try await store.column("SELECT version || ' ' || compatible_from FROM schema_version").compactMap(\.text) == ["2 1"])
+
+        #expect(try await store.settle(.grant(claimed[0], .acceptance(of: claimed[0]))) == .grant(.applied, nil))
+        try await store.grant("third")
+        let later = try await store.claimGrants()
+        #expect(try await store.settle(.grant(later[0], .acceptance(of: later[0]))) == .grant(.applied, nil))
+        _ = try PostgresStore.open(postgres.address)
+        #expect(try await store.column("SELECT DISTINCT another::text FROM credential").compactMap(\.text) == ["7"])
+    }
+
+    @Test func anOlderReleaseDoesNotBeginOnWhatItDoesNotUnderstand() async throws {
+        let store = try StoreKind.postgres.make()
+        let postgres = try #require(store.ports as? PostgresStore)
+        try await migrate(postgres, to: 2)
+        #expect { try PostgresStore.open(postgres.address) } throws: { "\($0)".contains("has version 2, made by a newer siwatch") }
+        // A step is taken once.
+        try await migrate(postgres, to: 2)
+    }
+
+    /// And is not said to be another program's.
+    @Test func anOlderSchemaIsNamedBeforeItIsMigrated() async throws {
+        let store = try StoreKind.postgres.make()
+        let postgres = try #require(store.ports as? PostgresStore)
+        try await store.run("UPDATE schema_version SET version = 0")
+        #expect { try PostgresStore.openForReading(postgres.address) } throws: {
+            "\($0)".contains("has version 0; siwatch migrate brings it up to date")
+        }
+    }
+
+    @Test func aServerThatIsTooOldIsNamed() async throws {
+        let address = try PostgresUnderTest.address()
+        let thread = ConnectionThread(address, label: "old")
+        await #expect {
+            try await thread.run { try Migrator(address: address, connection: $0, oldestServer: 990_000).migrate() }
+        } throws: {
+            ($0 as? StoreOpenError).map { "\($0)".contains("PostgreSQL 14 or newer is needed, and the server is 1") } ?? false
+        }
+        await thread.close()
+    }
+
+    /// One that does not know what siwatch asks for as it connects: no second try would help.
+    @Test func aServerThatIsMuchTooOldIsNamed() async throws {
+        let server = try AncientServer()
+        defer { server.stop() }
+        let address = PostgresAddress("host=\(server.folder.path) user=siwatch")
+        for open in [{ try PostgresStore.open($0) }, PostgresStore.openForReading, PostgresStore.openBeside] {
+            #expect { try open(address) } throws: {
+                ($0 as? StoreOpenError).map { "\($0)" } == "PostgreSQL 14 or newer is needed, and the server is older than 12"
+            }
+        }
+    }
+}
+
+/// Turns everybody away with the words of PostgreSQL 11.
+private final class AncientServer: Sendable {
+    let folder: URL
+    private let listener: Int32
+
+    init() throws {
+        folder = FileManager.default.temporaryDirectory.appending(path: "old-\(UUID().uuidString.prefix(8))")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        self.listener = listener
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let path = folder.appending(path: ".s.PGSQL.5432").path
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
+        let isBound = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+        }
+        guard isBound == 0, listen(listener, 8) == 0 else { throw StoreOpenError("no socket at \(path): \(errno)") }
+        Thread.detachNewThread {
+            while case let visitor = accept(listener, nil, nil), visitor >= 0 {
+                var question = [UInt8](repeating: 0, count: 4096)
+                _ = read(visitor, &question, question.count)
+                let fields = ["SFATAL", "C42704", #"Munrecognized configuration parameter "tcp_user_timeout""#]
+                let body: [UInt8] = fields.flatMap { Array("\($0)\0".utf8) } + [0]
+                let answer = [UInt8(ascii: "E"), 0, 0, 0, UInt8(body.count + 4)] + body
+                _ = write(visitor, answer, answer.count)
+                close(visitor)
+            }
+        }
+    }
+
+    func stop() {
+        shutdown(listener, Int32(SHUT_RDWR))
+        close(listener)
+        try? FileManager.default.removeItem(at: folder)
+    }
+}
