@@ -174,13 +174,14 @@ extension PostgresStore {
             chosen.append(credential.userID, credential.client, credential.dueAt, leaseEnd)
         }
         guard chosen.count > 0 else { return [] }
-        // Whatever has happened to a row since it was chosen has moved its due time.
+        // Whatever has happened to a row since it was chosen has moved its due time. Many share one, so it finds nobody: by `=` each would be
+        // looked for among all of them.
         let answer = try connection.send(
             """
             WITH free AS (
               SELECT c.user_id, c.client, n.lease_end, n.place
                 FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS n (user_id, client, due_at, lease_end, place)
-                JOIN credential c ON c.user_id = n.user_id AND c.client = n.client AND c.due_at = n.due_at
+                JOIN credential c ON c.user_id = n.user_id AND c.client = n.client AND c.due_at IS NOT DISTINCT FROM n.due_at
                WHERE c.app <> ALL (ARRAY(SELECT id FROM app WHERE paused_at IS NOT NULL))
                      \(onlyPending ? "AND c.pending_since IS NOT NULL" : "")
                ORDER BY c.user_id, c.client FOR UPDATE OF c SKIP LOCKED),

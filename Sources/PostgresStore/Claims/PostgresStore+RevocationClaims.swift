@@ -89,7 +89,7 @@ extension PostgresStore {
             WITH free AS (
               SELECT r.request, r.client, n.lease_end, n.place
                 FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS n (request, client, due_at, lease_end, place)
-                JOIN revocation r ON r.request = n.request AND r.client = n.client AND r.due_at = n.due_at
+                JOIN revocation r ON r.request = n.request AND r.client = n.client AND r.due_at IS NOT DISTINCT FROM n.due_at
                ORDER BY r.request, r.client FOR UPDATE OF r SKIP LOCKED),
             claimed AS (
               UPDATE revocation r SET due_at = free.lease_end, attempts = LEAST(GREATEST(r.attempts, 0), 1000) + 1, claimed_by = $5
