@@ -172,7 +172,7 @@ struct SnapshotBenchmark: Sendable {
                 + row("to pick \(Self.claimed) checks", \.claims.checks)
                 + row("from commit to state", \.latencies)
                 + [.init(label: "dead rows in the queue at the end", figure: "\(work.dead)")],
-            arguments: "--only postgres-snapshot --snapshot-minutes \(length.inSeconds / 60)"
+            arguments: "--only postgres-snapshot --snapshot-minutes \(Int(length.inSeconds / 60))"
         )
     }
 }
