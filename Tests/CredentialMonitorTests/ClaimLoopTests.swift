@@ -42,6 +42,8 @@ struct ClaimLoopTests {
             async let running: Void = group.run()
             var asked = questions.makeAsyncIterator()
             await asked.next()
+            wakeups.hint()
+            await asked.next()
             #expect(try await monitor.count("SELECT attempts FROM grant_queue") == 0)
             isHeard.withLockedValue { $0 = true }
             wakeups.hint()

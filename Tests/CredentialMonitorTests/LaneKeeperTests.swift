@@ -186,7 +186,9 @@ struct LaneKeeperTests {
     @Test func othersAreHeardOfForALease() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             let site = Site(monitor)
-            func isHeard() -> Bool { site.fleetClock.isHeard(within: LaneKeeper.lease) }
+            try await site.fleetClock.look(at: site.fleet)
+            func isHeard() -> Bool { site.fleetClock.hearsOthers(within: LaneKeeper.lease) }
+            #expect(!isHeard())
             await site.renew()
             #expect(isHeard())
             await site.renew(after: LaneKeeper.lease - .seconds(1))

@@ -11,8 +11,8 @@ package final class FleetClock: Sendable {
     private let uptime: @Sendable () -> Duration
     /// What the shared clock showed when the uptime was zero.
     private let origin: NIOLockedValueBox<Timestamp>
-    /// At which uptime it was last asked with success.
-    private let askedAt = NIOLockedValueBox(Duration.zero)
+    /// At which uptime the others were last asked about with success.
+    private let askedAt = NIOLockedValueBox<Duration?>(nil)
 
     /// Shows the local time until it has heard of the shared one.
     ///
@@ -41,18 +41,23 @@ package final class FleetClock: Sendable {
     /// Whether this machine's clock is so far off that something is wrong with it.
     package func isOff(by most: Duration) -> Bool { skew > most || skew < .zero - most }
 
-    /// Whether it was heard of lately: who was cut off or frozen for longer does not know what the others are about.
-    package func isHeard(within time: Duration) -> Bool { uptime() - askedAt.withLockedValue { $0 } < time }
+    /// Whether the others were heard of lately: who was cut off or frozen for longer does not know what they are about.
+    package func hearsOthers(within time: Duration) -> Bool { askedAt.withLockedValue { $0 }.map { uptime() - $0 < time } ?? false }
 
     /// Looks at the shared clock, before there is anything to do by it.
     package func look(at fleet: any Fleet) async throws {
         let askedAt = uptime()
-        observe(try await fleet.time, askedAt: askedAt, answeredAt: uptime())
+        goBy(try await fleet.time, askedAt: askedAt, answeredAt: uptime())
+    }
+
+    /// The others have been heard of, and the time with them.
+    func observe(_ time: Timestamp, askedAt: Duration, answeredAt: Duration) {
+        self.askedAt.withLockedValue { $0 = askedAt }
+        goBy(time, askedAt: askedAt, answeredAt: answeredAt)
     }
 
     /// Goes by what the shared clock showed at some moment in between; as long as that leaves ours possible, ours stays.
-    func observe(_ time: Timestamp, askedAt: Duration, answeredAt: Duration) {
-        self.askedAt.withLockedValue { $0 = askedAt }
+    private func goBy(_ time: Timestamp, askedAt: Duration, answeredAt: Duration) {
         let possible = time.advanced(by: .zero - answeredAt)...time.advanced(by: .zero - askedAt)
         origin.withLockedValue { $0 = min(max($0, possible.lowerBound), possible.upperBound) }
     }

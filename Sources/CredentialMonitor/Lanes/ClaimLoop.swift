@@ -196,6 +196,11 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         do {
             let claimed = try await handler.claim(upTo: slots)
             if !claimed.isEmpty { telemetry.claimCommitted() }
+            // It may have waited for a road that was dark. What it has claimed is left to its lease.
+            guard claimed.isEmpty || mayClaim() else {
+                progress.refused(handler.lane)
+                return nil
+            }
             return claimed
         } catch {
             progress.refused(handler.lane)

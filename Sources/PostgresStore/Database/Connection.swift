@@ -34,7 +34,7 @@ final class Connection {
         fileprivate(set) var rows: Rows?
     }
 
-    /// - Throws: `PostgresError`, or `StoreOpenError` where the server is too old to be asked.
+    /// - Throws: `PostgresError`, or `StoreOpenError` where the server is too old to be asked, or no server is.
     init(
         _ address: PostgresAddress,
         isForReading: Bool = false,
@@ -54,6 +54,8 @@ final class Connection {
             let message = lastMessage
             // Of all that a connection asks for, this is known to PostgreSQL from 12 on.
             if message.contains("\"tcp_user_timeout\"") { throw Migrator.serverIsTooOld("older than 12") }
+            // As PgBouncer says it.
+            if message.contains("unsupported startup parameter") { throw Migrator.poolerIsInTheWay }
             let mend = PQconnectionNeedsPassword(handle) == 1 ? "; database.password_file names the file that holds it" : ""
             throw PostgresError(connection: message + mend)
         }

@@ -27,6 +27,10 @@ struct Migrator {
         StoreOpenError("PostgreSQL 14 or newer is needed, and the server is \(version)")
     }
 
+    static let poolerIsInTheWay = StoreOpenError(
+        "a pooler on the way drops what siwatch asks for when it connects; name the server itself in database.url"
+    )
+
     /// - Throws: `StoreOpenError`, `PostgresError`.
     func migrate() throws {
         try checkServer()
@@ -90,21 +94,24 @@ struct Migrator {
     }
 
     private func checkServer() throws {
-        let row = try connection.rows(
-            """
+        let question = """
             SELECT current_setting('server_version_num')::integer, current_setting('server_version'), current_setting('server_encoding'),
                    current_setting('search_path')
             """
-        ).first
+        let row: Row?
+        do {
+            row = try connection.rows(question).first
+        } catch let error as PostgresError where error.sqlState == "42P05" {
+            // The first statement on a new connection, and somebody has prepared one before.
+            throw Self.poolerIsInTheWay
+        }
         guard let row else { return }
         guard row.integer(at: 0) >= oldestServer else { throw Self.serverIsTooOld(row.text(at: 1) ?? "older") }
         guard row.text(at: 2) == "UTF8" else {
             throw StoreOpenError("the database has the encoding \(row.text(at: 2) ?? ""), and UTF8 is needed")
         }
         // Its tables would be made wherever the server looks by itself.
-        guard row.text(at: 3) == address.searchPath else {
-            throw StoreOpenError("a pooler on the way drops what siwatch asks for when it connects; name the server itself in database.url")
-        }
+        guard row.text(at: 3) == address.searchPath else { throw Self.poolerIsInTheWay }
     }
 
     /// Nil where there is no siwatch yet.

@@ -255,7 +255,11 @@ struct Daemon {
         }
         services += [keyRefresh, maintenance, overdueCount]
         // It gives the lanes back when all else has stopped.
-        if let keeper = seat.keeper(writer.breakers, store, telemetry) { services.append(keeper) }
+        if let keeper = seat.keeper(writer.breakers, store, telemetry) {
+            // The lanes that all share need not wait for its first turn. Whom it has to give way to it finds again then.
+            await keeper.renew()
+            services.append(keeper)
+        }
         services.append(writer)
         services +=
             [

@@ -67,7 +67,7 @@ struct FleetSeat: Sendable {
 
     /// Whether others can be known of: whoever was cut off or frozen for a lease may find that they go by another configuration.
     var hearsOthers: @Sendable () -> Bool {
-        { [clock = shared?.clock] in clock?.isHeard(within: LaneKeeper.lease) ?? true }
+        { [clock = shared?.clock] in clock?.hearsOthers(within: LaneKeeper.lease) ?? true }
     }
 
     /// Nil where nobody else is.
@@ -95,12 +95,20 @@ struct FleetSeat: Sendable {
 }
 
 extension Configuration {
+    /// How long one may be away that comes back to its place.
+    private static let absence = Duration.seconds(30)
+
     /// Refuses to go on beside others that would judge the same rows differently, before anything of ours is written. Of two who come at
     /// once each is there before it looks, and the younger goes. Whoever is not refused is one of the fleet from here on.
     ///
     /// - Throws: `CommandFailure`, `StoreError`.
     func joinFleet(of store: any CredentialStore) async throws {
         guard let fleet = store as? any Fleet else { return }
+        // Those that lost their server for a while are about to come back, and would take whoever came meanwhile for one that was there
+        // before them. One that was stopped in order is not among them.
+        let recent = try await fleet.time.advanced(by: .zero - Self.absence)
+        let others = try await fleet.replicas().filter { $0.replica.configuration != replica.configuration && $0.seenAt > recent }
+        if let other = others.first { throw CommandFailure(LaneKeeper.OtherConfiguration(elder: other.replica)) }
         _ = try await fleet.renew(replica, lanes: [], lease: LaneKeeper.lease)
         let elders = try await fleet.renew(replica, lanes: [], lease: LaneKeeper.lease).elders
         guard let elder = elders.first(where: { $0.configuration != replica.configuration }) else { return }

@@ -31,7 +31,10 @@ extension MoveRefusal {
         case .inUse(let place): .unavailable("a siwatch is at work on \(place.printable); stop it first")
         case .elsewhere(let place, let departure):
             .unusable([
-                "\(place.printable) is on the way to \(departure.destination.printable): repeat the command with \(departure.option)"
+                """
+                \(place.printable) is on the way to \(departure.destination.printable): repeat the command with \(departure.option), or \
+                without --to where the configuration names it
+                """
             ])
         case .unreadable(let table, let column, let id):
             .failed(

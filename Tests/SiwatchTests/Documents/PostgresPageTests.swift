@@ -44,33 +44,32 @@ struct PostgresPageTests {
     /// Runs a block in a shell. What stands around it is this test's own: who somebody is, where siwatch keeps its files, and which it is.
     @discardableResult
     private static func run(_ block: String, in folder: WatchedFolder) async throws -> [String] {
-        let programs = folder.url.appending(path: "bin")
-        try FileManager.default.createDirectory(at: programs, withIntermediateDirectories: true)
-        let mapped = """
-            #!/bin/sh
-            for word do
+        let around = """
+            sudo() { [ "$1" != -u ] || shift 2; "$@"; }
+            mapped() {
+              program=$1
               shift
-              [ -z "$skip" ] || { skip=; continue; }
-              case $word in
-                \("-o|-g")) skip=yes; continue ;;
-                /etc/siwatch/*) word=\(folder.url.path)/${word#/etc/siwatch/} ;;
-                /var/lib/siwatch/*) word=\(folder.url.path)/${word#/var/lib/siwatch/} ;;
-              esac
-              set -- "$@" "$word"
-            done
+              for word do
+                shift
+                [ -z "$skip" ] || { skip=; continue; }
+                case $word in
+                  -o | -g) skip=yes; continue ;;
+                  /etc/siwatch/*) word=$FOLDER/${word#/etc/siwatch/} ;;
+                  /var/lib/siwatch/*) word=$FOLDER/${word#/var/lib/siwatch/} ;;
+                esac
+                set -- "$@" "$word"
+              done
+              "$program" "$@"
+            }
+            install() { mapped /usr/bin/install "$@"; }
+            siwatch() { mapped "$SIWATCH" "$@" --config "$FOLDER/siwatch.toml"; }
 
             """
-        let siwatch = try ChildProcess.program("siwatch").path
-        for (name, script) in [
-            "sudo": "#!/bin/sh\n[ \"$1\" != -u ] || shift 2\nexec \"$@\"\n", "install": mapped + "exec /usr/bin/install \"$@\"\n",
-            "siwatch": mapped + "exec \(siwatch) \"$@\" --config \(folder.configurationPath)\n",
-        ] {
-            let file = programs.appending(path: name).path
-            try script.write(toFile: file, atomically: true, encoding: .utf8)
-            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file)
-        }
-        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
-        let shell = try ChildProcess(URL(filePath: "/bin/sh"), ["-ec", block], environment: ["PATH": "\(programs.path):\(path)"])
+        let shell = try ChildProcess(
+            URL(filePath: "/bin/sh"),
+            ["-ec", around + block],
+            environment: ["FOLDER": folder.url.path, "SIWATCH": ChildProcess.program("siwatch").path]
+        )
         let status = await shell.exit()
         #expect(status == 0, "\(block): \(shell.output)")
         return shell.output

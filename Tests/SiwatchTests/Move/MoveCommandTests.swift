@@ -134,12 +134,17 @@ import Testing
             _ = try PostgresStore.open(PostgresAddress(server.address()))
             let administrator = try Backend(on: server, as: PostgresServer.user, schema: "siwatch")
             defer { try? administrator.close() }
-            try await administrator.execute("BEGIN; LOCK TABLE credential_change")
+            try await administrator.execute(
+                "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END'"
+            )
+            try await administrator.execute("CREATE TRIGGER hold BEFORE INSERT ON credential_change FOR EACH ROW EXECUTE FUNCTION hold()")
+            try await administrator.execute("BEGIN; SELECT pg_advisory_xact_lock(7)")
             let dying = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])
             try await administrator.until("SELECT COUNT(*) FROM pg_locks WHERE NOT granted", is: 1)
             dying.signal(SIGKILL)
             await dying.exit()
             try await administrator.execute("COMMIT")
+            try await administrator.execute("DROP TRIGGER hold ON credential_change")
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
             let (status, output) = try await move("--from", file, "--to", url)
             #expect(status == 0 && output.contains { $0.contains("6 of 6 states follow from their registers") }, "\(output)")

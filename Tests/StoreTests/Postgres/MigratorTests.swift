@@ -72,25 +72,34 @@ import Testing
         await thread.close()
     }
 
-    /// One that does not know what siwatch asks for as it connects: no second try would help.
-    @Test func aServerThatIsMuchTooOldIsNamed() async throws {
-        let server = try AncientServer()
+    /// PostgreSQL 11 and PgBouncer do not know what siwatch asks for as it connects: no second try would help.
+    @Test(
+        arguments: [
+            (
+                #"unrecognized configuration parameter "tcp_user_timeout""#,
+                "PostgreSQL 14 or newer is needed, and the server is older than 12"
+            ),
+            ("unsupported startup parameter: options", Migrator.poolerIsInTheWay.description),
+        ]
+    )
+    func whoTurnsEverybodyAwayIsNamed(_ words: String, _ sentence: String) async throws {
+        let server = try UnfriendlyServer(words)
         defer { server.stop() }
         let address = PostgresAddress("host=\(server.folder.path) user=siwatch")
         for open in [{ try PostgresStore.open($0) }, PostgresStore.openForReading, PostgresStore.openBeside] {
             #expect { try open(address) } throws: {
-                ($0 as? StoreOpenError).map { "\($0)" } == "PostgreSQL 14 or newer is needed, and the server is older than 12"
+                ($0 as? StoreOpenError).map { "\($0)" } == sentence
             }
         }
     }
 }
 
-/// Turns everybody away with the words of PostgreSQL 11.
-private final class AncientServer: Sendable {
+/// Turns everybody away.
+private final class UnfriendlyServer: Sendable {
     let folder: URL
     private let listener: Int32
 
-    init() throws {
+    init(_ words: String) throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "old-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
@@ -107,7 +116,7 @@ private final class AncientServer: Sendable {
             while case let visitor = accept(listener, nil, nil), visitor >= 0 {
                 var question = [UInt8](repeating: 0, count: 4096)
                 _ = read(visitor, &question, question.count)
-                let fields = ["SFATAL", "C42704", #"Munrecognized configuration parameter "tcp_user_timeout""#]
+                let fields = ["SFATAL", "C42704", "M\(words)"]
                 let body: [UInt8] = fields.flatMap { Array("\($0)\0".utf8) } + [0]
                 let answer = [UInt8(ascii: "E"), 0, 0, 0, UInt8(body.count + 4)] + body
                 _ = write(visitor, answer, answer.count)

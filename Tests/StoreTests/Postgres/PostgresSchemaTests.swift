@@ -33,13 +33,15 @@ import Testing
         #expect(found == (try String(contentsOf: file, encoding: .utf8)))
     }
 
-    /// As behind a pooler that drops what siwatch asks for: the tables would be made in somebody else's schema.
-    @Test func nothingIsMadeWhereTheServerLooksByItself() async throws {
+    /// As behind a pooler: one that drops what siwatch asks for, so that the tables would be made in somebody else's schema; and one that
+    /// hands on connections on which somebody has prepared statements.
+    @Test(arguments: ["SET search_path TO public", "PREPARE s2 AS SELECT 1"])
+    func nothingIsMadeBehindAPooler(_ before: String) async throws {
         let address = try PostgresUnderTest.address()
         let thread = ConnectionThread(address, label: "dropped")
         await #expect {
             try await thread.run { connection in
-                try connection.run("SET search_path TO public")
+                try connection.run(before)
                 try Migrator(address: address, connection: connection).migrate()
             }
         } throws: {
