@@ -109,6 +109,15 @@ struct SeveralDaemonsTests {
                 #expect(status == 69 && output.last?.contains("with other apps, clients, canaries or rules; stop all") == true, "\(output)")
             }
             try await second.withDaemon { _ in }
+
+            // One that lost its server is about to come back, and was there before.
+            let first = try await site.folder.startDaemon()
+            first.signal(SIGKILL)
+            await first.exit()
+            try await site.backend.execute("UPDATE replica SET seen_at = seen_at - 4000")
+            #expect(try await second.run("run").status == 69)
+            try await site.backend.execute("UPDATE replica SET seen_at = seen_at - 30000")
+            try await second.withDaemon { _ in }
         }
     }
 }
