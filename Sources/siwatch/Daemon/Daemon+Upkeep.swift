@@ -48,7 +48,7 @@ extension Daemon {
     var overdueCount: Recurring {
         let rounds = CheckRounds(store)
         return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, telemetry, refresh, apps] in
-            guard seat.keepsHouse else { return logPin.leaveToOthers() }
+            guard seat.keepsHouse else { return }
             telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))
             for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
         }
