@@ -14,18 +14,15 @@ final class LogWrites: Sendable {
         #if os(Linux)
             self.path = path
             descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
-            guard descriptor >= 0 else { return nil }
-            guard watch() else {
-                Foundation.close(descriptor)
-                return nil
-            }
+            // `deinit` closes it: it runs here, too.
+            guard descriptor >= 0, watch() else { return nil }
         #else
             return nil
         #endif
     }
 
     deinit {
-        Foundation.close(descriptor)
+        if descriptor >= 0 { close(descriptor) }
     }
 
     /// Asks to be told of the next write, and of no other: telling costs whoever writes, and a large commit is thousands of writes.

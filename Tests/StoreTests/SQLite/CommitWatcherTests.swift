@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Foundation
 import Testing
 
 @testable import SQLiteStore
@@ -51,6 +52,19 @@ import Testing
             try await file.store.receive()
             await commits.next()
         }
+    }
+
+    /// A number that is closed twice may by then be somebody else's: a database's, say, whose next read fails.
+    @Test func closesNothingOfOthersWhereTheKernelDoesNotTell() async throws {
+        let others = Task {
+            while !Task.isCancelled {
+                let descriptors = (1...8).map { _ in open("/dev/null", O_RDONLY | O_CLOEXEC) }
+                for descriptor in descriptors { #expect(close(descriptor) == 0) }
+            }
+        }
+        for _ in 1...50_000 { #expect(LogWrites(path: "/nowhere/at-all-wal") == nil) }
+        others.cancel()
+        await others.value
     }
 
     @Test func endsWithItsReader() async throws {
