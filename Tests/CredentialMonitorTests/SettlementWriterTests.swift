@@ -233,6 +233,8 @@ struct TroubledStore: WorkStore {
 
     var holdsBackendsUp: Bool { trouble.holdsBackendsUp }
 
+    var longestSilence: Duration { store.longestSilence }
+
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         try await trouble.pass(settlements.count)
         for case .grant(let grant, _) in settlements where grant.content?.credential.userID == trouble.refusedUser {

@@ -9,6 +9,9 @@ package protocol WorkStore: Sendable {
     /// Whether backends wait for its commits, and in no order: they have to be given their turn between two.
     var holdsBackendsUp: Bool { get }
 
+    /// The longest that it may take to say anything, be it that it cannot: who has waited for less does not hang.
+    var longestSilence: Duration { get }
+
     /// Claims up to `limit` due notifications, oldest first. A row suspected of killing the process comes alone, and only if
     /// `suspects` allows: where nothing else is under way that it could take along.
     func claimNotifications(

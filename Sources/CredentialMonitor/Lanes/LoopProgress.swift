@@ -9,7 +9,9 @@ import ServiceLifecycle
 package final class LoopProgress: Sendable {
     private let lanes: Set<Lane>
     private let limit: Duration
+    private let longestSilence: Duration
     private let writer: SettlementWriter?
+    private let now: @Sendable () -> ContinuousClock.Instant
     private let turns = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
     /// When each loop last heard from the store that it cannot work now.
     private let refusals = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
@@ -19,9 +21,18 @@ package final class LoopProgress: Sendable {
     /// - Parameters:
     ///   - lanes: those that are to run.
     ///   - pollInterval: a loop that has not turned within twice this time is stalled.
+    ///   - longestSilence: of the store, until it says that it cannot.
     ///   - writer: whom they wait for.
-    package init(lanes: Set<Lane>, pollInterval: Duration, writer: SettlementWriter? = nil) {
+    package init(
+        lanes: Set<Lane>,
+        pollInterval: Duration,
+        longestSilence: Duration = .zero,
+        writer: SettlementWriter? = nil,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
         self.lanes = lanes
+        self.now = now
+        self.longestSilence = longestSilence
         self.writer = writer
         // A busy machine may take a while to run a ready task; that is no stall.
         limit = max(pollInterval * 2, .seconds(5))
@@ -30,7 +41,7 @@ package final class LoopProgress: Sendable {
 
     func turn(_ lane: Lane) {
         let turned = turns.withLockedValue { turns in
-            turns[lane] = .now
+            turns[lane] = now()
             return lanes.isSubset(of: turns.keys)
         }
         if turned { allTurned.finish() }
@@ -38,7 +49,7 @@ package final class LoopProgress: Sendable {
 
     /// The store answered, and the answer was no: no progress, but no hang either.
     func refused(_ lane: Lane) {
-        refusals.withLockedValue { $0[lane] = .now }
+        refusals.withLockedValue { $0[lane] = now() }
     }
 
     /// Returns once every loop has turned, or a stop or a cancellation came first. To be awaited once.
@@ -57,12 +68,11 @@ package final class LoopProgress: Sendable {
     /// Who does not even hear that there is trouble. A new process would find a full disk as full; only a hang is worth a restart.
     package var hung: [String] {
         let heard = turns.withLockedValue { $0 }.merging(refusals.withLockedValue { $0 }) { max($0, $1) }
-        // A claim waits for the lock for seconds before the store says no.
-        return silent(in: heard, for: limit + .seconds(10)) + hungWriter
+        return silent(in: heard, for: limit + longestSilence) + hungWriter
     }
 
     private func silent(in signs: [Lane: ContinuousClock.Instant], for limit: Duration? = nil) -> [String] {
-        let now = ContinuousClock.now
+        let now = now()
         return lanes.filter { lane in signs[lane].map { now - $0 > limit ?? self.limit } ?? true }.map(\.description).sorted()
     }
 

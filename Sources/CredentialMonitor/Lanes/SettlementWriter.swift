@@ -31,8 +31,8 @@ package final class SettlementWriter: Service {
         var askedAt: ContinuousClock.Instant?
     }
 
-    /// Longer than any commit takes on a disk that works.
-    private static let longestCommit = Duration.seconds(30)
+    /// Longer than any commit takes on a disk that works, and than it takes to find out what became of one whose answer was lost.
+    private var longestCommit: Duration { store.longestSilence + .seconds(20) }
 
     private struct Submission {
         var settlements: [Settlement]
@@ -125,7 +125,7 @@ package final class SettlementWriter: Service {
 
     /// Whether the store has not answered for so long that it never may.
     package var isHung: Bool {
-        state.withLockedValue(\.askedAt).map { ContinuousClock.now - $0 > Self.longestCommit } ?? false
+        state.withLockedValue(\.askedAt).map { ContinuousClock.now - $0 > longestCommit } ?? false
     }
 
     /// Submissions that wait for the next commit.

@@ -22,9 +22,9 @@ package struct Recurring: Service {
     package func run() async throws {
         for await _ in Wakeups(every: interval).untilShutdown() {
             do {
-                try await body()
+                try await cancelWhenGracefulShutdown { try await body() }
             } catch is CancellationError {
-                // The process ends.
+                // The process ends, and the next one goes on with it.
             } catch {
                 onFailure(error)
             }

@@ -72,8 +72,9 @@ private struct Gates {
         _ = try isAnythingNew()
         wake()
         var vain = 0
-        while !isStopped(within: vain < CommitListener.vainLooks ? CommitListener.busyMilliseconds << Int32(vain) : -1) {
-            let isTold = try !connection.notifications().isEmpty
+        var isTold = false
+        while !isStopped(within: isTold ? 0 : vain < CommitListener.vainLooks ? CommitListener.busyMilliseconds << Int32(vain) : -1) {
+            isTold = try !connection.notifications().isEmpty || isTold
             if try isAnythingNew() || isTold {
                 wake()
                 try set(Schema.quiet)
@@ -83,6 +84,8 @@ private struct Gates {
                 if vain == 0 { try set(nil) }
                 vain += 1
             }
+            // What came with the answers is here already: nothing will be there to read.
+            isTold = try !connection.notifications().isEmpty
         }
     }
 

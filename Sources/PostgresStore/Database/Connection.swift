@@ -15,9 +15,10 @@ final class Connection {
     private var sent: [Sent] = []
     /// Whether a COMMIT was sent whose answer is still to come.
     private(set) var mayBeCommitted = false
-    /// A server that says nothing for longer is given up. It gives up a statement after a minute, so it is frozen, or something on the road
-    /// keeps the connection alive without it. Nil where statements may take as long as they need.
+    /// A server that says nothing for longer is given up. Nil where statements may take as long as they need.
     var longestSilence: Duration?
+    /// The server gives up a statement after a minute. So it is frozen, or something on the road keeps the connection alive without it.
+    static let longestSilence = Duration.seconds(75)
     /// Of this server: another one may have lost rows, and give their ids out again.
     var floors = ClaimFloors()
     private var preparations = 0
@@ -40,10 +41,10 @@ final class Connection {
         isForReading: Bool = false,
         usesIndexes: Bool = false,
         longestLockWait: Duration = .seconds(10),
-        longestSilence: Duration = .seconds(75)
+        longestSilence: Duration = Connection.longestSilence
     ) throws {
         if let problem = PostgresLibrary.problem { throw PostgresError(connection: problem) }
-        let parameters = address.parameters(isForReading: isForReading, usesIndexes: usesIndexes, longestLockWait: longestLockWait)
+        let parameters = try address.parameters(isForReading: isForReading, usesIndexes: usesIndexes, longestLockWait: longestLockWait)
         guard let handle = Self.connect(parameters) else {
             throw PostgresError(connection: "libpq has no memory")
         }

@@ -101,8 +101,8 @@ actor ConnectionThread {
             try? await Task.sleep(for: wait)
             do {
                 return try attempt(isCommitted)
-            } catch StoreError.unavailable {
-                // It may be back at the next look.
+            } catch StoreError.unavailable, StoreError.retry {
+                // It may be back at the next look, or the other connection done with what it waits for.
             } catch {
                 return nil
             }

@@ -36,7 +36,10 @@ struct Migrator {
         try checkServer()
         try refuseDeparted()
         // Most starts find all as it should be, and need no right to make anything.
-        if try isCurrent(version()) { return try refuseIncomplete() }
+        if try isCurrent(version()) {
+            try refuseIncomplete()
+            return try continueIDs()
+        }
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
         // Whoever uses the tables waits behind a migration that waits: it gives up soon.
         try connection.send("SET LOCAL lock_timeout = '3s'")
@@ -51,7 +54,7 @@ struct Migrator {
                     CREATE SCHEMA IF NOT EXISTS \(address.quotedSchema);
                     \(Schema.role(Schema.backendRole))
                     \(Schema.role(Schema.readerRole))
-                    CREATE TABLE schema_version (version INTEGER NOT NULL, compatible_from INTEGER NOT NULL);
+                    CREATE TABLE schema_version (version INTEGER PRIMARY KEY, compatible_from INTEGER NOT NULL);
                     """
             }
             let missing = steps.filter { $0.version > found?.written ?? 0 }
@@ -167,6 +170,29 @@ struct Migrator {
         if let missing {
             throw StoreOpenError("the schema \(address.schema) lacks \(missing), which somebody dropped; restore it from a backup")
         }
+    }
+
+    /// Who copies a database row by row, to upgrade its server for one, may leave the sequences behind: ids would be given out again.
+    private func continueIDs() throws {
+        let tables = try connection.rows(
+            """
+            SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'id' AND a.attidentity <> ''
+             WHERE n.nspname = $1
+            """,
+            address.schema
+        ).map { $0.text(at: 0) ?? "" }
+        for table in tables {
+            // Of the feed the newest row is always there.
+            try connection.send(
+                """
+                SELECT setval(pg_get_serial_sequence('\(table)', 'id'), newest) FROM (SELECT MAX(id) AS newest FROM \(table)) t
+                 WHERE newest > COALESCE(pg_sequence_last_value(pg_get_serial_sequence('\(table)', 'id')::regclass), 0)
+                   AND has_sequence_privilege(pg_get_serial_sequence('\(table)', 'id'), 'UPDATE')
+                """
+            )
+        }
+        try connection.flush()
     }
 
     private func refuseForeign() throws {

@@ -6,14 +6,14 @@ package import CredentialCore
 import Foundation
 
 /// Where a database is, and in which schema of it siwatch's tables stand.
-package struct PostgresAddress: Sendable, Equatable {
+package struct PostgresAddress: Sendable {
     /// As libpq reads it, a URL or keywords and values. It may hold a password, so it is shown nowhere.
     private let server: String
-    private let password: Secret?
+    private let password: @Sendable () throws -> Secret?
     package let schema: String
 
-    /// - Parameter password: nil where libpq finds one itself, or none is needed.
-    package init(_ server: String, schema: String = "siwatch", password: Secret? = nil) {
+    /// - Parameter password: asked for whenever a connection is made. Nil where libpq finds one itself, or none is needed.
+    package init(_ server: String, schema: String = "siwatch", password: @escaping @Sendable () throws -> Secret? = { nil }) {
         self.server = server
         self.schema = schema
         self.password = password
@@ -32,7 +32,9 @@ package struct PostgresAddress: Sendable, Equatable {
     ///   - isForReading: any server will do then, a standby too.
     ///   - usesIndexes: whether there is one for whatever is asked for. A plan that was made while a table was empty stays when it is full.
     ///   - longestLockWait: after which a statement gives way.
-    func parameters(isForReading: Bool, usesIndexes: Bool, longestLockWait: Duration) -> [(String, String)] {
+    ///
+    /// - Throws: `PostgresError` where there is no password to be had.
+    func parameters(isForReading: Bool, usesIndexes: Bool, longestLockWait: Duration) throws -> [(String, String)] {
         var options = [
             "search_path=\(searchPath)", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s",
             "idle_in_transaction_session_timeout=30s", "synchronous_commit=on", "work_mem=64MB", "tcp_user_timeout=10s",
@@ -48,7 +50,11 @@ package struct PostgresAddress: Sendable, Equatable {
             ("application_name", "siwatch"), ("client_encoding", "UTF8"), ("connect_timeout", "3"), ("tcp_user_timeout", "10000"),
             ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("target_session_attrs", isForReading ? "any" : "read-write"),
         ]
-        if let password { parameters.append(("password", password.reveal)) }
+        do {
+            if let password = try password() { parameters.append(("password", password.reveal)) }
+        } catch {
+            throw PostgresError(connection: "\(error)")
+        }
         if let addedMode { parameters.append(("sslmode", addedMode)) }
         return parameters
     }

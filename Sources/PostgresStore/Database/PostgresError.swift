@@ -62,6 +62,8 @@ extension StoreError {
             case "40P01", "40001", "55P03", "57014", "0A000", "26000": .retry(text)
             // Read-only, or one that was idle too long in a transaction.
             case "25006", "25P03": .unavailable(text)
+            // Something is not in the state that the statement needs, or in use.
+            case "55000", "55006": .unavailable(text)
             // Too many transactions without a vacuum: the server writes nothing. What is too large names what it is too large for.
             case "54000" where error.constraint == nil: .unavailable(text)
             case "53100": .full

@@ -57,7 +57,7 @@ private struct Examiner {
     func examine() throws -> ServerExamination {
         var found = ServerExamination()
         found.obstacles = try Migrator(address: address, connection: connection).isThere() ? missingRights() : missingRightsToMigrate()
-        found.warnings = try settings() + sight() + room() + distanceOfClocks()
+        found.warnings = try settings() + loggedValues() + readersOfTokens() + sight() + room() + distanceOfClocks()
         if try !connection.speaksWithTheServerItself() {
             found.warnings.append(
                 """
@@ -127,6 +127,55 @@ private struct Examiner {
             + meanings.sorted { $0.key < $1.key }.compactMap { name, meaning in
                 try connection.rows("SELECT current_setting($1)", name).first?.text(at: 0) == "off" ? "\(name) is off: \(meaning)" : nil
             }
+    }
+
+    /// The server's log may quote what is bound to a statement that is slow, or to any.
+    private func loggedValues() throws -> [String] {
+        let settings = ["log_statement", "log_min_duration_statement", "log_min_duration_sample", "log_transaction_sample_rate"]
+        let off = ["none", "ddl", "-1", "0"]
+        var causes: [String] = []
+        if try !isTrue("SELECT current_setting('log_parameter_max_length') = '0'") {
+            causes = try settings.compactMap { name in
+                let value = try text("SELECT current_setting('\(name)')")
+                // Of a duration 0 is every statement.
+                return off.contains(value) && !(value == "0" && name.contains("duration")) ? nil : "\(name) is \(value)"
+            }
+        }
+        if try !isTrue("SELECT current_setting('log_parameter_max_length_on_error') = '0'") {
+            causes.append("log_parameter_max_length_on_error is not 0")
+        }
+        guard !causes.isEmpty else { return [] }
+        return [
+            """
+            \(causes.joined(separator: ", ")): what a backend inserts may come into the server's log, its token too; \
+            log_parameter_max_length = 0 and log_parameter_max_length_on_error = 0 keep it out
+            """
+        ]
+    }
+
+    /// Who else has the tokens that stand in the queue in clear. Administrators are known to.
+    private func readersOfTokens() throws -> [String] {
+        let readers = try connection.rows(
+            """
+            SELECT quote_ident(r.rolname) FROM pg_roles r
+              JOIN pg_class c ON c.relname = 'grant_queue' JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1
+             WHERE NOT r.rolsuper AND r.oid <> c.relowner AND r.rolname !~ '^pg_'
+               AND (has_column_privilege(r.oid, c.oid, 'refresh_token', 'SELECT')
+                    OR has_column_privilege(r.oid, c.oid, 'authorization_code', 'SELECT'))
+             ORDER BY 1 LIMIT 5
+            """,
+            address.schema
+        ).map { $0.text(at: 0) ?? "" }
+        let publications = try connection.rows(
+            """
+            SELECT quote_ident(pubname) FROM pg_publication WHERE puballtables
+            UNION SELECT quote_ident(pubname) FROM pg_publication_tables WHERE schemaname = $1 AND tablename = 'grant_queue' ORDER BY 1
+            """,
+            address.schema
+        ).map { $0.text(at: 0) ?? "" }
+        let queue = "the tokens and codes that stand in grant_queue until siwatch has taken them"
+        return (readers.isEmpty ? [] : ["\(readers.joined(separator: ", ")) may read \(queue)"])
+            + (publications.isEmpty ? [] : ["the publication \(publications.joined(separator: ", ")) sends its subscribers \(queue)"])
     }
 
     private func sight() throws -> [String] {

@@ -19,6 +19,8 @@ package final class PostgresStore: CredentialStore, Sendable {
     let retention: Retention
     let longestClaimWait: Duration
     let directory = NIOLockedValueBox(ClientDirectory())
+    /// The configured apps.
+    let registered = NIOLockedValueBox<[AppClients]>([])
     /// By table.
     let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
     /// How many batches were settled, or were to be.
@@ -125,6 +127,7 @@ package final class PostgresStore: CredentialStore, Sendable {
             }
         }
         self.directory.withLockedValue { $0 = directory }
+        registered.withLockedValue { $0 = apps }
         // An import of millions may wait for a client, and nobody is to wait for that.
         var portion: Int64? = 0
         while let begin = portion {

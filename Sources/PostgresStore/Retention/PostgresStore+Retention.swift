@@ -83,6 +83,7 @@ extension PostgresStore: StoreUpkeep {
         var progress = pruning.withLockedValue { $0[table] } ?? PruneProgress()
         progress.begin(cutoff)
         while progress.goesOn {
+            try Task.checkCancellation()
             let last = progress.last
             let portion = try await reader.run { connection in
                 try connection.rows(
@@ -134,7 +135,7 @@ extension PostgresStore: StoreUpkeep {
     }
 
     private func repeatWhileFull(_ body: @escaping @Sendable (Connection) throws -> Int) async throws {
-        while try await writer.transaction(body) == Self.portion {}
+        while try await writer.transaction(body) == Self.portion { try Task.checkCancellation() }
     }
 
     // MARK: Notifications that never came
@@ -146,6 +147,7 @@ extension PostgresStore: StoreUpkeep {
         let before = now.advanced(by: .zero - SettlementRules.longestWaitForNotification)
         var missed: [String: Int] = [:]
         while true {
+            try Task.checkCancellation()
             let (portion, counts) = try await writer.transaction { connection in
                 // What waits in the queue may be the notification: after a stop this would look too soon.
                 let oldest = try connection.rows("SELECT received_at FROM notification_queue ORDER BY id LIMIT 1").first?.time(at: 0)

@@ -8,6 +8,9 @@ extension PostgresStore: WorkStore {
     /// Who inserts locks nothing that a settlement locks.
     package var holdsBackendsUp: Bool { false }
 
+    /// A server that is frozen is given up, and then one that takes no connection.
+    package var longestSilence: Duration { Connection.longestSilence + .seconds(10) }
+
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         guard !settlements.isEmpty else { return SettledBatch() }
         let directory = self.directory.withLockedValue { $0 }
@@ -30,9 +33,15 @@ extension PostgresStore: WorkStore {
                 try batch.isWritten(on: connection)
             }
         } catch is OutdatedDirectory {
-            let stored = try await reader.run(ClientDirectory.init)
-            self.directory.withLockedValue { $0.take([], as: stored) }
-            throw StoreError.retry("another replica has taken clients in")
+            // Another replica has taken clients in; or the server has lost what this one had, in a failover or a restore.
+            let apps = registered.withLockedValue { $0 }
+            let known = try await writer.transaction { connection in
+                var known = directory
+                try known.register(apps, on: connection)
+                return known
+            }
+            self.directory.withLockedValue { $0 = known }
+            throw StoreError.retry("the clients in the database are others than before")
         }
     }
 }

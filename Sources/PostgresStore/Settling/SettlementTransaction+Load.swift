@@ -26,7 +26,7 @@ extension SettlementTransaction {
         let breakers = try BreakerTable.sendLock(scope.judgedApps.compactMap { directory.apps[$0]?.id }, on: connection)
         // Last: of whatever was read, the client is seen here.
         let newest = try connection.send("SELECT COALESCE(MAX(id), 0) FROM client")
-        guard try connection.rows(of: newest).integer <= directory.newestClient else { throw OutdatedDirectory() }
+        guard try connection.rows(of: newest).integer == directory.newestClient else { throw OutdatedDirectory() }
 
         var basis = SettlementBasis()
         basis.users = try table.users(users)
@@ -153,5 +153,5 @@ extension WaitingGrant {
     }
 }
 
-/// Another replica has taken in clients that this one has not heard of.
+/// There are clients that this process has not heard of, or some that it knows are gone.
 struct OutdatedDirectory: Error {}

@@ -31,7 +31,6 @@ extension SettlementTransaction {
         for (queue, count) in queues.removed { try connection.sendAdd(count, to: queue.removedCounter) }
         for app in openedApps { try BreakerTable.sendCountPending(of: app, on: connection) }
         let evicted = try queues.quarantine.sendMakeRoom()
-        try batch.sendWrite(on: connection, at: now)
         try connection.sendCommit()
         return { [settled] in
             var settled = settled

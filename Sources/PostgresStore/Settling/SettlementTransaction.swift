@@ -19,6 +19,8 @@ struct SettlementTransaction {
         let apps = directory.appNames
         let scope = SettlementScope(of: settlements, apps: apps, under: rules)
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
+        // First: whoever asks for it waits until the transaction has ended, wherever it is. The row is this process's own.
+        try batch.sendWrite(on: connection, at: now)
         let changes = SettlementFold.fold(settlements, over: try load(scope), apps: apps, under: rules, at: now)
         return try write(changes)
     }

@@ -9,6 +9,9 @@ extension SQLiteStore: WorkStore {
     /// There is one lock, and no queue for it: who waits looks again after up to 100 ms.
     package var holdsBackendsUp: Bool { true }
 
+    /// A claim waits for the lock, and a commit for the disk.
+    package var longestSilence: Duration { .seconds(10) }
+
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         let directory = self.directory.withLockedValue { $0 }
         let (batch, hasErased) = try await write { db in

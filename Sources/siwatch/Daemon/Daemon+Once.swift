@@ -15,23 +15,33 @@ extension Daemon {
         var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAndKeepHouse() })
         settling.successTerminationBehavior = .gracefullyShutdownGroup
         let keeping = seat.keeper(writer.breakers, store, telemetry).map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
-        let group = ServiceGroupConfiguration(
+        var group = ServiceGroupConfiguration(
             services: [keeping].compactMap(\.self) + [writing, settling],
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger
         )
-        try await ServiceGroup(configuration: group).run()
+        group.maximumGracefulShutdownDuration = Self.longestStop
+        do {
+            try await ServiceGroup(configuration: group).run()
+        } catch is CancellationError {
+            // The stop was cut short in the middle of something.
+        }
     }
 
     private func settleAndKeepHouse() async throws {
         try await settleAll()
-        if seat.keepsHouse { try await maintain() }
+        guard seat.keepsHouse else { return }
+        do {
+            try await cancelWhenGracefulShutdown { try await maintain() }
+        } catch is CancellationError where Task.isShuttingDownGracefully {
+            // The next start goes on with it.
+        }
     }
 
     private func settleAll() async throws {
         await refreshKeys()
         // Of a fleet, the lanes that nobody else owns are ours by then.
-        if seat.isShared { try await Task.sleep(for: .seconds(2)) }
+        if seat.isShared { try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(2)) } }
         try await settleAll(codes)
         try await settleAll(grants)
         try await settleAll(notifications)
@@ -40,7 +50,7 @@ extension Daemon {
         // No more than are due now: with a short interval some are due again before the last is done.
         for app in apps { try await settleAll(app.refreshes, atMost: due[app.name] ?? 0) }
         // What Apple has accepted by now proves rejections that have waited long enough.
-        for app in apps { _ = try await loop(app.refreshes).round() }
+        for app in apps where !Task.isShuttingDownGracefully { _ = try await loop(app.refreshes).round() }
     }
 
     private func settleAll(_ handler: some WorkHandler, atMost limit: Int = .max) async throws {
@@ -51,7 +61,8 @@ extension Daemon {
             settled += round
             if round > 0 { continue }
             guard let delay = handler.retryDelay() else { return }
-            try await Task.sleep(for: delay)
+            try? await cancelWhenGracefulShutdown { try await Task.sleep(for: delay) }
+            try Task.checkCancellation()
         }
     }
 

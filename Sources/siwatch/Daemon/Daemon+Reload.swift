@@ -18,7 +18,7 @@ extension Daemon {
             logger: logger,
             telemetry: telemetry,
             clock: clock,
-            isReady: { readiness.condition == .good }
+            isStarted: { readiness.isStarted }
         ) { [apps, writer, output, logger, telemetry] new, keys in
             let taken = atWork.withLockedValue { configuration in
                 configuration = configuration.reloading(new)

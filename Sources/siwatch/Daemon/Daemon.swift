@@ -56,7 +56,7 @@ struct Daemon {
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
         let store = database.store
         self.store = store
-        let seat = try await FleetSeat(in: store, configuration)
+        let seat = try await FleetSeat(in: store, as: database.replica, configuration)
         let clock = seat.clock
         (self.seat, self.clock) = (seat, clock)
 
@@ -211,7 +211,12 @@ struct Daemon {
         let lanes = Set(
             [notifications.lane, grants.lane, codes.lane, revocations.lane, OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)
         )
-        let progress = LoopProgress(lanes: lanes, pollInterval: configuration.queues.pollInterval, writer: writer)
+        let progress = LoopProgress(
+            lanes: lanes,
+            pollInterval: configuration.queues.pollInterval,
+            longestSilence: store.longestSilence,
+            writer: writer
+        )
         let notifier = SystemdNotifier()
         let readiness = Readiness(progress: progress, notifier: notifier, logger: logger) { [seat, configuration] in
             seat.trouble(clockSkew: configuration.queues.clockSkew)
@@ -261,12 +266,14 @@ struct Daemon {
             services.append(keeper)
         }
         services.append(writer)
-        services +=
-            [
-                loop(codes, on: codeWakeups), loop(grants, on: grantWakeups), loop(notifications, on: notificationWakeups),
-                loop(revocations, on: revocationWakeups),
-            ] as [any Service]
-        services += apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }
+        services.append(
+            Together(
+                [
+                    loop(codes, on: codeWakeups), loop(grants, on: grantWakeups), loop(notifications, on: notificationWakeups),
+                    loop(revocations, on: revocationWakeups),
+                ] + apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }
+            )
+        )
         services.append(requests(requestWakeups, progress))
         services.append(CommitHints(store, wakeups: [codeWakeups, grantWakeups, notificationWakeups, revocationWakeups, requestWakeups]))
         services.append(reload(on: hangups, notifier, readiness))
@@ -291,7 +298,7 @@ struct Daemon {
     }
 
     /// Less than TimeoutStopSec in the unit: what is left then comes back by its lease.
-    private static let longestStop = Duration.seconds(45)
+    static let longestStop = Duration.seconds(45)
 
     func shutdown() async throws {
         try await client.shutdown()

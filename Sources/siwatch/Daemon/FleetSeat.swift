@@ -17,11 +17,11 @@ struct FleetSeat: Sendable {
     private let shared: (fleet: any Fleet, clock: FleetClock)?
 
     /// - Throws: `StoreError`
-    init(in store: any CredentialStore, _ configuration: Configuration) async throws {
+    init(in store: any CredentialStore, as replica: Replica, _ configuration: Configuration) async throws {
         let start = ContinuousClock.now
         let uptime = { @Sendable in ContinuousClock.now - start }
         self.uptime = uptime
-        replica = configuration.replica
+        self.replica = replica
         clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
         let lanes = configuration.apps.map { FleetLane.app($0.name) } + [.maintenance]
         guard let fleet = store as? any Fleet else {
@@ -94,24 +94,34 @@ struct FleetSeat: Sendable {
     }
 }
 
-extension Configuration {
+extension Replica {
     /// How long one may be away that comes back to its place.
     private static let absence = Duration.seconds(30)
+
+    /// This process, with the names of its sealing keys: what one seals the others have to open.
+    init(_ configuration: Configuration, keyIDs: [String]) {
+        self.init(
+            host: ProcessInfo.processInfo.hostName,
+            processID: ProcessInfo.processInfo.processIdentifier,
+            version: Version.current,
+            configuration: configuration.digest(with: keyIDs)
+        )
+    }
 
     /// Refuses to go on beside others that would judge the same rows differently, before anything of ours is written. Of two who come at
     /// once each is there before it looks, and the younger goes. Whoever is not refused is one of the fleet from here on.
     ///
     /// - Throws: `CommandFailure`, `StoreError`.
-    func joinFleet(of store: any CredentialStore) async throws {
+    func join(_ store: any CredentialStore) async throws {
         guard let fleet = store as? any Fleet else { return }
         // Those that lost their server for a while are about to come back, and would take whoever came meanwhile for one that was there
         // before them. One that was stopped in order is not among them.
         let recent = try await fleet.time.advanced(by: .zero - Self.absence)
-        let others = try await fleet.replicas().filter { $0.replica.configuration != replica.configuration && $0.seenAt > recent }
+        let others = try await fleet.replicas().filter { $0.replica.configuration != configuration && $0.seenAt > recent }
         if let other = others.first { throw CommandFailure(LaneKeeper.OtherConfiguration(elder: other.replica)) }
-        _ = try await fleet.renew(replica, lanes: [], lease: LaneKeeper.lease)
-        let elders = try await fleet.renew(replica, lanes: [], lease: LaneKeeper.lease).elders
-        guard let elder = elders.first(where: { $0.configuration != replica.configuration }) else { return }
+        _ = try await fleet.renew(self, lanes: [], lease: LaneKeeper.lease)
+        let elders = try await fleet.renew(self, lanes: [], lease: LaneKeeper.lease).elders
+        guard let elder = elders.first(where: { $0.configuration != configuration }) else { return }
         try await fleet.release()
         throw CommandFailure(LaneKeeper.OtherConfiguration(elder: elder))
     }
@@ -122,7 +132,7 @@ extension CommandFailure {
         self = .unavailable(
             """
             the siwatch \(other.elder.processID) on \(other.elder.host.printable) is at work on the same database with other apps, clients, \
-            canaries or rules; stop all, then start all with the same
+            canaries, rules or sealing keys; stop all, then start all with the same
             """
         )
     }
@@ -148,21 +158,11 @@ extension Fleet {
 }
 
 extension Configuration {
-    /// This process, as replicas know each other.
-    fileprivate var replica: Replica {
-        Replica(
-            host: ProcessInfo.processInfo.hostName,
-            processID: ProcessInfo.processInfo.processIdentifier,
-            version: Version.current,
-            configuration: digest
-        )
-    }
-
     /// Tells configurations apart by which the same rows would be judged differently. FNV-1a, of 64 bits.
-    private var digest: String {
+    fileprivate func digest(with keyIDs: [String]) -> String {
         let apps = apps.sorted { $0.name < $1.name }.map { [$0.name] + $0.clientIDs.sorted() + ["canaries"] + $0.canaries.sorted() }
         let rules = "\(breaker) \(refresh.interval) \(refresh.timeout) \(queues.clockSkew) \(apple.issuers.sorted())"
-        let hash = "\(apps) \(rules)".utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        let hash = "\(apps) \(rules) \(keyIDs.sorted())".utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         return String(hash, radix: 16)
     }
 }

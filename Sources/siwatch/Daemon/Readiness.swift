@@ -41,6 +41,9 @@ final class Readiness: Service {
         return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
     }
 
+    /// Whether every loop has turned, and no stop is under way.
+    var isStarted: Bool { state.withLockedValue(\.condition) == .good }
+
     /// When the stop began.
     var stoppingSince: ContinuousClock.Instant? { state.withLockedValue(\.stoppingSince) }
 
@@ -49,11 +52,14 @@ final class Readiness: Service {
     var isAlive: Bool { stoppingSince != nil || progress.hung.isEmpty }
 
     func run() async throws {
-        guard await progress.waitForFirstTurns() else { return }
-        state.withLockedValue { $0.condition = .good }
-        await tell(.ready, within: .seconds(10))
-        logger.log(.ready)
-        try? await gracefulShutdown()
+        if await progress.waitForFirstTurns() {
+            state.withLockedValue { $0.condition = .good }
+            await tell(.ready, within: .seconds(10))
+            logger.log(.ready)
+            try? await gracefulShutdown()
+        }
+        // Cut off without a stop: something else has failed.
+        guard Task.isShuttingDownGracefully else { return }
         state.withLockedValue { $0 = State(condition: .bad("stopping"), stoppingSince: .now) }
         await tell(.stopping, within: .seconds(1))
         logger.log(.stopping)

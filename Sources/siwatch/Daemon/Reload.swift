@@ -16,7 +16,7 @@ struct Reload: Service {
     let logger: Logger
     let telemetry: Telemetry
     let clock: WallClock
-    let isReady: @Sendable () -> Bool
+    let isStarted: @Sendable () -> Bool
     let takeOver: @Sendable (Configuration, Keys) -> Void
 
     /// One after the other, however many signals come.
@@ -24,8 +24,8 @@ struct Reload: Service {
         for await _ in signals.cancelOnGracefulShutdown() {
             try? await notifier.notify(.reloading, within: .seconds(1))
             await reload()
-            // As ready as before, whatever came of it; not before the start is over.
-            if isReady() { try? await notifier.notify(.ready, within: .seconds(10)) }
+            // As ready as before, whatever came of it and whatever the lanes are in; not before the start is over.
+            if isStarted() { try? await notifier.notify(.ready, within: .seconds(10)) }
         }
     }
 

@@ -75,7 +75,9 @@ extension Configuration {
     /// - Throws: where the file of its password cannot be read.
     func namedDatabase() throws(CommandFailure) -> DatabaseLocation {
         guard let url = database.url else { return .file(DatabaseFile(path: database.path)) }
-        return .server(PostgresAddress(url, schema: database.schema, password: try readPassword()))
+        _ = try readPassword()
+        // Read again for each connection: one that was changed meanwhile needs no restart.
+        return .server(PostgresAddress(url, schema: database.schema) { try readPassword() })
     }
 
     /// The database, once it is seen to be there and ours.

@@ -13,6 +13,8 @@ struct OpenedDatabase {
     var pseudonyms: UserPseudonyms
     /// What keeps it, with its version.
     var program: String
+    /// This process, as those who share the database know it.
+    let replica: Replica
 
     private let lock: DatabaseLock?
 
@@ -38,7 +40,8 @@ struct OpenedDatabase {
             pseudonyms = UserPseudonyms(ring)
             // What a former holder of the lock has left. Of those who share a server, each may still be at work on what it has claimed.
             if let file = store as? SQLiteStore { try file.recover() }
-            try await configuration.joinFleet(of: store)
+            replica = Replica(configuration, keyIDs: ring.keyIDs)
+            try await replica.join(store)
             do {
                 try store.register(configuration.clientsOfApps)
             } catch {

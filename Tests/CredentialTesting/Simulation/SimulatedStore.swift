@@ -13,6 +13,8 @@ struct SimulatedStore: WorkStore {
 
     var holdsBackendsUp: Bool { store.holdsBackendsUp }
 
+    var longestSilence: Duration { store.longestSilence }
+
     func claimNotifications(
         upTo limit: Int,
         at now: Timestamp,

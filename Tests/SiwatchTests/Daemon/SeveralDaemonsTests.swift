@@ -106,9 +106,26 @@ struct SeveralDaemonsTests {
             try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
             try await site.daemon { _ in
                 let (status, output) = try await second.run("run")
-                #expect(status == 69 && output.last?.contains("with other apps, clients, canaries or rules; stop all") == true, "\(output)")
+                let sentence = "with other apps, clients, canaries, rules or sealing keys; stop all"
+                #expect(status == 69 && output.last?.contains(sentence) == true, "\(output)")
             }
             try await second.withDaemon { _ in }
+
+            // What one seals, the others have to open.
+            try second.edit("client_ids = [\"com.example.new\", ", "client_ids = [")
+            let key = second.url.appending(path: "siwatch.key")
+            let ring = try Data(contentsOf: key)
+            let new = Data("siwatch-sealing-key-1:\(Data((0..<32).map { _ in UInt8.random(in: 0...255) }).base64EncodedString())\n".utf8)
+            try await site.daemon { _ in
+                for text in [ring + new, new + ring] {
+                    try text.write(to: key)
+                    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
+                    #expect(try await second.run("run").status == 69)
+                }
+                try ring.write(to: key)
+                try await second.withDaemon { _ in }
+            }
+            try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
 
             // One that lost its server is about to come back, and was there before.
             let first = try await site.folder.startDaemon()

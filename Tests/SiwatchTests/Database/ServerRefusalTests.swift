@@ -42,6 +42,36 @@ struct ServerRefusalTests {
         }
     }
 
+    /// A password is changed first on the server and then in the file, and connections that are open go on.
+    @Test func aPasswordThatIsChangedIsReadAgain() async throws {
+        let server = try PostgresServer()
+        defer { server.stop() }
+        try await Site.with(on: .server(server)) { site in
+            try await site.backend.execute("CREATE ROLE clerk LOGIN SUPERUSER PASSWORD 'what it knew'")
+            server.takeDown()
+            try server.admit("local all clerk scram-sha-256\nlocal all all trust\n")
+            try server.bringUp()
+            let file = site.folder.url.appending(path: "password")
+            func know(_ password: String) throws {
+                try Data("\(password)\n".utf8).write(to: file)
+                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+            }
+            try know("what it knew")
+            try site.folder.edit("siwatch@/", "clerk@/")
+            try site.folder.edit("schema = \"", "password_file = \"password\"\nschema = \"")
+            let signIns = try await site.apple.signIn(20)
+            try await site.daemon { daemon in
+                try await site.settle(Array(signIns[..<10]))
+                try await site.backend.execute("ALTER ROLE clerk PASSWORD 'what it knows'")
+                try await site.backend.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'clerk'")
+                #expect(await daemon.line(containing: "password authentication failed") != nil)
+                try know("what it knows")
+                try await site.settle(Array(signIns[10...]))
+                #expect(try await site.audit().wrong == [])
+            }
+        }
+    }
+
     @Test func aCertificateIsVerified() async throws {
         // Of the host itself, and nobody else's.
         let address = "127.\(Int.random(in: 1...254)).\(Int.random(in: 1...254)).\(Int.random(in: 2...254))"

@@ -58,6 +58,40 @@ import Testing
         #expect(try await examine().warnings.contains { $0.hasPrefix("fsync is off: ") })
     }
 
+    /// What is bound to a statement that succeeds is logged where it is slow, unless the server is told otherwise.
+    @Test(arguments: [
+        ("log_min_duration_statement = '500ms'", "log_min_duration_statement is 500ms"),
+        ("log_min_duration_statement = 0", "statement is 0"),
+        ("log_statement = 'mod'", "log_statement is mod"), ("log_transaction_sample_rate = 0.1", "rate is 0.1"),
+        ("log_parameter_max_length_on_error = 64", "log_parameter_max_length_on_error is not 0"),
+    ])
+    func aLogThatQuotesWhatIsBoundIsNamed(_ setting: String, _ words: String) async throws {
+        let role = try await makeRole("logged", Self.reading(address.schema))
+        #expect(try await !examine(as: role).warnings.contains { $0.contains("log_parameter_max_length") })
+        try await store.run("ALTER ROLE \(role) SET \(setting)")
+        let warnings = try await examine(as: role).warnings
+        #expect(warnings.contains { $0.contains(words) && $0.contains("its token too") }, "\(warnings)")
+        guard !setting.contains("on_error") else { return }
+        try await store.run("ALTER ROLE \(role) SET log_parameter_max_length = 0")
+        #expect(try await !examine(as: role).warnings.contains { $0.contains("its token too") && $0.contains("max_length") })
+    }
+
+    @Test func whoElseHasTheTokensIsNamed() async throws {
+        #expect(try await !examine().warnings.contains { $0.contains("grant_queue") })
+        let role = try await makeRole("reports", ["SELECT ON grant_queue"])
+        let member = try await makeRole("boss", [role])
+        try await store.run("CREATE PUBLICATION copies_\(address.schema) FOR TABLE grant_queue")
+        let warnings = try await examine().warnings
+        #expect(
+            warnings.contains { $0.hasPrefix("\(member), \(role) may read the tokens and codes that stand in grant_queue") },
+            "\(warnings)"
+        )
+        #expect(
+            warnings.contains { $0.hasPrefix("the publication copies_\(address.schema) sends its subscribers the tokens") },
+            "\(warnings)"
+        )
+    }
+
     @Test func aClockThatIsOffIsNamed() async throws {
         #expect(try await examine(clockOffset: .minutes(-10)).warnings.contains { $0.contains("600 s apart") })
     }

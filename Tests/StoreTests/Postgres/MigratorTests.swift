@@ -122,12 +122,13 @@ private final class UnfriendlyServer: Sendable {
                 _ = write(visitor, answer, answer.count)
                 close(visitor)
             }
+            // Here, where nobody waits by this number any more: by then it may be the next listener's.
+            close(listener)
         }
     }
 
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
         try? FileManager.default.removeItem(at: folder)
     }
 }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ServiceLifecycle
+
+/// Services that hear of a stop at the same moment. A service group tells one after the other, and each when the one before has ended: with
+/// an Apple that takes its time, the last would hear of it too late.
+struct Together: Service {
+    private let services: [any Service]
+
+    init(_ services: [any Service]) {
+        self.services = services
+    }
+
+    /// Ends when all have ended, or throws what the first has thrown.
+    func run() async throws {
+        try await withThrowingDiscardingTaskGroup { group in
+            for service in services { group.addTask { try await service.run() } }
+        }
+    }
+}

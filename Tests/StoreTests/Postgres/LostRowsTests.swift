@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import PostgresStore
+
+/// What a failover has forgotten, a restore has taken back, or a copy of the database has left behind.
+@Suite(.timeLimit(.minutes(10))) struct LostRowsTests {
+    private let store: StoreUnderTest
+    private let postgres: PostgresStore
+
+    init() throws {
+        store = try StoreKind.postgres.make()
+        postgres = try #require(store.ports as? PostgresStore)
+    }
+
+    private func settleGrant(of client: String) async throws -> [Settled] {
+        let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
+        let work = try await postgres.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease)
+        let settlements = work.map { Settlement.grant($0, .acceptance(of: $0)) }
+        do {
+            return try await postgres.settle(settlements, under: rules, at: .start).results
+        } catch StoreError.retry {
+            return try await postgres.settle(settlements, under: rules, at: .start).results
+        }
+    }
+
+    /// Its number would be that of nobody, or of another's: the sign-in would be seen by nobody.
+    @Test func aClientThatWasForgottenIsTakenInAgain() async throws {
+        try postgres.register([AppClients(name: "late", clientIDs: ["com.example.late"])])
+        try await store.run("DELETE FROM client WHERE client_id = 'com.example.late'")
+        try await store.run("INSERT INTO grant_queue (client_id, user_id, granted_at) VALUES ('com.example.late', 'user', 1767225600000)")
+        #expect(try await settleGrant(of: "com.example.late") == [.grant(.applied, nil)])
+        let seen = try await store.column("SELECT client_id FROM credential_state WHERE app = 'late' AND user_id = 'user'")
+        #expect(seen.compactMap(\.text) == ["com.example.late"])
+    }
+
+    /// Ids are not given out again by a server to which the rows were copied without what counts them.
+    @Test func idsGoOnWhereTheRowsEnd() async throws {
+        let tables = try await store.column(
+            "SELECT table_name::text FROM information_schema.columns WHERE table_schema = ? AND is_identity = 'YES'",
+            [.text(postgres.address.schema)]
+        ).compactMap(\.text)
+        #expect(tables.contains("credential_change") && tables.contains("client") && tables.count > 8)
+        try await store.run("INSERT INTO grant_queue (client_id, user_id) SELECT 'other', 'u' || n FROM generate_series(1, 7) n")
+        for table in tables { try await store.run("ALTER TABLE \(table) ALTER COLUMN id RESTART") }
+        try await PostgresStore.open(postgres.address).close()
+        try await store.run("INSERT INTO grant_queue (client_id, user_id) VALUES ('other', 'next')")
+        #expect(try await store.column("SELECT id FROM grant_queue WHERE user_id = 'next'") == [.integer(8)])
+        let clients = try #require(try await store.count("client"))
+        try postgres.register([AppClients(name: "late", clientIDs: ["com.example.late"])])
+        #expect(try await store.count("client") == clients + 1)
+        // Nothing is set back.
+        try await store.run("DELETE FROM grant_queue")
+        try await PostgresStore.open(postgres.address).close()
+        try await store.run("INSERT INTO grant_queue (client_id, user_id) VALUES ('other', 'last')")
+        #expect(try await store.column("SELECT id FROM grant_queue WHERE user_id = 'last'") == [.integer(9)])
+    }
+
+    /// Whoever copies changes row by row finds a row by its key: a publication of all tables refuses to delete from one without.
+    @Test func everyTableHasAKey() async throws {
+        let without = try await store.column(
+            """
+            SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE n.nspname = ? AND c.relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND indisprimary)
+            """,
+            [.text(postgres.address.schema)]
+        ).compactMap(\.text)
+        #expect(without == [])
+    }
+}
