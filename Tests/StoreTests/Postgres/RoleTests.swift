@@ -48,6 +48,22 @@ import Testing
         #expect(try await backend.rows("SELECT COUNT(*) FROM app_client", []) == [[3]])
     }
 
+    /// As docs/postgresql.md says it.
+    @Test func anEndpointOfApplesNeedsLess() async throws {
+        let store = try StoreKind.postgres.make()
+        let address = try #require(store.ports as? PostgresStore).address
+        let role = "endpoint_\(address.schema)"
+        try await store.run("CREATE ROLE \(role) LOGIN")
+        try await store.run("GRANT USAGE ON SCHEMA \(address.schema) TO \(role)")
+        try await store.run("GRANT INSERT (payload) ON notification_queue TO \(role)")
+        let endpoint = PostgresDoor(try PostgresUnderTest.address(address, as: role))
+        try await endpoint.run("INSERT INTO notification_queue (payload) VALUES ('jws')", [])
+        #expect(try await store.count("notification_queue") == 1)
+        for sql in ["INSERT INTO grant_queue (client_id, user_id) VALUES ('app', 'ann')", "SELECT * FROM user_state"] {
+            await #expect(throws: StoreError.self) { try await endpoint.run(sql, []) }
+        }
+    }
+
     @Test(
         arguments: [
             "SELECT refresh_token FROM grant_queue", "SELECT payload FROM notification_queue", "SELECT sealed_token FROM credential",
