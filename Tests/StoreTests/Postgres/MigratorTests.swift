@@ -100,7 +100,7 @@ private final class UnfriendlyServer: Sendable {
     private let listener: Int32
 
     init(_ words: String) throws {
-        folder = FileManager.default.temporaryDirectory.appending(path: "old-\(UUID().uuidString.prefix(8))")
+        folder = URL(filePath: "/tmp/siwatch-old-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         self.listener = listener
