@@ -6,7 +6,7 @@ import Foundation
 import Testing
 
 /// A server that does not let siwatch in: a sentence says why, and systemd goes on trying.
-struct ServerRefusalTests {
+@Suite(.timeLimit(.minutes(10))) struct ServerRefusalTests {
     /// Commands that go to the database in ways of their own.
     private static let commands = ["check", "run", "migrate", "status"]
 

@@ -6,7 +6,7 @@ import DaemonHarness
 import Testing
 
 /// What others do to the tables while a daemon is at work: it waits, and nothing is lost.
-struct ServerTroubleTests {
+@Suite(.timeLimit(.minutes(10))) struct ServerTroubleTests {
     /// Another session, which locks a table until it lets go.
     private func lock(_ table: String, of site: Site) async throws -> Backend {
         let hog = try site.anotherBackend()

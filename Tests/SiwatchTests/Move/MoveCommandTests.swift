@@ -10,7 +10,7 @@ import Testing
 @testable import siwatch
 
 /// `siwatch move` as operators use it. One after another: each starts many processes.
-@Suite(.serialized) struct MoveCommandTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct MoveCommandTests {
     private static let password = "not-to-be-seen"
 
     /// With a password that nobody needs and nobody is to see.

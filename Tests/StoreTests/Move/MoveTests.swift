@@ -9,7 +9,7 @@ import Testing
 @testable import siwatch
 
 /// Everything from a file to PostgreSQL and back, proved, and at no moment in two places that work.
-@Suite struct MoveTests {
+@Suite(.timeLimit(.minutes(10))) struct MoveTests {
     private static let silent = SilentProgress()
 
     private func schema() throws -> PostgresAddress {

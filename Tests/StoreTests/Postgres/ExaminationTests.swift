@@ -7,7 +7,7 @@ import Testing
 @testable import PostgresStore
 
 /// What `siwatch check` finds out about a server, and what siwatch sees of others on it.
-@Suite struct ExaminationTests {
+@Suite(.timeLimit(.minutes(10))) struct ExaminationTests {
     private let store: StoreUnderTest
     private let postgres: PostgresStore
     private var address: PostgresAddress { postgres.address }

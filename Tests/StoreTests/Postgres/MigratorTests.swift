@@ -8,7 +8,7 @@ import Testing
 @testable import PostgresStore
 
 /// What another release finds, and what a server is too old for.
-@Suite struct MigratorTests {
+@Suite(.timeLimit(.minutes(10))) struct MigratorTests {
     private static let widened = """
         ALTER TABLE credential ADD COLUMN another BIGINT NOT NULL DEFAULT 7;
         ALTER TABLE grant_queue ADD COLUMN another TEXT;

@@ -7,7 +7,7 @@ import Testing
 @testable import PostgresStore
 
 /// Ten million rows cost what ten thousand do: no statement walks a table that grows.
-@Suite struct PostgresPlanTests {
+@Suite(.timeLimit(.minutes(10))) struct PostgresPlanTests {
     /// Rows for each table that grows. One in a thousand is due, claimed or waits.
     private static let rows = [
         "notification_queue": "(payload, due_at) SELECT 'x', \(rarely("0", else: "4102444800000"))",
