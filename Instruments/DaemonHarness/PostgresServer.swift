@@ -16,7 +16,12 @@ package final class PostgresServer: Sendable {
     /// The one that is there from the beginning.
     package static let database = "postgres"
     /// One that the whole process shares.
-    package static let shared = Result { try PostgresServer() }
+    package static let shared = Result<PostgresServer, any Error> {
+        let server = try PostgresServer()
+        // Each migration makes them where they are not there yet: the first ones would queue for that.
+        try BackendServer(server.address(), schema: "public").run("CREATE ROLE siwatch_backend; CREATE ROLE siwatch_reader")
+        return server
+    }
     private let keeper: pid_t
     private let pipeEnd: Int32
     private let isStopped = Atomic(false)

@@ -55,12 +55,17 @@ struct SystemdTests {
             try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(7))
                 let operations = try await OperationsPages(of: daemon)
-                #expect(try await operations.get("readyz") == "ok\n")
-                #expect(try await operations.get("healthz") == "ok\n")
-                let metrics = try await operations.get("metrics")
-                #expect(metrics.contains(#"siwatch_credentials{app="example",state="authorized"} 7"#))
-                #expect(metrics.contains(#"siwatch_grants_total{outcome="applied"} 7"#))
-                #expect(metrics.contains("siwatch_seals_total 7"))
+                for page in ["readyz", "healthz"] {
+                    let body = try await operations.get(page, within: .seconds(60)) { $0 == "ok\n" }
+                    #expect(body == "ok\n", "\(page)")
+                }
+                // What is settled can be seen before it is counted.
+                let figures = [
+                    #"siwatch_credentials{app="example",state="authorized"} 7"#, #"siwatch_grants_total{outcome="applied"} 7"#,
+                    "siwatch_seals_total 7",
+                ]
+                let metrics = try await operations.get("metrics", within: .seconds(60)) { page in figures.allSatisfy { page.contains($0) } }
+                for figure in figures { #expect(metrics.contains(figure)) }
             }
         }
     }

@@ -234,13 +234,13 @@ import Testing
         try await door.run(
             """
             INSERT INTO replica (owner, started_at, seen_at, replica, lanes)
-            SELECT 'me', 0, extract(epoch FROM clock_timestamp()) * 1000 - 1000, '{}', '[]'
+            SELECT 'me', 0, extract(epoch FROM clock_timestamp()) * 1000 + 3600000, '{}', '[]'
             """,
             []
         )
         await #expect(throws: MoveRefusal.inUse(place: contents.place)) { try await contents.begin() }
         try await contents.rollBack()
-        try await door.run("UPDATE replica SET seen_at = seen_at - 60000", [])
+        try await door.run("UPDATE replica SET seen_at = seen_at - 7200000", [])
         try await contents.begin()
     }
 
