@@ -223,7 +223,7 @@ private final class Connection: Sendable {
         let (texts, received) = AsyncStream.makeStream(of: String.self)
         self.texts = texts
         channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .connectTimeout(.seconds(5))
+            .connectTimeout(.seconds(60))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Receiver(received)) }
             }
