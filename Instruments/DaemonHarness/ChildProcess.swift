@@ -9,7 +9,9 @@ package final class ChildProcess: Sendable {
     private struct State {
         var partial: [UInt8] = []
         var lines: [String] = []
-        var waiting: [(text: String, found: CheckedContinuation<String?, Never>)] = []
+        var waiting: [(number: Int, text: String, found: CheckedContinuation<String?, Never>)] = []
+        /// How many have ever waited for a line.
+        var waits = 0
         var isSilent = false
         var status: Int32?
         var waitingForExit: [CheckedContinuation<Int32, Never>] = []
@@ -30,37 +32,18 @@ package final class ChildProcess: Sendable {
 
     package init(_ program: URL, _ arguments: [String], environment: [String: String] = [:]) throws {
         // Not by Foundation's Process: on Linux it crashed now and then where many processes started and were killed at once.
-        var pipeEnds: [Int32] = [-1, -1]
-        guard pipe(&pipeEnds) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
-        let ends = (read: pipeEnds[0], write: pipeEnds[1])
-        for end in pipeEnds { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        let ends = try Spawning.makePipe()
         defer { close(ends.write) }
-
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_adddup2(&actions, ends.write, 1)
-        posix_spawn_file_actions_adddup2(&actions, ends.write, 2)
-
-        // Threads of Dispatch block nearly all signals, and a child would inherit that.
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
-
-        let variables = ProcessInfo.processInfo.environment.merging(environment) { _, new in new }
-        var argv = ([program.path] + arguments).map { strdup($0) } + [nil]
-        var envp = variables.map { strdup("\($0)=\($1)") } + [nil]
-        defer { for text in argv + envp { free(text) } }
-        var identifier = pid_t()
-        let result = posix_spawn(&identifier, program.path, &actions, &attributes, &argv, &envp)
-        guard result == 0 else {
+        let identifier: pid_t
+        do {
+            identifier = try Spawning.start(program.path, [program.path] + arguments, environment: environment, last: 2) { actions in
+                posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+                posix_spawn_file_actions_adddup2(&actions, ends.write, 1)
+                posix_spawn_file_actions_adddup2(&actions, ends.write, 2)
+            }
+        } catch {
             close(ends.read)
-            throw HarnessError("\(program.path) does not start: \(String(cString: strerror(result)))")
+            throw error
         }
         self.identifier = identifier
         let reader = ends.read
@@ -73,16 +56,28 @@ package final class ChildProcess: Sendable {
     /// How the process ended, as `exit()` returns it; nil while it runs.
     package var exitStatus: Int32? { state.withLockedValue { $0.status } }
 
-    /// The first line that contains a text; nil if the process ends without it.
+    /// The first line that contains a text; nil if the process ends without it, or the task is cancelled.
     package func line(containing text: String) async -> String? {
-        await withCheckedContinuation { found in
-            let line: String?? = state.withLockedValue { state in
-                if let line = state.lines.first(where: { $0.contains(text) }) { return line }
-                if state.isSilent { return .some(nil) }
-                state.waiting.append((text, found))
-                return nil
+        let number = state.withLockedValue { state in
+            state.waits += 1
+            return state.waits
+        }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { found in
+                let line: String?? = state.withLockedValue { state in
+                    if let line = state.lines.first(where: { $0.contains(text) }) { return line }
+                    if state.isSilent || Task.isCancelled { return .some(nil) }
+                    state.waiting.append((number, text, found))
+                    return nil
+                }
+                if let line { found.resume(returning: line) }
             }
-            if let line { found.resume(returning: line) }
+        } onCancel: {
+            let found: CheckedContinuation<String?, Never>? = state.withLockedValue { state in
+                guard let index = state.waiting.firstIndex(where: { $0.number == number }) else { return nil }
+                return state.waiting.remove(at: index).found
+            }
+            found?.resume(returning: nil)
         }
     }
 
@@ -107,14 +102,20 @@ package final class ChildProcess: Sendable {
         }
     }
 
-    /// Waits for the end of the process and of its output.
+    /// Waits for the end of the process and of its output. Where the task is cancelled meanwhile, the end comes at once.
     ///
     /// - Returns: the exit code, or 128 plus the signal that ended it.
     @discardableResult
     package func exit() async -> Int32 {
-        await withCheckedContinuation { continuation in
-            state.withLockedValue { $0.waitingForExit.append(continuation) }
-            resumeAfterExit()
+        // Who cleans up after that has told the process already how to end.
+        let cleansUp = Task.isCancelled
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                state.withLockedValue { $0.waitingForExit.append(continuation) }
+                resumeAfterExit()
+            }
+        } onCancel: {
+            if !cleansUp { signal(SIGKILL) }
         }
     }
 

@@ -16,7 +16,12 @@ package final class PostgresServer: Sendable {
     /// The one that is there from the beginning.
     package static let database = "postgres"
     /// One that the whole process shares.
-    package static let shared = Result { try PostgresServer() }
+    package static let shared = Result<PostgresServer, any Error> {
+        let server = try PostgresServer()
+        // Each migration makes them where they are not there yet: the first ones would queue for that.
+        try BackendServer(server.address(), schema: "public").run("CREATE ROLE siwatch_backend; CREATE ROLE siwatch_reader")
+        return server
+    }
     private let keeper: pid_t
     private let pipeEnd: Int32
     private let isStopped = Atomic(false)
@@ -39,10 +44,9 @@ package final class PostgresServer: Sendable {
         }
         folder = try Self.makeFolder()
         disk = canFill ? try FullDisk(in: folder) : nil
-        var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        pipeEnd = ends[1]
+        Self.forgetOtherServers()
+        let ends = try Spawning.makePipe()
+        pipeEnd = ends.write
         let ours = [
             "listen_addresses=", "unix_socket_directories=\(folder.path)", "max_connections=200", "shared_buffers=64MB", "autovacuum=off",
             "fsync=\(isDurable ? "on" : "off")", "full_page_writes=\(isDurable ? "on" : "off")", "synchronous_commit=on",
@@ -64,9 +68,9 @@ package final class PostgresServer: Sendable {
             rm -rf "$1"
             """,
             folder.path,
-            waitingFor: ends[0]
+            waitingFor: ends.read
         )
-        close(ends[0])
+        close(ends.read)
         guard isReady() else { throw HarnessError("PostgreSQL does not start: \(log)") }
     }
 
@@ -147,10 +151,19 @@ package final class PostgresServer: Sendable {
 
     package var log: String { (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? "" }
 
+    /// What is set for libpq would lead this process to another server, or to another socket than the one in our folder.
+    private static func forgetOtherServers() {
+        for name in ProcessInfo.processInfo.environment.keys where name.hasPrefix("PG") { unsetenv(name) }
+    }
+
+    /// No start takes longer: a server that has not come by then has died under its keeper.
+    private static let longestStart = Duration.seconds(120)
+
     /// Looks for the last line of the file that the server writes once it takes connections, until its keeper has ended.
     private func isReady() -> Bool {
+        let end = ContinuousClock.now + Self.longestStart
         var status: Int32 = 0
-        while waitpid(keeper, &status, WNOHANG) == 0 {
+        while .now < end, waitpid(keeper, &status, WNOHANG) == 0 {
             let lines = (try? String(contentsOf: identity, encoding: .utf8))?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
             if lines.count >= 8, ["ready", "standby"].contains(where: lines[7].hasPrefix) { return true }
             usleep(2_000)
@@ -188,29 +201,11 @@ package final class PostgresServer: Sendable {
     }
 
     private static func start(_ script: String, _ argument: String, waitingFor pipeEnd: Int32) throws -> pid_t {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
-        posix_spawn_file_actions_adddup2(&actions, pipeEnd, 3)
-        // Threads of Dispatch block nearly all signals, and a child would inherit that.
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
-        let words = ["/bin/sh", "-c", script, "siwatch-postgres", argument]
-        var argv = words.map { strdup($0) } + [nil]
-        defer { for text in argv { free(text) } }
-        var envp = ProcessInfo.processInfo.environment.map { strdup("\($0)=\($1)") } + [nil]
-        defer { for text in envp { free(text) } }
-        var identifier = pid_t()
-        let result = posix_spawn(&identifier, "/bin/sh", &actions, &attributes, &argv, &envp)
-        guard result == 0 else { throw HarnessError("/bin/sh does not start: \(String(cString: strerror(result)))") }
-        return identifier
+        try Spawning.start("/bin/sh", ["/bin/sh", "-c", script, "siwatch-postgres", argument], last: 3) { actions in
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+            posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+            posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+            posix_spawn_file_actions_adddup2(&actions, pipeEnd, 3)
+        }
     }
 }

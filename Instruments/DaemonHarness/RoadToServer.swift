@@ -49,14 +49,15 @@ package final class RoadToServer: Sendable {
         Thread { [weak self] in
             while case let client = accept(socket, nil, nil), client >= 0 {
                 _ = fcntl(client, F_SETFD, FD_CLOEXEC)
-                self?.lead(client)
+                if let self { self.lead(client) } else { close(client) }
             }
+            close(socket)
         }.start()
     }
 
     deinit {
+        // Who accepts may be about to: that thread closes it, before the number is another file's.
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
         try? FileManager.default.removeItem(at: folder)
     }
 
@@ -75,7 +76,10 @@ package final class RoadToServer: Sendable {
 
     /// Cuts every road there is.
     package func cut() {
-        for end in state.withLockedValue(\.open) { shutdown(end, Int32(SHUT_RDWR)) }
+        // Under the lock: what is taken out of it is closed, and its number is soon another's.
+        state.withLockedValue { state in
+            for end in state.open { shutdown(end, Int32(SHUT_RDWR)) }
+        }
     }
 
     /// How often somebody came.

@@ -132,8 +132,10 @@ struct CounterTests {
             simulator.script(.hang(count: 3))
             await withTaskGroup(of: Void.self) { group in
                 for _ in 1...3 {
-                    group.addTask { _ = try? await backend.get("/auth/keys", timeout: .milliseconds(300)) }
+                    group.addTask { _ = try? await backend.get("/auth/keys", timeout: .seconds(300)) }
                 }
+                while simulator.counters.inFlight < 3, !Task.isCancelled { await Task.yield() }
+                group.cancelAll()
             }
             #expect(simulator.counters.peakInFlight == 3)
         }

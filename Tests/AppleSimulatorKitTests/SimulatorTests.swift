@@ -32,7 +32,10 @@ struct SimulatorTests {
             group.addTask { try await services.run() }
             let backend = Backend(baseURL: try #require(await listening.first { _ in true }), key: key)
             group.addTask { _ = try? await backend.get("/auth/keys") }
-            while simulator.counters.inFlight == 0 { await Task.yield() }
+            while simulator.counters.inFlight == 0 {
+                try Task.checkCancellation()
+                await Task.yield()
+            }
             #expect(try await backend.get("/auth/keys").status == 200)
             await services.triggerGracefulShutdown()
             try await group.waitForAll()

@@ -120,7 +120,7 @@ struct ClaimLoopTests {
     }
 
     /// One of the two that were not claimed before.
-    @Test(.timeLimit(.minutes(1))) func asksOneWhileTheBreakerIsOpenAndNothingOfTheReserve() async throws {
+    @Test(.timeLimit(.minutes(5))) func asksOneWhileTheBreakerIsOpenAndNothingOfTheReserve() async throws {
         let counts = try await withReserve(due: 130) { monitor in
             #expect(monitor.refreshHandler.reserve?.most == 512)
             try await openBreaker(in: monitor)

@@ -74,7 +74,10 @@ struct RefreshTests {
             monitor.clock.set(to: try #require(try await monitor.due("ann")))
 
             async let round = monitor.loop(monitor.refreshHandler).round()
-            while !monitor.endpoint.calls.contains(where: { $0.credential.userID == "ann" }) { await Task.yield() }
+            while !monitor.endpoint.calls.contains(where: { $0.credential.userID == "ann" }) {
+                try Task.checkCancellation()
+                await Task.yield()
+            }
             monitor.clock.advance(by: .seconds(1))
             try await monitor.signIn("ann", token: "newer")
             monitor.endpoint.releaseAnswers()

@@ -21,7 +21,10 @@ struct SettlementWriterTests {
                     // The first commit is under way before the others come.
                     if grant.id == grants[0].id { await gate.commitStarted() }
                 }
-                while monitor.writer.waiting < 2 { await Task.yield() }
+                while monitor.writer.waiting < 2 {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
                 gate.release()
             }
             #expect(gate.batches == [1, 2])
@@ -41,9 +44,15 @@ struct SettlementWriterTests {
                 group.addTask { try await monitor.writer.submit(handler.resolve([grants[0]])) }
                 await gate.commitStarted()
                 group.addTask { try await monitor.writer.submit(handler.resolve(Array(grants[1...3]))) }
-                while monitor.writer.waiting < 1 { await Task.yield() }
+                while monitor.writer.waiting < 1 {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
                 group.addTask { try await monitor.writer.submit(handler.resolve([grants[4]]), isUrgent: true) }
-                while monitor.writer.waiting < 2 { await Task.yield() }
+                while monitor.writer.waiting < 2 {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
                 gate.release()
             }
             #expect(gate.batches == [1, 1, 3])
@@ -52,7 +61,7 @@ struct SettlementWriterTests {
     }
 
     /// Whoever waits for SQLite's lock looks for it every 100 ms at worst; nobody waits for PostgreSQL's.
-    @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+    @Test(.timeLimit(.minutes(5)), arguments: [true, false])
     func afterTwoSecondsOfCommitsOthersGetTheirTurn(_ holdsBackendsUp: Bool) async throws {
         let gate = TroubledStore.Trouble(holdsBackendsUp: holdsBackendsUp)
         try await Monitor.with(store: { TroubledStore($0, gate) }) { monitor in
@@ -63,7 +72,10 @@ struct SettlementWriterTests {
                 group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[0]])) }
                 await gate.commitStarted()
                 group.addTask { try await monitor.writer.submit(await monitor.grantHandler.resolve([grants[1]])) }
-                while monitor.writer.waiting < 1 { await Task.yield() }
+                while monitor.writer.waiting < 1 {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
                 monitor.clock.advance(by: .milliseconds(2001))
                 gate.release()
                 if holdsBackendsUp {
@@ -211,7 +223,7 @@ struct TroubledStore: WorkStore {
         var batches: [Int] { state.withLockedValue { $0.batches } }
         func hold() { state.withLockedValue { $0.isHeld = true } }
         func release() { state.withLockedValue { $0.isHeld = false } }
-        func commitStarted() async { while batches.isEmpty { await Task.yield() } }
+        func commitStarted() async { while batches.isEmpty, !Task.isCancelled { await Task.yield() } }
 
         fileprivate func pass(_ count: Int) async throws {
             let failure = state.withLockedValue { state in

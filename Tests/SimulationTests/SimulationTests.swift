@@ -17,7 +17,7 @@ import siwatch_simulate
     /// What takes two accidents at once.
     private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew]
 
-    @Test func everySeedKeepsEveryPromise() async {
+    @Test(.timeLimit(.minutes(seeds.count > 2_000 ? 1440 : 60))) func everySeedKeepsEveryPromise() async {
         let result = await SimulationCampaign.run(Self.seeds)
         print(result.summary)
         if let failure = result.failure {
@@ -34,13 +34,13 @@ import siwatch_simulate
     }
 
     /// Fewer than in memory: a statement of a server's takes a hundred times as long.
-    @Test func everySeedKeepsEveryPromiseOnPostgreSQLToo() async {
+    @Test(.timeLimit(.minutes(60))) func everySeedKeepsEveryPromiseOnPostgreSQLToo() async {
         let result = await SimulationCampaign.run(1...40, on: .postgres)
         print("PostgreSQL: \(result.summary)")
         if let failure = result.failure { Issue.record("\(failure.description)") }
     }
 
-    @Test func theSameSeedIsTheSameRun() async {
+    @Test(.timeLimit(.minutes(60))) func theSameSeedIsTheSameRun() async {
         for (databases, seeds) in [(SimulatedDatabases.memory, UInt64(1)...20), (.postgres, 1...4)] {
             for seed in seeds {
                 let (first, second) = (await Simulation.run(seed: seed, on: databases), await Simulation.run(seed: seed, on: databases))
@@ -49,13 +49,13 @@ import siwatch_simulate
         }
     }
 
-    @Test(arguments: Scenario.allCases) func aKnownDisasterTakesNobodyForGone(_ scenario: Scenario) async {
+    @Test(.timeLimit(.minutes(60)), arguments: Scenario.allCases) func aKnownDisasterTakesNobodyForGone(_ scenario: Scenario) async {
         let (report, took) = await scenario.timed(users: 100)
         print("\(scenario): \(report.requests) requests, \(report.answers) answered, in \(took)")
         if report.violation != nil { Issue.record("\(report.description)") }
     }
 
-    @Test(arguments: PlantedBug.allCases) func aPlantedBugIsFound(_ bug: PlantedBug) async {
+    @Test(.timeLimit(.minutes(60)), arguments: PlantedBug.allCases) func aPlantedBugIsFound(_ bug: PlantedBug) async {
         for seed: UInt64 in 1...500 {
             let report = await Simulation.run(seed: seed, bug: bug)
             if let violation = report.violation {

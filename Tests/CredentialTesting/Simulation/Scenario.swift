@@ -68,6 +68,7 @@ package enum Scenario: String, Sendable, CaseIterable {
     }
 
     private func run(users: Int, on databases: SimulatedDatabases) async -> Simulation.Report {
+        let repeatLine = "make simulate SEEDS=1 USERS=\(users)\(databases.option)"
         do {
             var simulation = try await Simulation(
                 seed: 1,
@@ -77,10 +78,10 @@ package enum Scenario: String, Sendable, CaseIterable {
             try await simulation.play(self)
             try simulation.database.release()
             var report = simulation.report
-            report.repeatLine = "make simulate SEEDS=1 USERS=\(users)\(databases.option)"
+            report.repeatLine = repeatLine
             return report
         } catch {
-            preconditionFailure("\(self): the simulation itself failed: \(error)")
+            return Simulation.Report(seed: 1, repeatLine: repeatLine, failure: error)
         }
     }
 }

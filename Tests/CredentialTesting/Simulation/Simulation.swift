@@ -117,7 +117,8 @@ package struct Simulation {
             report.repeatLine += databases.option
             return report
         } catch {
-            preconditionFailure("Seed \(seed): the simulation itself failed: \(error)")
+            // A report and no crash: other tests run in the same process.
+            return Report(seed: seed, repeatLine: "make simulate SEED=\(seed)\(databases.option)", failure: error)
         }
     }
 
@@ -177,6 +178,23 @@ package struct Simulation {
         }
         if !isBroken { try await calmDown() }
         await abandon()
+    }
+}
+
+extension Simulation.Report {
+    /// Of a simulation that came to nothing.
+    init(seed: UInt64, repeatLine: String, failure: any Error) {
+        self.init(
+            seed: seed,
+            repeatLine: repeatLine,
+            violation: Violation(.nothingIsStuck, "the simulation itself failed: \(failure)"),
+            steps: 0,
+            requests: 0,
+            answers: 0,
+            digest: 0,
+            tally: [:],
+            tail: []
+        )
     }
 }
 

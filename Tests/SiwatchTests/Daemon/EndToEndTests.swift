@@ -7,7 +7,7 @@ import Foundation
 import GRDB
 import Testing
 
-struct EndToEndTests {
+@Suite(.timeLimit(.minutes(10))) struct EndToEndTests {
     @Test(arguments: SiteDatabase.allCases) func whatAppleSaysStandsInTheTable(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             try await site.daemon { _ in

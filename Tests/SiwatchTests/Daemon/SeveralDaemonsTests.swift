@@ -8,7 +8,7 @@ import GRDB
 import Testing
 
 /// Several daemons, as processes of their own, on one schema of a server.
-struct SeveralDaemonsTests {
+@Suite(.timeLimit(.minutes(10))) struct SeveralDaemonsTests {
     private static let asksApple = "asks Apple for example"
 
     /// What `status` says of each, by its process.
@@ -30,7 +30,7 @@ struct SeveralDaemonsTests {
     }
 
     /// A kill, a stop that thaws too late, and an orderly end: somebody else goes on each time, and nobody is asked about twice.
-    @Test(.timeLimit(.minutes(3)), arguments: [SIGKILL, SIGSTOP, SIGTERM])
+    @Test(arguments: [SIGKILL, SIGSTOP, SIGTERM])
     func oneTakesOverFromTheOther(signal: Int32) async throws {
         try await Site.with(on: .server) { site in
             let second = try site.folder.copy()
@@ -63,7 +63,7 @@ struct SeveralDaemonsTests {
     }
 
     /// A sum over all of them counts nothing twice, and each lane is owned once.
-    @Test(.timeLimit(.minutes(2))) func oneTellsWhatStandsInTheTables() async throws {
+    @Test func oneTellsWhatStandsInTheTables() async throws {
         try await Site.with(on: .server, listen: "127.0.0.1:0") { site in
             let second = try site.folder.copy()
             defer { second.remove() }

@@ -8,7 +8,7 @@ import GRDB
 import Testing
 
 /// The whole life of a sign-in by the real daemon: a code, its tokens, and the proof that they are gone.
-struct SignInByCodeTests {
+@Suite(.timeLimit(.minutes(10))) struct SignInByCodeTests {
     private static let (app, web) = (SimulatedApple.clientIDs[0], SimulatedApple.clientIDs[1])
     private static let returnAddress = "https://example.com/siwa?x=1&y=ü"
 

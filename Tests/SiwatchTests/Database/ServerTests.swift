@@ -8,7 +8,7 @@ import GRDB
 import Testing
 
 /// What is different where the database is on a server of PostgreSQL.
-struct ServerTests {
+@Suite(.timeLimit(.minutes(10))) struct ServerTests {
     @Test func checkSaysWhatIsThereAndMigrateMakesIt() async throws {
         try await Site.with(on: .server) { site in
             let (status, output) = try await site.folder.run("check")

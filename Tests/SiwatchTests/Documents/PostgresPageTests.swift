@@ -7,7 +7,7 @@ import Foundation
 import Testing
 
 /// docs/postgresql.md, block by block, as a new user follows it.
-struct PostgresPageTests {
+@Suite(.timeLimit(.minutes(10))) struct PostgresPageTests {
     /// The blocks of a language, without the indentation of a list.
     private static func blocks(_ language: String) throws -> [String] {
         let page = try String(contentsOf: Checkout.root.appending(path: "docs/postgresql.md"), encoding: .utf8)

@@ -17,8 +17,10 @@ struct ChaosTests {
     /// Of each lane.
     private static let rows = setting("SIWATCH_TEST_ROWS", 200)
     private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
+    /// For the time limit.
+    private static let minutes = faults > FleetFault.Kind.allCases.count || rows > 200 ? 180 : 20
 
-    @Test(.timeLimit(.minutes(180))) func whateverStrikesNothingIsLostAndNobodyIsSignedOut() async throws {
+    @Test(.timeLimit(.minutes(minutes))) func whateverStrikesNothingIsLostAndNobodyIsSignedOut() async throws {
         var generator = SeededGenerator(seed: Self.seed)
         let isLong = Self.faults > FleetFault.Kind.allCases.count * 2
         do {

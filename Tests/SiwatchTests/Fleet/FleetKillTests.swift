@@ -13,7 +13,7 @@ struct FleetKillTests {
     private static let wave = 20
     private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
 
-    @Test(.timeLimit(.minutes(180))) func theEndIsTheSameAsOnOneFileThatNothingHasStruck() async throws {
+    @Test(.timeLimit(.minutes(minutes > 0 ? minutes + 170 : 20))) func theEndIsTheSameAsOnOneFileThatNothingHasStruck() async throws {
         try await FleetRun.with(seed: Self.seed, isLong: Self.minutes > 0, patience: .zero) { run in
             let start = ContinuousClock.now
             var number = 0

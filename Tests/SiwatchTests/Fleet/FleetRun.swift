@@ -36,7 +36,7 @@ struct FleetRun {
             let (people, feed) = (try FleetPeople(site, seed: seed), try FeedFollower(site))
             let inspector = try FleetInspector(site, feed, limits)
             try await ReplicaFleet.with(on: server, site) { fleet in
-                async let following: Void = feed.run()
+                async let _: Void = feed.run()
                 var run = FleetRun(
                     site: site,
                     fleet: fleet,

@@ -10,7 +10,7 @@ import Testing
 @testable import siwatch
 
 /// `siwatch move` as operators use it. One after another: each starts many processes.
-@Suite(.serialized) struct MoveCommandTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct MoveCommandTests {
     private static let password = "not-to-be-seen"
 
     /// With a password that nobody needs and nobody is to see.
@@ -106,7 +106,18 @@ import Testing
             let administrator = try Backend(on: server, as: PostgresServer.user, schema: "siwatch")
             defer { try? administrator.close() }
             try await administrator.execute("CREATE TABLE arrival (id TEXT PRIMARY KEY, origin TEXT NOT NULL, at BIGINT NOT NULL)")
-            try await administrator.execute("BEGIN; LOCK TABLE arrival")
+            // It waits there for as long as the rest takes, however slow the machine is.
+            try await administrator.execute(
+                """
+                CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
+                  PERFORM set_config(''lock_timeout'', ''0'', true);
+                  PERFORM pg_advisory_xact_lock(7);
+                  RETURN NEW;
+                END'
+                """
+            )
+            try await administrator.execute("CREATE TRIGGER hold BEFORE INSERT ON arrival FOR EACH ROW EXECUTE FUNCTION hold()")
+            try await administrator.execute("BEGIN; SELECT pg_advisory_xact_lock(7)")
             let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted"
 
             let dying = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])

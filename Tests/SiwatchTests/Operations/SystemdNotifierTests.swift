@@ -8,7 +8,7 @@ import Testing
 
 struct SystemdNotifierTests {
     @Test func aSocketAtAPathIsReached() throws {
-        let folder = try TemporaryFolder()
+        let folder = try TemporaryFolder(in: URL(filePath: "/tmp"))
         let socket = try DatagramSocket(folder.path("notify"))
         try SystemdNotifier(address: folder.path("notify")).notify(.ready)
         #expect(socket.receive() == "READY=1")
@@ -22,7 +22,7 @@ struct SystemdNotifierTests {
     }
 
     @Test func messagesAreSentInOneDatagram() throws {
-        let folder = try TemporaryFolder()
+        let folder = try TemporaryFolder(in: URL(filePath: "/tmp"))
         let socket = try DatagramSocket(folder.path("notify"))
         let notifier = SystemdNotifier(address: folder.path("notify"))
         try notifier.notify(.ready, .status("watching 3 apps"))
@@ -37,7 +37,7 @@ struct SystemdNotifierTests {
     }
 
     @Test func aListenerThatIsGoneIsAFailure() throws {
-        let folder = try TemporaryFolder()
+        let folder = try TemporaryFolder(in: URL(filePath: "/tmp"))
         #expect(throws: SystemdNotifierError(code: ENOENT)) { try SystemdNotifier(address: folder.path("notify")).notify(.ready) }
     }
 
@@ -48,7 +48,7 @@ struct SystemdNotifierTests {
 
     /// It blocked the daemon once, when nobody read its reports any more.
     @Test func aListenerThatDoesNotReadIsNotWaitedFor() async throws {
-        let folder = try TemporaryFolder()
+        let folder = try TemporaryFolder(in: URL(filePath: "/tmp"))
         let socket = try DatagramSocket(folder.path("notify"))
         let notifier = SystemdNotifier(address: folder.path("notify"))
         #expect(throws: SystemdNotifierError(code: EAGAIN)) { while true { try notifier.notify(.watchdog) } }

@@ -8,8 +8,9 @@ final class TemporaryFolder {
     /// Without a slash at its end.
     let path: String
 
-    init() throws {
-        path = FileManager.default.temporaryDirectory.appending(path: "siwatch-\(UUID().uuidString.prefix(8))").path
+    /// - Parameter parent: `/tmp` for sockets, whose paths are short.
+    init(in parent: URL = FileManager.default.temporaryDirectory) throws {
+        path = parent.appending(path: "siwatch-\(UUID().uuidString.prefix(8))").path
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 

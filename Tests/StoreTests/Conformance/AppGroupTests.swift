@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Consent is given to an app group: what is said of a user there holds for every client of it, and for no other group.
-@Suite struct AppGroupTests {
+@Suite(.timeLimit(.minutes(10))) struct AppGroupTests {
     private static let later = Timestamp.start + .hours(1)
 
     private func states(_ store: StoreUnderTest) async throws -> [[SQLValue]] {

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A claim takes what is due, oldest first, and keeps it from everybody else until its lease ends.
-@Suite struct ClaimTests {
+@Suite(.timeLimit(.minutes(10))) struct ClaimTests {
     @Test(arguments: StoreKind.allCases)
     func takesTheOldestFirst(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Everything that is known of one user, and of nobody else.
-@Suite struct HistoryTests {
+@Suite(.timeLimit(.minutes(10))) struct HistoryTests {
     @Test(arguments: StoreKind.allCases)
     func holdsEveryFact(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 import Testing
 
 /// What a store keeps for the daemon besides its work.
-@Suite struct KeptForTheDaemonTests {
+@Suite(.timeLimit(.minutes(10))) struct KeptForTheDaemonTests {
     @Test(arguments: StoreKind.allCases)
     func aSecretIsMadeOnce(_ kind: StoreKind) async throws {
         let store = try kind.make()

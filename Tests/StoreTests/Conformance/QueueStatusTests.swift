@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// How long the queues are, without counting them.
-@Suite struct QueueStatusTests {
+@Suite(.timeLimit(.minutes(10))) struct QueueStatusTests {
     private func depths(_ store: StoreUnderTest) async throws -> [String: Int] {
         Dictionary(uniqueKeysWithValues: try await store.ports.queues().map { ($0.queue, $0.depth) })
     }

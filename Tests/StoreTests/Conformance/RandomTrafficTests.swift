@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// Whatever comes, in whatever order, with whatever crash in between: nothing is lost, and what is counted is what is there.
-@Suite struct RandomTrafficTests {
+@Suite(.timeLimit(.minutes(10))) struct RandomTrafficTests {
     @Test(arguments: StoreKind.allCases, 1...5 as ClosedRange<UInt64>)
     func everyRowIsSomewhere(_ kind: StoreKind, _ seed: UInt64) async throws {
         let store = try kind.make()

@@ -6,7 +6,7 @@ import Foundation
 import Testing
 
 /// The statements of the README, as a new user copies them, on both stores.
-@Suite struct ReadmeTests {
+@Suite(.timeLimit(.minutes(10))) struct ReadmeTests {
     private static let values = [
         "sub": "'ann'", "client_id": "'app'", "app": "'example'", "refresh_token": "'r'", "code": "'c'", "body": "'{\"payload\":\"ey\"}'",
         "iat": "1790000000", "signed_in_at": "1790000000999",

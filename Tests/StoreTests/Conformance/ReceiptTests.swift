@@ -6,7 +6,7 @@ import SQLiteStore
 import Testing
 
 /// What is shown of requests to revoke: those that are done, and how far the others are.
-@Suite struct ReceiptTests {
+@Suite(.timeLimit(.minutes(10))) struct ReceiptTests {
     private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
     private static let asked = Timestamp.start + .days(1)
 

@@ -6,7 +6,7 @@ import SQLiteStore
 import Testing
 
 /// Evidence is kept as long as it was asked for, and no longer.
-@Suite struct RetentionTests {
+@Suite(.timeLimit(.minutes(10))) struct RetentionTests {
     private static let rejectedAt = Timestamp.start + .days(2)
 
     /// One row in each log, made at the start, and one made a day later.

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A settlement counts only for the one who holds the claim, and only once.
-@Suite struct SettlementMatchTests {
+@Suite(.timeLimit(.minutes(10))) struct SettlementMatchTests {
     @Test(arguments: StoreKind.allCases)
     func whoHasLostTheLeaseCannotWrite(_ kind: StoreKind) async throws {
         let store = try kind.make()

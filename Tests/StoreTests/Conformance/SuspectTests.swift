@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A row whose claims end without a settlement may be what kills the process.
-@Suite struct SuspectTests {
+@Suite(.timeLimit(.minutes(10))) struct SuspectTests {
     /// Claims everything that is due and dies, the given number of times.
     ///
     /// - Returns: when the last lease has ended.

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// `user_state` is one answer for a user of several clients.
-@Suite struct UserStateTests {
+@Suite(.timeLimit(.minutes(10))) struct UserStateTests {
     /// Two rows as they may come to stand side by side. The first one speaks.
     struct Case: CustomTestStringConvertible {
         var speaker: Row

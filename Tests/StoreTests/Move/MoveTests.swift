@@ -9,7 +9,7 @@ import Testing
 @testable import siwatch
 
 /// Everything from a file to PostgreSQL and back, proved, and at no moment in two places that work.
-@Suite struct MoveTests {
+@Suite(.timeLimit(.minutes(10))) struct MoveTests {
     private static let silent = SilentProgress()
 
     private func schema() throws -> PostgresAddress {
@@ -234,13 +234,13 @@ import Testing
         try await door.run(
             """
             INSERT INTO replica (owner, started_at, seen_at, replica, lanes)
-            SELECT 'me', 0, extract(epoch FROM clock_timestamp()) * 1000 - 1000, '{}', '[]'
+            SELECT 'me', 0, extract(epoch FROM clock_timestamp()) * 1000 + 3600000, '{}', '[]'
             """,
             []
         )
         await #expect(throws: MoveRefusal.inUse(place: contents.place)) { try await contents.begin() }
         try await contents.rollBack()
-        try await door.run("UPDATE replica SET seen_at = seen_at - 60000", [])
+        try await door.run("UPDATE replica SET seen_at = seen_at - 7200000", [])
         try await contents.begin()
     }
 

@@ -7,7 +7,7 @@ import Testing
 @testable import PostgresStore
 
 /// What a backend may write into a text, and what the server refuses.
-@Suite struct BackendTextTests {
+@Suite(.timeLimit(.minutes(10))) struct BackendTextTests {
     @Test(arguments: ["convert_from('\\xc328', 'UTF8')", "convert_from('\\x6100', 'UTF8')", "chr(0)", "''"])
     func whatIsNoTextIsRefused(_ value: String) async throws {
         let store = try StoreKind.postgres.make()

@@ -7,7 +7,7 @@ import Testing
 @testable import PostgresStore
 
 /// Claims pass by what was taken long ago, and look everywhere now and then.
-@Suite struct ClaimFloorTests {
+@Suite(.timeLimit(.minutes(10))) struct ClaimFloorTests {
     @Test func risesToWhatWasTakenAWhileAgo() {
         var floor = ClaimFloor<QueuePlace>()
         func claim(after seconds: Int, takes ids: ClosedRange<Int64>? = nil) -> QueuePlace? {

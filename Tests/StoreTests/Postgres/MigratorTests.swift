@@ -8,7 +8,7 @@ import Testing
 @testable import PostgresStore
 
 /// What another release finds, and what a server is too old for.
-@Suite struct MigratorTests {
+@Suite(.timeLimit(.minutes(10))) struct MigratorTests {
     private static let widened = """
         ALTER TABLE credential ADD COLUMN another BIGINT NOT NULL DEFAULT 7;
         ALTER TABLE grant_queue ADD COLUMN another TEXT;
@@ -100,7 +100,7 @@ private final class UnfriendlyServer: Sendable {
     private let listener: Int32
 
     init(_ words: String) throws {
-        folder = FileManager.default.temporaryDirectory.appending(path: "old-\(UUID().uuidString.prefix(8))")
+        folder = URL(filePath: "/tmp/siwatch-old-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         self.listener = listener

@@ -8,7 +8,7 @@ import Testing
 @testable import PostgresStore
 
 /// The same tables and views for backends of both stores, and one migration at a time.
-@Suite struct PostgresSchemaTests {
+@Suite(.timeLimit(.minutes(10))) struct PostgresSchemaTests {
     /// Those that docs/schema.md names.
     private static let tables = [
         "notification_queue", "grant_queue", "revocation_queue", "user_state", "credential_state", "app_client", "credential_change",

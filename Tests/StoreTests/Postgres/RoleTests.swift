@@ -7,7 +7,7 @@ import Testing
 @testable import PostgresStore
 
 /// What a backend may do, and what it may not.
-@Suite struct RoleTests {
+@Suite(.timeLimit(.minutes(10))) struct RoleTests {
     private struct Site {
         let store: StoreUnderTest
         let door: PostgresDoor

@@ -7,7 +7,7 @@ import Testing
 @testable import PostgresStore
 
 /// The statements of docs/schema.md, as a backend or an operator with PostgreSQL copies them.
-@Suite struct SchemaPageTests {
+@Suite(.timeLimit(.minutes(10))) struct SchemaPageTests {
     private static let mark = "-- On PostgreSQL"
 
     /// Without the pragmas, and without what has another form for PostgreSQL, which stands below it.

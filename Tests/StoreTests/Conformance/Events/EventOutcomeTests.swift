@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Every event that leaves the queue stands in the log, with what became of it.
-@Suite struct EventOutcomeTests {
+@Suite(.timeLimit(.minutes(10))) struct EventOutcomeTests {
     private static let later = Timestamp.start + .hours(1)
 
     @Test(arguments: StoreKind.allCases)

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// What each kind of event does to a credential.
-@Suite struct EventTests {
+@Suite(.timeLimit(.minutes(10))) struct EventTests {
     private static let later = Timestamp.start + .hours(1)
 
     private func row(after kind: Event.Kind, in store: StoreUnderTest) async throws -> [SQLValue] {

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A user of whom only an event about e-mail is known.
-@Suite struct NeverGrantedTests {
+@Suite(.timeLimit(.minutes(10))) struct NeverGrantedTests {
     private static let address = EmailAddress("a@privaterelay.appleid.com", isPrivate: true)
 
     @Test(arguments: StoreKind.allCases)

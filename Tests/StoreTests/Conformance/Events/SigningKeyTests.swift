@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Apple's keys outlive restarts and outages, and the retired ones are kept.
-@Suite struct SigningKeyTests {
+@Suite(.timeLimit(.minutes(10))) struct SigningKeyTests {
     @Test(arguments: StoreKind.allCases)
     func areRemembered(_ kind: StoreKind) async throws {
         let store = try kind.make()

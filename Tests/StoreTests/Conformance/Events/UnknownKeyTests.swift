@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A notification whose key appears after all is looked at again.
-@Suite struct UnknownKeyTests {
+@Suite(.timeLimit(.minutes(10))) struct UnknownKeyTests {
     private static let found = Timestamp.start + .hours(2)
 
     private func key(_ id: String) -> SigningKeyRecord {

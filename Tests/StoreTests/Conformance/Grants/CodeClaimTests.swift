@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// Which codes are claimed, and what of them is kept meanwhile.
-@Suite struct CodeClaimTests {
+@Suite(.timeLimit(.minutes(10))) struct CodeClaimTests {
     private static let many = ["example": 100, "other": 100]
 
     private func claim(

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Grants that bring a code have a lane of their own.
-@Suite struct CodeLaneTests {
+@Suite(.timeLimit(.minutes(10))) struct CodeLaneTests {
     @Test(arguments: StoreKind.allCases)
     func waitUntouchedAndInNobodysWay(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -6,7 +6,7 @@ import CredentialTesting
 import Testing
 
 /// Every grant that leaves the queue stands in the log, with what became of it.
-@Suite struct GrantOutcomeTests {
+@Suite(.timeLimit(.minutes(10))) struct GrantOutcomeTests {
     private let sealed = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"))
 
     @Test(arguments: StoreKind.allCases)

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A user who has signed in again is never reported revoked in between: an event waits for a newer sign-in that is still queued.
-@Suite struct GrantsFirstTests {
+@Suite(.timeLimit(.minutes(10))) struct GrantsFirstTests {
     private static let event = Timestamp.start + .hours(1)
     private static let signIn = event + .seconds(1)
 

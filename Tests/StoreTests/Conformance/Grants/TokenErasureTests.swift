@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// When a sealed token leaves the store.
-@Suite struct TokenErasureTests {
+@Suite(.timeLimit(.minutes(10))) struct TokenErasureTests {
     private static let later = Timestamp.start + .hours(1)
     private static let muchLater = Timestamp.start + .days(400)
 

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A forgotten line in the configuration must not cost a token.
-@Suite struct UnknownClientTests {
+@Suite(.timeLimit(.minutes(10))) struct UnknownClientTests {
     /// Looks at what is due, under a clock that can be trusted or not.
     private func look(_ store: StoreUnderTest, at now: Timestamp, isTrusted: Bool = true) async throws -> [Settled] {
         try await store.settleGrants(at: now) { _ in .unknownClient(lookedAt: isTrusted ? now : nil) }

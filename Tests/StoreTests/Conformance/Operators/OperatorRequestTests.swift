@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A request is carried out once, answered, and never when nobody waits any more.
-@Suite struct OperatorRequestTests {
+@Suite(.timeLimit(.minutes(10))) struct OperatorRequestTests {
     @Test(arguments: StoreKind.allCases)
     func isAnsweredOnce(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Whatever the open endpoint is flooded with, the disk does not fill; what Apple signed is never evicted.
-@Suite struct QuarantineRingTests {
+@Suite(.timeLimit(.minutes(10))) struct QuarantineRingTests {
     private static let longest = 10_000
     private static let largest = 64 << 20
 

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// What is rejected is kept, exactly, with the reason.
-@Suite struct QuarantineTests {
+@Suite(.timeLimit(.minutes(10))) struct QuarantineTests {
     @Test(arguments: StoreKind.allCases, RejectionReason.allCases)
     func keepsTheReason(_ kind: StoreKind, _ reason: RejectionReason) async throws {
         let store = try kind.make()

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// What one statement does to many rows is what `CredentialRecord` does to one.
-@Suite struct BulkStatementTests {
+@Suite(.timeLimit(.minutes(10))) struct BulkStatementTests {
     private static let asked = Timestamp.start + .days(2)
     private static let later = asked + .minutes(5)
 

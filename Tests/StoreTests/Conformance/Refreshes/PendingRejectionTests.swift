@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// A rejection that waits to be believed, and the breaker that judges it, as the store keeps them.
-@Suite struct PendingRejectionTests {
+@Suite(.timeLimit(.minutes(10))) struct PendingRejectionTests {
     private static let asked = Timestamp.start + .days(2)
     private static let settled = asked + .seconds(1) + .minutes(15)
     /// Apple accepted the tokens in the moment of the sign-in, and they ended later.

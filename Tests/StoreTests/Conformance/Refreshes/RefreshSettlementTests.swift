@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// What an answer of Apple's does to a credential and its schedule.
-@Suite struct RefreshSettlementTests {
+@Suite(.timeLimit(.minutes(10))) struct RefreshSettlementTests {
     private static let asked = Timestamp.start + .days(2)
     private static let next = StoreUnderTest.policy.nextCheck(afterAnswerAt: asked, of: user)
     private static let user = CredentialID(clientID: "app", userID: "user")

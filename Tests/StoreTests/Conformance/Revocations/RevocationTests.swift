@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 /// Requests to revoke, their tokens, and the receipts.
-@Suite struct RevocationTests {
+@Suite(.timeLimit(.minutes(10))) struct RevocationTests {
     private static let asked = Timestamp.start + .hours(1)
     private static let now = asked + .seconds(1)
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+import NIOConcurrencyHelpers
+
+/// How children are started: each has what it is given, and nothing else that is open here.
+enum Spawning {
+    /// Held while a child is started, and from the making of a pipe until it is marked as not to be inherited.
+    private static let turn = NIOLockedValueBox(())
+
+    /// A pipe that no child inherits.
+    static func makePipe() throws -> (read: Int32, write: Int32) {
+        try turn.withLockedValue { _ in
+            var ends: [Int32] = [-1, -1]
+            guard pipe(&ends) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
+            for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+            return (read: ends[0], write: ends[1])
+        }
+    }
+
+    /// Starts a program.
+    ///
+    /// - Parameters:
+    ///   - words: what it is called, and its arguments.
+    ///   - environment: beside what it inherits of ours.
+    ///   - last: the last of the descriptors that it is given. All beyond are closed.
+    ///   - give: adds what it is given.
+    static func start(
+        _ program: String,
+        _ words: [String],
+        environment: [String: String] = [:],
+        last: Int32,
+        _ give: (inout posix_spawn_file_actions_t) -> Void
+    ) throws -> pid_t {
+        // Threads of Dispatch block nearly all signals, and a child would inherit that.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+
+        // What is set for libpq here would lead a child to another server.
+        let inherited = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("PG") }
+        let variables = inherited.merging(environment) { _, new in new }
+        var argv = words.map { strdup($0) } + [nil]
+        var envp = variables.map { strdup("\($0)=\($1)") } + [nil]
+        defer { for text in argv + envp { free(text) } }
+
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        give(&actions)
+
+        var identifier = pid_t()
+        let result = turn.withLockedValue { _ in
+            // Not all close themselves, those that SwiftNIO accepts do not: whoever waits for their end would wait for the child's.
+            for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
+                guard let descriptor = Int32(name), descriptor > last else { continue }
+                posix_spawn_file_actions_addclose(&actions, descriptor)
+            }
+            return posix_spawn(&identifier, program, &actions, &attributes, &argv, &envp)
+        }
+        guard result == 0 else { throw HarnessError("\(program) does not start: \(String(cString: strerror(result)))") }
+        return identifier
+    }
+}
