@@ -50,7 +50,13 @@ struct Daemon {
         var wakeups: Wakeups
     }
 
-    init(_ configuration: Configuration, _ keys: Keys, _ database: OpenedDatabase, log output: LogOutput) async throws {
+    init(
+        _ configuration: Configuration,
+        _ keys: Keys,
+        _ database: OpenedDatabase,
+        _ client: HTTPClient,
+        log output: LogOutput
+    ) async throws {
         self.configuration = configuration
         self.output = output
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
@@ -71,7 +77,7 @@ struct Daemon {
         telemetry.configurationLoaded(at: clock.now)
         self.telemetry = telemetry
 
-        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .apple)
+        self.client = client
         let clockGuard = ClockGuard(clock: clock, uptime: seat.uptime, telemetry: telemetry)
         self.clockGuard = clockGuard
         logPin = LogPin(telemetry: telemetry)
@@ -299,10 +305,6 @@ struct Daemon {
 
     /// Less than TimeoutStopSec in the unit: what is left then comes back by its lease.
     static let longestStop = Duration.seconds(45)
-
-    func shutdown() async throws {
-        try await client.shutdown()
-    }
 }
 
 extension MetricDescription {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleIdentity
 import ArgumentParser
+import AsyncHTTPClient
 import CredentialCore
 import CredentialMonitor
 import Foundation
@@ -27,20 +29,16 @@ struct Run: AsyncParsableCommand {
 
         let database = try await OpenedDatabase(configuration, keys)
         do {
-            let daemon: Daemon
-            do {
-                daemon = try await Daemon(configuration, keys, database, log: output)
-            } catch {
-                await database.leave()
-                throw error
-            }
-            do {
+            try await HTTPClient.withHTTPClient(configuration: .apple) { client in
+                let daemon: Daemon
+                do {
+                    daemon = try await Daemon(configuration, keys, database, client, log: output)
+                } catch {
+                    await database.leave()
+                    throw error
+                }
                 if once { try await daemon.runOnce() } else { try await daemon.run() }
-            } catch {
-                try? await daemon.shutdown()
-                throw error
             }
-            try await daemon.shutdown()
         } catch {
             await database.close()
             switch error {
