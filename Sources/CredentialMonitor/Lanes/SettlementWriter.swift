@@ -31,7 +31,7 @@ package final class SettlementWriter: Service {
         var askedAt: ContinuousClock.Instant?
     }
 
-    /// Longer than any commit takes on a disk that works, and than it takes to find out what became of one whose answer was lost.
+    /// Longer than any commit takes on a disk that works.
     private var longestCommit: Duration { store.longestSilence + .seconds(20) }
 
     private struct Submission {

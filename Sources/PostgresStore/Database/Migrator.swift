@@ -178,15 +178,22 @@ struct Migrator {
             """
             SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'id' AND a.attidentity <> ''
-             WHERE n.nspname = $1
+             WHERE n.nspname = $1 AND c.relname = ANY($2)
             """,
-            address.schema
+            address.schema,
+            ArrayOf(Schema.tablesAndViews)
         ).map { $0.text(at: 0) ?? "" }
         for table in tables {
-            // Of the feed the newest row is always there.
+            // Of the feed the newest row is always there. A receipt names its request, which has left the queue.
+            let newest =
+                table == "revocation_queue"
+                ? """
+                GREATEST(MAX(id), CASE WHEN pg_sequence_last_value(pg_get_serial_sequence('\(table)', 'id')::regclass) IS NULL
+                                       THEN (SELECT MAX(request) FROM revocation_log) END)
+                """ : "MAX(id)"
             try connection.send(
                 """
-                SELECT setval(pg_get_serial_sequence('\(table)', 'id'), newest) FROM (SELECT MAX(id) AS newest FROM \(table)) t
+                SELECT setval(pg_get_serial_sequence('\(table)', 'id'), newest) FROM (SELECT \(newest) AS newest FROM \(table)) t
                  WHERE newest > COALESCE(pg_sequence_last_value(pg_get_serial_sequence('\(table)', 'id')::regclass), 0)
                    AND has_sequence_privilege(pg_get_serial_sequence('\(table)', 'id'), 'UPDATE')
                 """

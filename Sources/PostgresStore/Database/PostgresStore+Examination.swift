@@ -129,21 +129,32 @@ private struct Examiner {
             }
     }
 
-    /// The server's log may quote what is bound to a statement that is slow, or to any.
+    /// The server's log may quote what is bound to a statement that is slow, or to any. What counts is what is set for backends, which may
+    /// be set for them alone.
     private func loggedValues() throws -> [String] {
-        let settings = ["log_statement", "log_min_duration_statement", "log_min_duration_sample", "log_transaction_sample_rate"]
-        let off = ["none", "ddl", "-1", "0"]
-        var causes: [String] = []
-        if try !isTrue("SELECT current_setting('log_parameter_max_length') = '0'") {
-            causes = try settings.compactMap { name in
-                let value = try text("SELECT current_setting('\(name)')")
-                // Of a duration 0 is every statement.
-                return off.contains(value) && !(value == "0" && name.contains("duration")) ? nil : "\(name) is \(value)"
-            }
-        }
-        if try !isTrue("SELECT current_setting('log_parameter_max_length_on_error') = '0'") {
-            causes.append("log_parameter_max_length_on_error is not 0")
-        }
+        let causes = try connection.rows(
+            """
+            WITH settings AS (
+              SELECT name, setting, setting || COALESCE(unit, '') AS words, source NOT IN ('user', 'database user') AS is_everybodys
+                FROM pg_settings
+              UNION ALL
+              SELECT split_part(config, '=', 1), split_part(config, '=', 2),
+                     split_part(config, '=', 2) || ' for ' || COALESCE(quote_ident(r.rolname), 'this database'), s.setrole = 0
+                FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) config LEFT JOIN pg_roles r ON r.oid = s.setrole
+               WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+                 AND (s.setrole = 0 OR r.rolname <> current_user
+                      AND has_column_privilege(r.oid, to_regclass($1)::oid, 'refresh_token', 'INSERT')))
+            SELECT name || ' is ' || words FROM settings
+             WHERE CASE name WHEN 'log_statement' THEN setting IN ('mod', 'all')
+                             WHEN 'log_min_duration_statement' THEN setting <> '-1'
+                             WHEN 'log_min_duration_sample' THEN setting <> '-1'
+                             WHEN 'log_transaction_sample_rate' THEN setting <> '0'
+                   END AND NOT EXISTS (SELECT 1 FROM settings WHERE name = 'log_parameter_max_length' AND setting = '0' AND is_everybodys)
+                OR name = 'log_parameter_max_length_on_error' AND setting <> '0'
+             ORDER BY 1 LIMIT 5
+            """,
+            "\(address.quotedSchema).grant_queue"
+        ).map { $0.text(at: 0) ?? "" }
         guard !causes.isEmpty else { return [] }
         return [
             """
@@ -162,7 +173,7 @@ private struct Examiner {
              WHERE NOT r.rolsuper AND r.oid <> c.relowner AND r.rolname !~ '^pg_'
                AND (has_column_privilege(r.oid, c.oid, 'refresh_token', 'SELECT')
                     OR has_column_privilege(r.oid, c.oid, 'authorization_code', 'SELECT'))
-             ORDER BY 1 LIMIT 5
+             ORDER BY 1
             """,
             address.schema
         ).map { $0.text(at: 0) ?? "" }

@@ -8,8 +8,8 @@ extension PostgresStore: WorkStore {
     /// Who inserts locks nothing that a settlement locks.
     package var holdsBackendsUp: Bool { false }
 
-    /// A server that is frozen is given up, and then one that takes no connection.
-    package var longestSilence: Duration { Connection.longestSilence + .seconds(10) }
+    /// A server that is frozen is given up, and then it is looked for a while what has become of a commit.
+    package var longestSilence: Duration { Connection.longestSilence + .seconds(45) }
 
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         guard !settlements.isEmpty else { return SettledBatch() }

@@ -21,6 +21,10 @@ struct CommandFailure: Error {
     static func unusable(_ messages: [String]) -> CommandFailure { CommandFailure(code: ExitCode(78), messages: messages) }
 }
 
+extension CommandFailure: CustomStringConvertible {
+    var description: String { messages.joined(separator: "; ") }
+}
+
 // MARK: The configuration and its keys
 
 extension CommandFailure {

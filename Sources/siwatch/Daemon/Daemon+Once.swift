@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialMonitor
+import Logging
 import ServiceLifecycle
 import UnixSignals
 
@@ -23,8 +24,9 @@ extension Daemon {
         group.maximumGracefulShutdownDuration = Self.longestStop
         do {
             try await ServiceGroup(configuration: group).run()
-        } catch is CancellationError {
-            // The stop was cut short in the middle of something.
+        } catch  where error is CancellationError || error is SettlementWriter.Closed {
+            // In the middle of something.
+            logger.log(.stopCutShort, ["duration_ms": "\(Self.longestStop.milliseconds)"])
         }
     }
 

@@ -276,11 +276,10 @@ struct Daemon {
             Together(
                 [
                     loop(codes, on: codeWakeups), loop(grants, on: grantWakeups), loop(notifications, on: notificationWakeups),
-                    loop(revocations, on: revocationWakeups),
+                    loop(revocations, on: revocationWakeups), requests(requestWakeups, progress),
                 ] + apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }
             )
         )
-        services.append(requests(requestWakeups, progress))
         services.append(CommitHints(store, wakeups: [codeWakeups, grantWakeups, notificationWakeups, revocationWakeups, requestWakeups]))
         services.append(reload(on: hangups, notifier, readiness))
         services.append(readiness)

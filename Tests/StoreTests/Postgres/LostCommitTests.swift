@@ -90,7 +90,9 @@ import Testing
         let gate = ConnectionThread(try #require(site.store.ports as? PostgresStore).address, label: "gate")
         try await gate.begin("SELECT \(Tail.lock)")
         async let settled = site.settle()
-        try await site.untilSomebodyWaits("query LIKE '%unnest%' AND wait_event = 'advisory'")
+        // Of this schema: others wait behind tails of their own.
+        let tail = "objid = 'credential_change'::regclass AND locktype = 'advisory' AND NOT granted"
+        try await site.untilSomebodyWaits("pid IN (SELECT pid FROM pg_locks WHERE \(tail))")
         site.road.cut()
         try await site.untilSomebodyWaits("query LIKE '%settled_batch%FOR UPDATE' AND wait_event_type = 'Lock'")
         await gate.close()

@@ -52,11 +52,21 @@ import Testing
         let clients = try #require(try await store.count("client"))
         try postgres.register([AppClients(name: "late", clientIDs: ["com.example.late"])])
         #expect(try await store.count("client") == clients + 1)
-        // Nothing is set back.
+        // A receipt keeps the number of its request.
+        try await store.run(
+            """
+            INSERT INTO revocation_log (request, client_id, user_id, requested_at, settled_at, outcome)
+            VALUES (41, 'app', 'user', 1, 1, 'no_token')
+            """
+        )
+        // Nothing is set back, and what is somebody else's is left alone.
+        try await store.run("CREATE TABLE \"Somebody's\" (id BIGINT GENERATED ALWAYS AS IDENTITY)")
         try await store.run("DELETE FROM grant_queue")
         try await PostgresStore.open(postgres.address).close()
         try await store.run("INSERT INTO grant_queue (client_id, user_id) VALUES ('other', 'last')")
         #expect(try await store.column("SELECT id FROM grant_queue WHERE user_id = 'last'") == [.integer(9)])
+        try await store.run("INSERT INTO revocation_queue (client_id, user_id) VALUES ('other', 'last')")
+        #expect(try await store.column("SELECT id FROM revocation_queue") == [.integer(42)])
     }
 
     /// Whoever copies changes row by row finds a row by its key: a publication of all tables refuses to delete from one without.
