@@ -27,6 +27,12 @@ struct RefreshTests {
         }
     }
 
+    /// What has its permit goes out at once where Apple was slow before: no more than a twelfth of a second's worth.
+    @Test(arguments: [(1.0, 1), (75, 6), (6_144, 512), (1_000_000, 512)])
+    func whatIsClaimedAheadFollowsTheLimits(requestsPerSecond: Double, most: Int) async throws {
+        try await Monitor.with(requestsPerSecond: requestsPerSecond) { #expect($0.refreshHandler.reserve?.most == most) }
+    }
+
     @Test(arguments: [
         RefreshOutcome.ambiguous("mixed"), .misconfigured("invalid_client"), .throttled(retryAfter: .seconds(7)),
         .throttled(retryAfter: nil), .unavailable("timeout"), .unavailable("503", retryAfter: .seconds(9)),

@@ -41,8 +41,8 @@ extension WorkHandler {
     package func retryDelay() -> Duration? { nil }
 }
 
-/// Work that is claimed before there is a hand for it: what is done in a twelfth of a second, and no less than may be under way. What a
-/// process that dies leaves behind stays small so, and at full speed a commit has much to do.
+/// Work that is claimed before there is a hand for it: what is done in a twelfth of a second, or as much as may be under way if that is
+/// more. What a process that dies leaves behind stays small so, and at full speed a commit has much to do.
 package struct Reserve: Sendable {
     /// In pieces.
     package var most: Int

@@ -54,9 +54,13 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package var width: Int { budget.limits.maxConcurrentRequests }
-    /// Enough for a commit to be worth its fsync. While the app is held back there is none: what is claimed then is a probe, and finds a
-    /// hand at once.
-    package var reserve: Reserve? { Reserve(most: isHeldBack ? 0 : max(width, 512), longestWait: policy.longestReserve) }
+    /// Enough for a commit to be worth its fsync, and no more than the limits let out in a twelfth of a second: what is in reserve has its
+    /// permit, and goes out at once after Apple was slow. While the app is held back there is none: what is claimed then is a probe, and
+    /// finds a hand at once.
+    package var reserve: Reserve? {
+        let permitted = min(max(Int(budget.limits.maxRequestsPerSecond / 12), 1), 512)
+        return Reserve(most: isHeldBack ? 0 : permitted, longestWait: policy.longestReserve)
+    }
 
     /// What was claimed before the app was held back. To believe a rejection asks Apple nothing.
     package func isHeld(_ work: DueCredential) -> Bool {
