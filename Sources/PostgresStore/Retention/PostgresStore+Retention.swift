@@ -27,7 +27,9 @@ extension PostgresStore: StoreUpkeep {
     }
 
     /// What was erased stays in dead rows until the server's vacuum has passed, and in its log and archives: that is theirs to end.
-    package func sweep(at now: Timestamp) async throws {}
+    package func sweep(at now: Timestamp) async throws {
+        try await endStalledTransactions()
+    }
 
     package var logPinnedSince: Timestamp? {
         get async throws { try await oldestSnapshot(heldFor: .seconds(60)) }

@@ -32,6 +32,10 @@ extension PostgresStore: WorkStore {
             } isCommitted: { connection in
                 try batch.isWritten(on: connection)
             }
+        } catch StoreError.retry(let reason) {
+            // Somebody holds what this needs: for no longer, where it is one of us who has stopped.
+            try await endStalledTransactions()
+            throw StoreError.retry(reason)
         } catch is OutdatedDirectory {
             // Another replica has taken clients in; or the server has lost what this one had, in a failover or a restore.
             let apps = registered.withLockedValue { $0 }

@@ -3,6 +3,7 @@
 
 import CredentialCore
 import DaemonHarness
+import Dispatch
 import NIOConcurrencyHelpers
 import Testing
 
@@ -98,6 +99,41 @@ import Testing
         await gate.close()
         #expect(try await settled == [.grant(.applied, nil)])
         #expect(try await site.grantLog == 1)
+    }
+
+    /// As a process that is frozen while it sends: the server has its lock on the tail, and waits for the rest.
+    @Test func whoStopsInTheMiddleOfAFlightHoldsUpNobody() async throws {
+        let store = try StoreKind.postgres.make()
+        let server = try #require(store.ports as? PostgresStore)
+        let stalled = ConnectionThread(server.address, label: "stalled")
+        let thaw = DispatchSemaphore(value: 0)
+        let frozen = Task {
+            try await stalled.transaction { connection in
+                try connection.send("INSERT INTO settled_batch (owner, number, settled_at) VALUES ('frozen', 1, 1)")
+                try connection.send("SELECT \(Tail.lock)")
+                // libpq sends whole blocks of 8 KiB, and keeps the rest.
+                try connection.send("SELECT length($1)", [UInt8](repeating: 7, count: 20_000))
+                thaw.wait()
+            }
+        }
+        let holders = """
+            SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE wait_event = 'ClientRead' AND state = 'active'
+               AND locktype = 'advisory' AND granted AND objid = 'credential_change'::regclass
+            """
+        while try await store.column(holders) != [1] { try Task.checkCancellation() }
+        try await store.grant()
+        let work = try await server.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease)
+        let rules = SettlementRules(policy: StoreUnderTest.policy, pollInterval: .seconds(1), startedAt: .start)
+        var results: [Settled] = []
+        while results.isEmpty {
+            do {
+                results = try await server.settle(work.map { .grant($0, .acceptance(of: $0)) }, under: rules, at: .start).results
+            } catch StoreError.retry {}
+        }
+        #expect(results == [.grant(.applied, nil)])
+        thaw.signal()
+        await #expect(throws: StoreError.self) { try await frozen.value }
+        #expect(try await store.column("SELECT COUNT(*) FROM settled_batch WHERE owner = 'frozen'") == [.integer(0)])
     }
 
     /// A statement without a BEGIN is committed at the end of its flight, after its rows have come.

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+extension PostgresStore {
+    /// After which a process that is in the middle of sending something has stopped: it was frozen, or its host has other troubles.
+    private static let longestPauseInAFlight = Duration.seconds(5)
+
+    /// Ends transactions of siwatch of which the server has heard the beginning and waits for the rest. They hold what they have locked,
+    /// which may be what all settlements share. No time-out of the server's runs between two messages, and keepalives are answered by the
+    /// host of a frozen process. Nothing of them is committed; whoever sent them finds the connection lost, and does all of it again.
+    func endStalledTransactions() async throws {
+        _ = try await writer.run { [address] connection in
+            try connection.rows(
+                """
+                SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+                 WHERE a.usename = current_user AND a.datname = current_database() AND a.pid <> pg_backend_pid()
+                   AND a.state = 'active' AND a.wait_event = 'ClientRead' AND a.query NOT ILIKE 'COPY%'
+                   AND a.query_start < clock_timestamp() - $1 * INTERVAL '1 millisecond'
+                   AND EXISTS (SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+                                WHERE l.pid = a.pid AND l.granted AND n.nspname = $2)
+                """,
+                Self.longestPauseInAFlight,
+                address.schema
+            ).count
+        }
+    }
+}
