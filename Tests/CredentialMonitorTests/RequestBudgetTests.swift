@@ -28,6 +28,19 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 10, at: clock.now) == 1)
     }
 
+    /// Two lanes share it, and one of them has looked at the clock before the other.
+    @Test func noMomentBringsItsPermitsTwice() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        var taken = 0
+        for _ in 0..<100 {
+            let before = clock.now
+            clock.advance(by: .milliseconds(100))
+            taken += budget.take(upTo: 64, at: clock.now)
+            taken += budget.take(upTo: 64, at: before)
+        }
+        #expect(taken >= 495 && taken <= 510, "\(taken) in ten seconds at 50 a second")
+    }
+
     @Test(arguments: [-3600, -86_400, -2 * 86_400])
     func aClockSetBackGivesNothingAndStallsNothing(step: Int) {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 10))

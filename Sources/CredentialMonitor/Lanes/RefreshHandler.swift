@@ -85,7 +85,8 @@ package struct RefreshHandler: WorkHandler {
         )
         guard settled.isEmpty else { return settled }
         let breaker = breakers.breaker(of: app)
-        let permits = budget.take(upTo: slots, at: now, isProbing: breaker.isOpen)
+        // As of now: what the store was asked before may have taken its time, and others have taken permits since.
+        let permits = budget.take(upTo: slots, at: clock.now, isProbing: breaker.isOpen)
         guard permits > 0 else { return [] }
         do {
             var due = try await store.takeCanaries(canaries, of: app, upTo: permits, at: now)

@@ -75,7 +75,7 @@ package struct RevocationHandler: WorkHandler {
         var left = slots
         var permits: [String: Int] = [:]
         for (name, (app, _)) in apps {
-            let taken = app.budget.take(upTo: min(due[name] ?? 0, left, app.budget.room), at: now, goesFirst: true)
+            let taken = app.budget.take(upTo: min(due[name] ?? 0, left, app.budget.room), at: clock.now, goesFirst: true)
             left -= taken
             if taken > 0 { permits[name] = taken }
         }

@@ -220,7 +220,11 @@ package final class RequestBudget: Sendable {
     }
 
     private func refill(_ state: inout State, at now: Timestamp) {
-        let elapsed = state.refilledAt.map { max($0.duration(to: now), .zero).inSeconds } ?? 0
+        let sinceRefill = state.refilledAt.map { $0.duration(to: now) } ?? .zero
+        // Somebody has looked at the clock before another, and comes after him: that time has brought its permits. A clock that was set
+        // back is further off.
+        if sinceRefill < .zero, sinceRefill > .seconds(-1) { return }
+        let elapsed = max(sinceRefill, .zero).inSeconds
         state.refilledAt = now
         state.share = min(state.share + elapsed / Self.recovery.inSeconds, 1)
         state.permits = min(state.permits + elapsed * state.rate, state.capacity)
