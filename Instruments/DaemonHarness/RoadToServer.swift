@@ -17,8 +17,7 @@ package final class RoadToServer: Sendable {
         case open
         /// Whatever is sent waits for so long.
         case slow(Duration)
-        /// Whatever is sent waits until there is light, and nobody is told; but the server notices after a while, as its keepalives would
-        /// let it.
+        /// Whatever is sent waits until there is light, and nobody is told.
         case dark
         /// Nobody can come, and who was there is cut off.
         case closed
@@ -126,7 +125,7 @@ package final class RoadToServer: Sendable {
     private func pass(from: Int32, to: Int32, isToServer: Bool) -> Bool {
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = read(from, &bytes, bytes.count)
-        guard count > 0, arrives(server: isToServer ? to : from) else { return false }
+        guard count > 0, arrives() else { return false }
         let isCut = state.withLockedValue { state in
             let words: String
             switch state.cut {
@@ -149,25 +148,18 @@ package final class RoadToServer: Sendable {
     }
 
     /// Keeps the thread for as long as the condition of the road keeps what is on it.
-    private func arrives(server: Int32) -> Bool {
-        let start = ContinuousClock.now
+    private func arrives() -> Bool {
         while true {
             switch condition {
             case .open: return true
             case .slow(let delay):
                 usleep(UInt32(delay / .microseconds(1)))
                 return true
-            case .dark:
-                usleep(2_000)
-                // What was sent to it may be half of something, and it would wait for the rest, and hold what it has locked.
-                if start.duration(to: .now) > Self.serversPatience { shutdown(server, Int32(SHUT_RDWR)) }
+            case .dark: usleep(2_000)
             case .closed: return false
             }
         }
     }
-
-    /// Of a server that is reached by TCP: by siwatch's own settings a quarter of a minute.
-    private static let serversPatience = Duration.seconds(15)
 
     /// One that no child of this process inherits: it would stay open there.
     private static func makeSocket() -> Int32 {

@@ -36,7 +36,7 @@ import Testing
             func run() async throws { throw CancellationError() }
         }
         struct Endless: Service {
-            func run() async throws { try await Task.sleep(for: .seconds(3600)) }
+            func run() async throws { try await gracefulShutdown() }
         }
         await #expect(throws: CancellationError.self) { try await Together([Endless(), Failing()]).run() }
     }
