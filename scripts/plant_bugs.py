@@ -97,6 +97,48 @@ BUGS = [
         "",
     ),
     (
+        "the end of a token that was never accepted proves a revocation",
+        "SettlementFold+Revocations.swift",
+        "return work.standing == .accepted ? revoke",
+        "return true ? revoke",
+    ),
+    (
+        "an accepted token is thrown away when another is told",
+        "Credential.swift",
+        "        formerToken = token\n",
+        "",
+    ),
+    (
+        "a token that Apple has not named is taken for its user's",
+        "RefreshVerdict.swift",
+        "return credential.verifiedAt == nil\n",
+        "return false\n",
+    ),
+    (
+        "a token that is told again is a new sign-in",
+        "SettlementFold+Grants.swift",
+        "credential.isRetold(grant) ?? false {",
+        "credential.isRetold(grant) ?? false, false {",
+    ),
+    (
+        "an event waits six minutes for a sign-in, come to its turn or not",
+        "SettlementFold+Grants.swift",
+        "        if grants.contains(where: \\.isUntried) { return true }\n",
+        "",
+    ),
+    (
+        "a process that stood still counts the time for which an event waits",
+        "GrantIntake.swift",
+        "state.last <= now && now <= state.last.advanced(by: longestBreak) ? state.since : now",
+        "true ? state.since : now",
+    ),
+    (
+        "a proved revocation is one of its own client alone",
+        "SettlementFold+Revocations.swift",
+        "guard isPart || holding.clientID == work.id.clientID else",
+        "guard holding.clientID == work.id.clientID else",
+    ),
+    (
         "a believed rejection stays pending",
         "CredentialRecord+Checks.swift",
         "        waitForRepetition(under: policy)\n        pending = nil\n",
@@ -125,12 +167,6 @@ BUGS = [
         "SettlementFold+Grants.swift",
         "guard basis.heldGrants[work.id] == work.claim else",
         "guard basis.heldGrants[work.id] != nil else",
-    ),
-    (
-        "a token that is told again is asked about at once",
-        "CredentialRecord+Checks.swift",
-        "if token.fingerprint != before?.fingerprint {",
-        "if token.fingerprint != before?.fingerprint || true {",
     ),
     (
         "an answer is dated by our clock, whatever Apple's says",

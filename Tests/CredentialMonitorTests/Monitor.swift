@@ -117,6 +117,7 @@ struct Monitor {
             clockSkew: .seconds(300),
             clock: clock.wallClock,
             clockGuard: clockGuard,
+            intake: writer.intake,
             telemetry: telemetry
         )
     }

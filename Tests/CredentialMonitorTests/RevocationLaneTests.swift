@@ -70,7 +70,10 @@ struct RevocationLaneTests {
     @Test func whatWasDeadIsBelievedOnceTheClientIsProven() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.rejected, for: "ann")
-            try await delete("ann", monitor)
+            try await monitor.signIn("ann")
+            try await monitor.accept("ann")
+            monitor.clock.advance(by: .minutes(1))
+            try await monitor.requestRevocation("ann")
             try await monitor.settle(monitor.revocationHandler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
             monitor.clock.advance(by: .minutes(1))
@@ -91,6 +94,7 @@ struct RevocationLaneTests {
     @Test func anOpenBreakerDelaysWhatWasDeadAlone() async throws {
         try await Monitor.with { monitor in
             for user in ["ann", "bob", "eve"] { try await monitor.signIn(user) }
+            try await monitor.accept("ann")
             monitor.endpoint.answer(.rejected, for: "ann")
             monitor.endpoint.answer(.valid, .rejected, for: "bob")
             for user in ["ann", "bob"] {
@@ -110,6 +114,39 @@ struct RevocationLaneTests {
             #expect(try await monitor.store.breakers()[Monitor.app]?.isOpen == false)
             try await monitor.settle(monitor.revocationHandler)
             #expect(try await monitor.revocationLog() == ["proved", "already_invalid"])
+        }
+    }
+
+    /// A later sign-in brought a token that was cut off. Apple rejects it and still holds the live one.
+    @Test func aTruncatedTokenMakesNoReceipt() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann", token: "good")
+            monitor.clock.advance(by: .minutes(11))
+            try await monitor.settle(monitor.refreshHandler)
+            try await monitor.signIn("ann", token: "go")
+            monitor.clock.advance(by: .minutes(1))
+            try await monitor.requestRevocation("ann")
+            // Both are asked about: the newer one is no token, the older one is good, is revoked, and is dead.
+            monitor.endpoint.answer(.valid, .rejected)
+            monitor.endpoint.reject(token: "go-of-ann")
+            try await monitor.settle(monitor.revocationHandler)
+            monitor.clock.advance(by: .minutes(1))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog().sorted() == ["no_valid_token", "proved"])
+            #expect(monitor.endpoint.revocations.map(\.token.reveal) == ["good-of-ann"])
+            #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
+        }
+    }
+
+    /// Apple sends no id_token: it may be anybody's, and to revoke it would sign out another person.
+    @Test func aTokenThatWasNeverNamedIsNotRevoked() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.unnamed)
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["rejected unnamed_user"])
+            #expect(monitor.endpoint.revocations.isEmpty)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
         }
     }
 

@@ -35,6 +35,8 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         var ends: [RevokeOutcome] = [.accepted]
         /// What to answer a user, in order; under nil, everybody without a script of their own.
         var scripts: [String?: [RefreshOutcome]]
+        /// Tokens that Apple rejects, whatever the scripts say.
+        var rejected: Set<Secret> = []
         /// Whose answers wait; nil among them stands for everybody.
         var held: Set<String?> = []
     }
@@ -56,6 +58,11 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     package func answer(_ outcomes: RefreshOutcome..., for userID: String? = nil) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.scripts[userID] = outcomes }
+    }
+
+    /// Rejects a token, whatever the scripts say of its user.
+    package func reject(token: String) {
+        state.update { _ = $0.rejected.insert(Secret(token)) }
     }
 
     /// Answers the next codes with `outcomes`, one after another; the last one repeats.
@@ -130,6 +137,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
 extension ScriptedTokenEndpoint.State {
     mutating func outcome(of call: ScriptedTokenEndpoint.Call) -> RefreshOutcome {
         calls.append(call)
+        if rejected.contains(call.token) { return .rejected }
         let script = scripts[call.credential.userID] == nil ? nil : call.credential.userID
         let isLast = scripts[script]!.count == 1
         return isLast ? scripts[script]![0] : scripts[script]!.removeFirst()

@@ -104,7 +104,7 @@ CREATE TABLE grant_log (
   user_id    TEXT   COLLATE "C",
   granted_at BIGINT NOT NULL,
   settled_at BIGINT NOT NULL,
-  outcome    TEXT   NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'in_future', 'rejected')),
+  outcome    TEXT   NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'retold', 'in_future', 'rejected')),
   reason     TEXT,
   detail     TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
@@ -130,7 +130,8 @@ CREATE TABLE revocation_log (
   after_date       BIGINT,
   after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
   settled_at       BIGINT NOT NULL,
-  outcome          TEXT   NOT NULL CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'rejected')),
+  outcome          TEXT   NOT NULL CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'no_valid_token',
+                                                     'rejected')),
   reason           TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 );
@@ -206,8 +207,14 @@ CREATE TABLE credential (
   never_accepted    BOOLEAN  NOT NULL DEFAULT FALSE,
   attempts          INTEGER  NOT NULL DEFAULT 0,
   claimed_by        TEXT,
+  -- The token that this one displaced; sealed if Apple had accepted it, until it accepts this one.
+  former_granted_at  BIGINT,
+  former_fingerprint BYTEA,
+  former_sealed      BYTEA,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
+  CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
+  CHECK (former_sealed IS NULL OR former_fingerprint IS NOT NULL),
   CHECK ((pending_since IS NULL) = (pending_asked_at IS NULL) AND (pending_since IS NULL) = (pending_key IS NULL)),
   PRIMARY KEY (user_id, client)
 );
@@ -248,6 +255,8 @@ CREATE TABLE revocation (
   token_granted_at  BIGINT NOT NULL,
   token_fingerprint BYTEA  NOT NULL,
   sealed_token      BYTEA  NOT NULL,
+  -- What was known of the token when the request was opened.
+  standing          TEXT   NOT NULL CHECK (standing IN ('accepted', 'former', 'never_accepted')),
   key_id            TEXT,
   before_at         BIGINT,
   before_date       BIGINT,
@@ -262,7 +271,7 @@ CREATE TABLE revocation (
   due_at            BIGINT NOT NULL,
   attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
-  PRIMARY KEY (request, client)
+  PRIMARY KEY (request, client, token_fingerprint)
 );
 CREATE INDEX revocation_due ON revocation (app, due_at);
 CREATE INDEX revocation_user ON revocation (user_id);

@@ -115,7 +115,7 @@ CREATE TABLE grant_log (
   user_id    TEXT,
   granted_at INTEGER NOT NULL,
   settled_at INTEGER NOT NULL,
-  outcome    TEXT    NOT NULL CHECK (outcome = 'applied' OR outcome = 'stale' OR outcome = 'duplicate' OR outcome = 'in_future' OR outcome = 'rejected'),
+  outcome    TEXT    NOT NULL CHECK (outcome = 'applied' OR outcome = 'stale' OR outcome = 'duplicate' OR outcome = 'retold' OR outcome = 'in_future' OR outcome = 'rejected'),
   reason     TEXT,
   detail     TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
@@ -141,7 +141,7 @@ CREATE TABLE revocation_log (
   after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
   settled_at       INTEGER NOT NULL,
   outcome          TEXT    NOT NULL
-                           CHECK (outcome = 'proved' OR outcome = 'already_invalid' OR outcome = 'superseded' OR outcome = 'no_token' OR outcome = 'rejected'),
+                           CHECK (outcome = 'proved' OR outcome = 'already_invalid' OR outcome = 'superseded' OR outcome = 'no_token' OR outcome = 'no_valid_token' OR outcome = 'rejected'),
   reason           TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 ) STRICT;
@@ -218,8 +218,14 @@ CREATE TABLE credential (
   never_accepted    INTEGER NOT NULL DEFAULT 0 CHECK (never_accepted IN (0, 1)),
   attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
+  -- The token that this one displaced; sealed if Apple had accepted it, until it accepts this one.
+  former_granted_at  INTEGER,
+  former_fingerprint BLOB,
+  former_sealed      BLOB,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
+  CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
+  CHECK (former_sealed IS NULL OR former_fingerprint IS NOT NULL),
   CHECK ((pending_since IS NULL) = (pending_asked_at IS NULL) AND (pending_since IS NULL) = (pending_key IS NULL)),
   PRIMARY KEY (user_id, client)
 ) STRICT, WITHOUT ROWID;
@@ -261,6 +267,8 @@ CREATE TABLE revocation (
   token_granted_at  INTEGER NOT NULL,
   token_fingerprint BLOB    NOT NULL,
   sealed_token      BLOB    NOT NULL,
+  -- What was known of the token when the request was opened.
+  standing          TEXT    NOT NULL CHECK (standing = 'accepted' OR standing = 'former' OR standing = 'never_accepted'),
   key_id            TEXT,
   before_at         INTEGER,
   before_date       INTEGER,
@@ -275,7 +283,7 @@ CREATE TABLE revocation (
   due_at            INTEGER NOT NULL,
   attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
-  PRIMARY KEY (request, client)
+  PRIMARY KEY (request, client, token_fingerprint)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX revocation_due ON revocation (app, due_at);

@@ -26,7 +26,7 @@ extension TokenResponse {
             return unavailable("200 without access_token")
         }
         switch members["id_token"] {
-        case nil, .null: return .valid
+        case nil, .null: return .unnamed
         case .string(let token):
             guard let subject = Self.subject(ofIDToken: token) else { return unavailable("200 with an unreadable id_token") }
             return subject.isIdentical(to: userID) ? .valid : .anotherUser

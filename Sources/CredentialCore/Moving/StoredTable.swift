@@ -101,8 +101,8 @@ extension StoredTable {
             key: "user_id, client",
             .texts("user_id", "state", "reason", "answer", "pending_key", "claimed_by"),
             .integers("client", "app", "changed_at", "granted_at", "token_granted_at", "revoked_at", "verified_at", "rejected_at"),
-            .integers("answered_at", "pending_since", "pending_asked_at", "due_at", "failures"),
-            .bytes("token_fingerprint", "sealed_token"),
+            .integers("answered_at", "pending_since", "pending_asked_at", "due_at", "failures", "former_granted_at"),
+            .bytes("token_fingerprint", "sealed_token", "former_fingerprint", "former_sealed"),
             .integers("first_check", bytes: 2),
             .flags("unverified", "never_accepted"),
             .integers("attempts", bytes: 4)
@@ -136,10 +136,10 @@ extension StoredTable {
         StoredTable(
             "revocation",
             .users,
-            key: "request, client",
+            key: "request, client, token_fingerprint",
             .integers("request", "client", "app", "requested_at", "token_granted_at", "before_at", "before_date", "revoke_at"),
             .integers("revoke_date", "after_at", "after_date", "rounds", "failures", "due_at"),
-            .texts("user_id", "key_id", "before_answer", "after_answer", "claimed_by"),
+            .texts("user_id", "standing", "key_id", "before_answer", "after_answer", "claimed_by"),
             .bytes("token_fingerprint", "sealed_token"),
             .integers("attempts", bytes: 4)
         ),

@@ -55,7 +55,10 @@ package struct EndpointResponse<Outcome: Sendable & Equatable>: Sendable, Equata
 
 /// What Apple's answer to a refresh means: the table in docs/architecture.md.
 package enum RefreshOutcome: Sendable, Equatable {
+    /// A 200 that names this user.
     case valid
+    /// A 200 that names nobody: the token lives, and whose it is has to be known already.
+    case unnamed
     /// `invalid_grant` for this token: a fact only once it is admitted.
     case rejected
     /// An answer that names no culprit: no state follows from it.

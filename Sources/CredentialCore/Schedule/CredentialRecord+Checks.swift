@@ -11,22 +11,12 @@ extension CredentialRecord {
     package mutating func take(_ grant: Grant, of id: CredentialID, under policy: RefreshPolicy, at now: Timestamp) -> Bool {
         let before = credential.token?.key
         credential.apply(grant)
-        guard let token = credential.token?.key, token != before else { return false }
-        // What Apple said of another token says nothing of when to ask about this one. Of the same one, told with another sign-in, it
-        // does: whoever asks about it has lost the claim, and may still be answered until its lease ends.
-        var lastAnswer: Timestamp?
-        if token.fingerprint != before?.fingerprint {
-            answeredAt = nil
-            answer = nil
-        } else if claimedBy != nil, let dueAt, dueAt > now {
-            lastAnswer = dueAt
-            answeredAt = latest(answeredAt, now)
-        }
-        lastAnswer = latest(lastAnswer, answeredAt)
-        if isGreater(answeredAt, than: now) { answeredAt = now }
-        let isImport = policy.isImport(grantedAt: grant.grantedAt, now: now)
-        firstCheck = answeredAt != nil ? nil : isImport ? .imported : .signIn
-        dueAt = policy.firstCheck(grantedAt: grant.grantedAt, answeredAt: lastAnswer, of: id, now: now)
+        guard credential.token?.key != before else { return false }
+        // What Apple said of another token says nothing of when to ask about this one.
+        answeredAt = nil
+        answer = nil
+        firstCheck = policy.isImport(grantedAt: grant.grantedAt, now: now) ? .imported : .signIn
+        dueAt = policy.firstCheck(grantedAt: grant.grantedAt, of: id, now: now)
         failures = 0
         isUnverified = false
         pending = nil
@@ -166,7 +156,7 @@ extension CredentialRecord {
 
     private func nextCheck(after verdict: RefreshVerdict, of id: CredentialID, _ policy: RefreshPolicy) -> Timestamp {
         switch verdict {
-        case .valid(_, let answeredAt), .anotherUser(let answeredAt), .unclear(let answeredAt):
+        case .valid(_, let answeredAt), .unnamed(_, let answeredAt), .anotherUser(let answeredAt), .unclear(let answeredAt):
             policy.nextCheck(afterAnswerAt: answeredAt, of: id)
         case .rejected(let rejection, _): policy.nextCheck(afterAnswerAt: rejection.answeredAt, of: id)
         case .failed(_, let time, let retryAfter):

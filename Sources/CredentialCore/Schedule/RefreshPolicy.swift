@@ -44,15 +44,7 @@ package struct RefreshPolicy: Sendable, Equatable {
 
     /// The first check of a new token: within minutes, so that it is known whether Apple ever accepted it while the user is still there.
     /// What is told long after its grant is an import, and many come together: an interval spreads those.
-    ///
-    /// - Parameter answeredAt: when Apple last answered about this very token, which may be told again with another sign-in.
-    package func firstCheck(
-        grantedAt: Timestamp,
-        answeredAt: Timestamp?,
-        of credential: CredentialID,
-        now: Timestamp
-    ) -> Timestamp {
-        if let answeredAt { return max(now, nextCheck(afterAnswerAt: answeredAt, of: credential)) }
+    package func firstCheck(grantedAt: Timestamp, of credential: CredentialID, now: Timestamp) -> Timestamp {
         let spread = isImport(grantedAt: grantedAt, now: now) ? interval : longestFirstWait
         return now.advanced(by: spread * (0.1 + 0.9 * credential.slot))
     }

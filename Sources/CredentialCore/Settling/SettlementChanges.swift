@@ -93,10 +93,14 @@ package struct TokenToRevoke: Sendable {
     package var clientID: String
     package var key: RefreshToken.Key
     package var sealed: SealedToken
+    package var standing: DueRevocation.Standing
 
-    package init(clientID: String, key: RefreshToken.Key, sealed: SealedToken) {
+    /// Nil where there is no token, or it has been erased.
+    package init?(_ token: RefreshToken?, at clientID: String, standing: DueRevocation.Standing) {
+        guard let token, let sealed = token.sealed else { return nil }
         self.clientID = clientID
-        self.key = key
+        key = token.key
         self.sealed = sealed
+        self.standing = standing
     }
 }

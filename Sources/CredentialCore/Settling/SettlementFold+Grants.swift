@@ -27,6 +27,8 @@ extension SettlementFold {
         issued answer: RefreshVerdict? = nil
     ) -> GrantLogOutcome {
         let id = AppUserID(app: app, userID: credential.userID)
+        // What Apple has just issued for a code is a sign-in, whatever token it comes to.
+        if answer == nil, basis.users[id]?[credential.clientID]?.credential.isRetold(grant) ?? false { return .retold }
         let (outcome, isNewToken) = withUser(id, .grant, at: grant.grantedAt) { [rules, now] user -> (GrantLogOutcome, Bool) in
             let (registers, known) = (user.registers, user[credential.clientID])
             var record = known ?? CredentialRecord()
@@ -82,5 +84,15 @@ extension SettlementFold {
     /// The sign-ins of a user that still wait and can be taken.
     func waitingGrants(of id: AppUserID) -> [WaitingGrant] {
         basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) } ?? []
+    }
+
+    /// Whether what came at a time waits for these sign-ins: as long as one of them has not come to its turn, be it behind an import of
+    /// millions or in a process that stood still, and for six minutes of taking sign-ins otherwise.
+    func isWorthWaiting(for grants: [WaitingGrant], since arrival: Timestamp) -> Bool {
+        guard !grants.isEmpty else { return false }
+        if grants.contains(where: \.isUntried) { return true }
+        // A moment that has yet to come is from a clock that has since been set back.
+        guard let start = [arrival, rules.startedAt].filter({ $0 <= now }).max() else { return false }
+        return now < start.advanced(by: SettlementRules.longestWaitForGrant)
     }
 }

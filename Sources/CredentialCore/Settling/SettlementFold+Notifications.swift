@@ -43,12 +43,8 @@ extension SettlementFold {
     /// never reported revoked in between.
     private func awaitsNewerGrant(_ notification: VerifiedNotification, of app: String, receivedAt: Timestamp) -> Bool {
         guard notification.event.endsSignIns else { return false }
-        // A moment that has yet to come is from a clock that has since been set back.
-        guard let start = [receivedAt, rules.startedAt].filter({ $0 <= now }).max(),
-            now < start.advanced(by: SettlementRules.longestWaitForGrant)
-        else { return false }
         let id = AppUserID(app: app, userID: notification.userID)
-        return waitingGrants(of: id).contains { $0.grantedAt >= notification.event.occurredAt }
+        return isWorthWaiting(for: waitingGrants(of: id).filter { $0.grantedAt >= notification.event.occurredAt }, since: receivedAt)
     }
 
     private mutating func apply(_ notification: VerifiedNotification, of app: String) -> NotificationLogOutcome {

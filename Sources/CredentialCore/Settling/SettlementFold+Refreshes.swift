@@ -8,6 +8,7 @@ extension SettlementFold {
         if verdict.answeredAt != nil { changes.checks.answered += 1 } else { changes.checks.failed += 1 }
         let id = AppUserID(app: app, userID: work.id.userID)
         guard let known = find(work, of: id) else { return .superseded }
+        let verdict = verdict.judged(of: known.credential)
         let wait = judge(verdict, of: work, in: app, known)
         withUser(id, .refresh, at: verdict.factTime ?? now) { [rules, now] user in
             // Not as it was known: what the breaker said may have taken back what waited.
@@ -99,7 +100,7 @@ extension RefreshVerdict {
         case .valid: .valid
         case .rejected: .rejected
         case .failed(.misconfigured, _, _): .blamed
-        case .anotherUser, .unclear, .failed(.throttled, _, _), .failed(.unavailable, _, _): nil
+        case .unnamed, .anotherUser, .unclear, .failed(.throttled, _, _), .failed(.unavailable, _, _): nil
         }
     }
 

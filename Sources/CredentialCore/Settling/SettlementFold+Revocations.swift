@@ -19,16 +19,20 @@ extension SettlementFold {
         let id = AppUserID(app: app, userID: credential.userID)
         let waiting = waitingGrants(of: id)
         let holdings = basis.users[id]?.holdings ?? []
-        let newer = waiting.filter { $0.grantedAt > work.requestedAt }
         let hasSignedIn = holdings.contains { isGreater($0.record.credential.grantedAt, than: work.requestedAt) }
-        if hasSignedIn || newer.contains(where: { !$0.bringsCode }) { return close(work, .superseded) }
-        // Apple may refuse a newer code. A sign-in that is older than the request may bring one more token to revoke. No code waits for long.
-        if waiting.contains(where: \.bringsCode) || !waiting.isEmpty && mayWait(work) {
+        if hasSignedIn { return close(work, .superseded) }
+        // A newer one may turn out to be none: Apple may refuse a code, and a token may have been told before. One that is older than the
+        // request may bring one more token to revoke. No code waits for long.
+        if waiting.contains(where: \.bringsCode) || isWorthWaiting(for: waiting, since: work.requestedAt) {
             return postpone(work, for: min(rules.pollInterval, .seconds(60)))
         }
-        let tokens = holdings.compactMap { holding -> TokenToRevoke? in
-            guard let token = holding.record.credential.token, let sealed = token.sealed else { return nil }
-            return TokenToRevoke(clientID: holding.clientID, key: token.key, sealed: sealed)
+        if waiting.contains(where: { $0.grantedAt > work.requestedAt }) { return close(work, .superseded) }
+        let tokens = holdings.flatMap { holding in
+            let credential = holding.record.credential
+            return [
+                TokenToRevoke(credential.token, at: holding.clientID, standing: credential.verifiedAt == nil ? .neverAccepted : .accepted),
+                TokenToRevoke(credential.formerToken, at: holding.clientID, standing: .former),
+            ].compactMap(\.self)
         }
         guard !tokens.isEmpty else { return close(work, .noToken) }
         // Asked for twice: one proof of each is enough.
@@ -38,11 +42,6 @@ extension SettlementFold {
         basis.heldRevocationRequests[work.id] = nil
         changes.queueRows.append(.revocation(.open(work, credential, newTokens)))
         return .postponed
-    }
-
-    private func mayWait(_ work: ClaimedRevocationRequest) -> Bool {
-        guard let start = [work.requestedAt, rules.startedAt].filter({ $0 <= now }).max() else { return false }
-        return now < start.advanced(by: SettlementRules.longestWaitForGrant)
     }
 
     private mutating func postpone(_ work: ClaimedRevocationRequest, for duration: Duration) -> Settled {
@@ -71,7 +70,7 @@ extension SettlementFold {
             let due = proof.take(answer, keyID: identity.keyID, of: work.id, under: rules.policy, at: now)
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isBreakerOpen(of: work.app):
-            return revoke(work, proof, .alreadyInvalid)
+            return work.standing == .accepted ? revoke(work, proof, .alreadyInvalid) : close(work, proof, .noValidToken)
         case .admitted, .unproven, .mayBeOvertaken:
             let due = proof.wait(under: rules.policy, at: now)
             return proceed(with: work, proof, due: due)
@@ -79,6 +78,7 @@ extension SettlementFold {
             let due = proof.fail(at: time, retryAfter: retryAfter, of: work.id, under: rules.policy)
             return proceed(with: work, proof, due: due)
         case .anotherUser: return close(work, proof, .rejected, .anotherUser)
+        case .unnamedUser: return close(work, proof, .rejected, .unnamedUser)
         case .overtaken: return close(work, proof, .superseded)
         case .unknownClient: return close(work, proof, .rejected, .unknownClient)
         case .poison: return close(work, proof, .rejected, .poison)
@@ -100,9 +100,13 @@ extension SettlementFold {
         proven.proof = proof
         let wantedAt = proven.wantedAt
         withUser(id, .revocation, at: wantedAt) { user in
-            guard var record = user[work.id.clientID] else { return }
-            record.credential.apply(Revocation(requestedAt: wantedAt))
-            user[work.id.clientID] = record
+            for holding in user.holdings {
+                let credential = holding.record.credential
+                // Apple has ended what the user granted to the app. Other clients' tokens that it had accepted have proofs of their own.
+                let isPart = outcome == .proved && credential.grantedAt != nil && (credential.token?.sealed == nil || credential.verifiedAt == nil)
+                guard isPart || holding.clientID == work.id.clientID else { continue }
+                user[holding.clientID]?.credential.apply(Revocation(requestedAt: wantedAt))
+            }
         }
         return close(work, proof, outcome)
     }

@@ -6,7 +6,8 @@ package struct SettlementRules: Sendable {
     package var policy: RefreshPolicy
     /// How soon an event is asked again while a newer grant of its user waits.
     package var pollInterval: Duration
-    /// When this process became ready: the six minutes of such a wait count from here or from the row's arrival, whichever is later.
+    /// When this process last began to take sign-ins: at its start, or after it stood still. The six minutes of such a wait count from here or
+    /// from the row's arrival, whichever is later.
     package var startedAt: Timestamp
     package var breaker: BreakerRules
     /// The users whom an operator knows to be good, by app.

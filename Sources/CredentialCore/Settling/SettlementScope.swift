@@ -96,12 +96,15 @@ package struct WaitingGrant: Sendable {
     package var grantedAt: Timestamp
     /// Whether it is a sign-in only if Apple says so.
     package var bringsCode: Bool
+    /// Whether nobody has claimed it yet, though it can be taken. Never of a code, which waits for Apple.
+    package var isUntried: Bool
 
-    package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false) {
+    package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false, attempts: Int) {
         self.id = id
         self.clientID = clientID
         self.grantedAt = grantedAt
         self.bringsCode = bringsCode
+        isUntried = !bringsCode && attempts == 0
     }
 }
 
@@ -109,13 +112,15 @@ package struct WaitingGrant: Sendable {
 package struct RevocationID: Sendable, Hashable {
     package var request: Int64
     package var clientID: String
+    package var fingerprint: [UInt8]
 
-    package init(request: Int64, clientID: String) {
+    package init(request: Int64, clientID: String, fingerprint: [UInt8]) {
         self.request = request
         self.clientID = clientID
+        self.fingerprint = fingerprint
     }
 
     package init(_ work: DueRevocation) {
-        self.init(request: work.request, clientID: work.id.clientID)
+        self.init(request: work.request, clientID: work.id.clientID, fingerprint: work.token.fingerprint)
     }
 }

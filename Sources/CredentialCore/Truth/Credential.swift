@@ -9,6 +9,9 @@ package struct Credential: Sendable, Equatable {
     package var grantedAt: Timestamp?
     /// `T`: the token of the newest sign-in that brought one.
     package var token: RefreshToken?
+    /// `P`: the token that `T` displaced. Its sealed bytes are kept if Apple had accepted it, until Apple accepts `T`: only then is it
+    /// known that `T` is a token at all.
+    package var formerToken: RefreshToken?
     /// `B`: the newest proved revocation.
     package var revokedAt: Timestamp?
     /// `V`: when Apple was last asked about `T` and answered 200.
@@ -22,16 +25,39 @@ package struct Credential: Sendable, Equatable {
         grantedAt = latest(grantedAt, grant.grantedAt)
         guard let new = grant.token else { return }
         if let token, token.key >= new.key { return }
+        displaceToken()
         token = new
         verifiedAt = nil
         rejectedAt = nil
+    }
+
+    /// Whether a sign-in brings a token that came with an earlier one. The token was issued then, so the sign-in proves nothing new: mostly a
+    /// backend tells all that it keeps again, dated now.
+    package func isRetold(_ grant: Grant) -> Bool {
+        [token, formerToken].contains { known in
+            guard let known, let new = grant.token else { return false }
+            return known.key.fingerprint == new.key.fingerprint && known.key.grantedAt < new.key.grantedAt
+        }
+    }
+
+    /// A token that Apple accepts stays until it accepts its successor. Of any other only the key stays, and not in the place of one that
+    /// Apple accepts.
+    private mutating func displaceToken() {
+        guard var token else { return }
+        if verifiedAt == nil || isTokenRejected {
+            guard formerToken?.sealed == nil else { return }
+            token.sealed = nil
+        }
+        formerToken = token
     }
 
     /// Takes an answer in, unless it was asked under a token that is not the current one any more.
     package mutating func apply(_ answer: RefreshAnswer) {
         guard answer.token == token?.key else { return }
         switch answer.verdict {
-        case .valid: verifiedAt = latest(verifiedAt, answer.requestedAt)
+        case .valid:
+            verifiedAt = latest(verifiedAt, answer.requestedAt)
+            formerToken?.sealed = nil
         case .rejected: rejectedAt = latest(rejectedAt, answer.requestedAt)
         }
     }
@@ -40,15 +66,20 @@ package struct Credential: Sendable, Equatable {
         revokedAt = latest(revokedAt, revocation.requestedAt)
     }
 
-    /// Erases the sealed token where signed evidence or a proved revocation stands above it.
+    /// Erases the sealed tokens where signed evidence or a proved revocation stands above them.
     package mutating func eraseUnusableToken(under user: AppUser) {
         if token?.sealed != nil, !isTokenUsable(under: user) {
             token?.sealed = nil
         }
+        if formerToken?.sealed != nil, !isUsable(formerToken, under: user) {
+            formerToken?.sealed = nil
+        }
     }
 
     /// `T` is usable while it is not older than `D` and `R` and newer than `B`.
-    package func isTokenUsable(under user: AppUser) -> Bool {
+    package func isTokenUsable(under user: AppUser) -> Bool { isUsable(token, under: user) }
+
+    private func isUsable(_ token: RefreshToken?, under user: AppUser) -> Bool {
         guard let granted = token?.key.grantedAt else { return false }
         return !isGreater(user.deletedAt, than: granted)
             && !isGreater(user.consentRevokedAt, than: granted)

@@ -31,6 +31,7 @@ package struct DueRevocation: Sendable {
     package var claim: Claim
     package var token: RefreshToken.Key
     package var sealed: SealedToken
+    package var standing: Standing
     package var proof: RevocationProof
     package var newerSignIn: NewerSignIn
 
@@ -42,6 +43,7 @@ package struct DueRevocation: Sendable {
         claim: Claim,
         token: RefreshToken.Key,
         sealed: SealedToken,
+        standing: Standing = .accepted,
         proof: RevocationProof = RevocationProof(),
         newerSignIn: NewerSignIn = .none
     ) {
@@ -52,8 +54,19 @@ package struct DueRevocation: Sendable {
         self.claim = claim
         self.token = token
         self.sealed = sealed
+        self.standing = standing
         self.proof = proof
         self.newerSignIn = newerSignIn
+    }
+
+    /// What was known of the token when the request was opened.
+    package enum Standing: String, Sendable, CaseIterable {
+        /// Apple had accepted it, and no other was told since: its end says that the user's authorization has ended.
+        case accepted
+        /// Apple had accepted it, and another was told since, which it had not accepted. Its end says nothing of the other.
+        case former
+        /// Apple had never accepted it. It may be cut off, or another user's.
+        case neverAccepted = "never_accepted"
     }
 
     /// When the app wanted it, by Apple's clock: not after Apple was first asked. A backend whose clock is ahead must not take a later
@@ -67,9 +80,8 @@ package struct DueRevocation: Sendable {
 /// Whether a user has signed in again since the app asked to revoke.
 package enum NewerSignIn: Sendable, Equatable {
     case none
-    /// A code waits of which Apple has not said yet whether it is one.
+    /// A row waits that may be one: a code may be refused, and a token may have been told before.
     case possible
-    /// It is known, or waits in its queue with its token.
     case known
 }
 
@@ -90,9 +102,11 @@ package enum RevocationVerdict: Sendable, Equatable {
     case unproven
     /// It is another user's: two users' tokens were mixed up, and this one is not to be revoked.
     case anotherUser
+    /// It may be another user's: Apple has never said whose it is.
+    case unnamedUser
     /// Its user has signed in again.
     case overtaken
-    /// Its user may have signed in again: Apple has yet to say so.
+    /// Its user may have signed in again: a row waits that will tell.
     case mayBeOvertaken
     /// No app of the configuration names its client any more.
     case unknownClient
@@ -110,6 +124,8 @@ package enum RevocationOutcome: String, Sendable, CaseIterable {
     case superseded
     /// Nothing was held that could be revoked.
     case noToken = "no_token"
+    /// Apple rejected the token when it was first asked, and had never accepted it as the newest: nothing was revoked, and nothing follows.
+    case noValidToken = "no_valid_token"
     case rejected
 }
 
@@ -118,4 +134,6 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     case malformed
     case poison
     case anotherUser = "another_user"
+    /// Apple accepts the token and does not say whose it is, and never did.
+    case unnamedUser = "unnamed_user"
 }

@@ -80,6 +80,8 @@ package enum NotificationLogOutcome: String, Sendable, CaseIterable {
 
 package enum GrantLogOutcome: String, Sendable, CaseIterable {
     case applied, stale, duplicate
+    /// It brought a token that came with an earlier sign-in, and moved nothing.
+    case retold
     case inFuture = "in_future"
     case rejected
 }

@@ -11,6 +11,7 @@ package struct GrantHandler: WorkHandler {
     private let clockSkew: Duration
     private let clock: WallClock
     private let clockGuard: ClockGuard?
+    private let intake: GrantIntake
     private let telemetry: Telemetry
 
     package let lane = Lane.grants
@@ -29,6 +30,7 @@ package struct GrantHandler: WorkHandler {
         clockSkew: Duration,
         clock: WallClock,
         clockGuard: ClockGuard? = nil,
+        intake: GrantIntake,
         telemetry: Telemetry
     ) {
         self.store = store
@@ -37,11 +39,13 @@ package struct GrantHandler: WorkHandler {
         self.clockSkew = clockSkew
         self.clock = clock
         self.clockGuard = clockGuard
+        self.intake = intake
         self.telemetry = telemetry
     }
 
     package func claim(upTo slots: Int) async throws -> [[ClaimedGrant]] {
         let grants = try await store.claimGrants(upTo: Self.chunk, at: clock.now, lease: Self.lease)
+        intake.turn(at: clock.now)
         return grants.isEmpty ? [] : [grants]
     }
 

@@ -150,6 +150,9 @@ package struct RefreshHandler: WorkHandler {
         case .valid:
             breakers.record(isValid: true, of: work, by: identity, at: answeredAt)
             return .valid(requestedAt: requestedAt, answeredAt: answeredAt)
+        case .unnamed:
+            breakers.record(isValid: true, of: work, by: identity, at: answeredAt)
+            return .unnamed(requestedAt: requestedAt, answeredAt: answeredAt)
         case .rejected:
             breakers.record(isValid: false, of: work, by: identity, at: answeredAt)
             return .rejected(

@@ -153,8 +153,8 @@ package struct RevocationHandler: WorkHandler {
         if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
         pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
         telemetry.refreshAnswered(work.app, work.id, response.outcome)
-        if response.outcome == .valid { breakers.recordAccepted(by: response.identity, at: clock.now) }
-        return verdict(on: response, to: question, sentAt: sentAt)
+        if response.outcome == .valid || response.outcome == .unnamed { breakers.recordAccepted(by: response.identity, at: clock.now) }
+        return verdict(on: response, to: question, of: work, sentAt: sentAt)
     }
 
     private func verdict(on response: RevokeResponse, sentAt: Timestamp) -> RevocationVerdict {
@@ -166,9 +166,15 @@ package struct RevocationHandler: WorkHandler {
         }
     }
 
-    private func verdict(on response: RefreshResponse, to question: RevocationProof.Question, sentAt: Timestamp) -> RevocationVerdict {
+    private func verdict(
+        on response: RefreshResponse,
+        to question: RevocationProof.Question,
+        of work: DueRevocation,
+        sentAt: Timestamp
+    ) -> RevocationVerdict {
         switch response.outcome {
-        case .valid: .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
+        case .unnamed where question == .isAccepted && work.standing == .neverAccepted: .unnamedUser
+        case .valid, .unnamed: .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
         case .rejected: .answered(RevocationProof.Answer(.rejected, askedAt: sentAt, date: response.date), by: response.identity)
         case .anotherUser where question == .isAccepted: .anotherUser
         case .anotherUser, .ambiguous, .misconfigured: .failed(at: clock.now)

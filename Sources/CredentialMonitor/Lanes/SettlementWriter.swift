@@ -18,6 +18,7 @@ package final class SettlementWriter: Service {
     private let onReplenished: @Sendable (Set<String>) -> Void
     /// As of the last commit.
     package let breakers: Breakers
+    package let intake: GrantIntake
     private let state = NIOLockedValueBox(State())
     private let troubled = Atomic<Bool>(false)
     private let signals: AsyncStream<Void>
@@ -82,6 +83,7 @@ package final class SettlementWriter: Service {
         self.haste = haste
         self.telemetry = telemetry
         breakers = Breakers(rules, telemetry: telemetry)
+        intake = GrantIntake(pollInterval: rules.pollInterval, since: rules.startedAt)
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -221,7 +223,10 @@ package final class SettlementWriter: Service {
                 let start = ContinuousClock.now
                 state.withLockedValue { $0.askedAt = start }
                 defer { state.withLockedValue { $0.askedAt = nil } }
-                let batch = try await store.settle(settlements, under: rules, at: clock.now)
+                let now = clock.now
+                var rules = rules
+                rules.startedAt = intake.since(at: now)
+                let batch = try await store.settle(settlements, under: rules, at: now)
                 troubled.store(false, ordering: .relaxed)
                 breakers.note(batch.breakers)
                 if !batch.replenished.isEmpty { onReplenished(batch.replenished) }

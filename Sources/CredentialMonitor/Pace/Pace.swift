@@ -18,7 +18,7 @@ extension RoadSign {
     init(_ response: RefreshResponse) {
         self =
             switch response.outcome {
-            case .valid: .clear
+            case .valid, .unnamed: .clear
             // A dead token answers `invalid_grant` whoever asks: it says nothing of our configuration.
             case .rejected, .ambiguous, .anotherUser: .none
             case .misconfigured(let error): .blamed(error)

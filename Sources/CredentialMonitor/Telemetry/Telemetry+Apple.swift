@@ -21,7 +21,7 @@ extension Telemetry {
             ["app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))"]
         }
         switch outcome {
-        case .valid, .rejected, .misconfigured:
+        case .valid, .unnamed, .rejected, .misconfigured:
             break
         case .ambiguous(let detail):
             logger.log(.answerAmbiguous, metadata.adding(error: detail))

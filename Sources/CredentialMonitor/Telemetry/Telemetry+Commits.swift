@@ -115,6 +115,7 @@ extension Telemetry {
                 switch verdict {
                 case .poison: .poison
                 case .unknownClient: .unknownClient
+                case .unnamedUser: .unnamedUser
                 default: .anotherUser
                 }
             logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
@@ -148,11 +149,15 @@ extension Telemetry {
 
 /// The outcomes of a refresh as metrics name them.
 enum RefreshLabel: String, CaseIterable {
-    case valid, rejected, held, ambiguous, misconfigured, throttled, unavailable
+    case valid
+    /// A 200 without an id_token, whatever it comes to.
+    case unnamed
+    case rejected, held, ambiguous, misconfigured, throttled, unavailable
 
     fileprivate init(_ verdict: RefreshVerdict) {
         switch verdict {
         case .valid: self = .valid
+        case .unnamed: self = .unnamed
         case .rejected(_, let isProven): self = isProven ? .rejected : .held
         case .anotherUser, .unclear: self = .ambiguous
         case .failed(.misconfigured, _, _): self = .misconfigured

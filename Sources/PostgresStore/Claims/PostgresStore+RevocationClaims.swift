@@ -40,9 +40,9 @@ extension PostgresStore {
                 try connection.send(
                     """
                     UPDATE revocation r SET due_at = $2
-                      FROM (SELECT request, client FROM revocation WHERE app = $1 AND due_at > $3
-                             ORDER BY request, client FOR UPDATE SKIP LOCKED) late
-                     WHERE r.request = late.request AND r.client = late.client
+                      FROM (SELECT request, client, token_fingerprint FROM revocation WHERE app = $1 AND due_at > $3
+                             ORDER BY request, client, token_fingerprint FOR UPDATE SKIP LOCKED) late
+                     WHERE r.request = late.request AND r.client = late.client AND r.token_fingerprint = late.token_fingerprint
                     """,
                     app.id,
                     now,
@@ -50,8 +50,9 @@ extension PostgresStore {
                 )
                 let due = try connection.rows(
                     """
-                    SELECT request, client, attempts, due_at FROM revocation
-                     WHERE app = $1 AND due_at <= $2 AND \(Self.isWatched) ORDER BY due_at, request, client LIMIT $3
+                    SELECT request, client, attempts, due_at, token_fingerprint FROM revocation
+                     WHERE app = $1 AND due_at <= $2 AND \(Self.isWatched)
+                     ORDER BY due_at, request, client, token_fingerprint LIMIT $3
                     """,
                     app.id,
                     now,
@@ -64,7 +65,7 @@ extension PostgresStore {
         }
     }
 
-    /// - Parameter due: `request, client, attempts, due_at`, longest due first.
+    /// - Parameter due: `request, client, attempts, due_at, token_fingerprint`, longest due first.
     private static func claim(
         _ due: Rows,
         of app: ClientDirectory.App,
@@ -81,21 +82,22 @@ extension PostgresStore {
         var chosen = RowArrays()
         for row in taken {
             let leaseEnd = now.advanced(by: policy.lease(attempts: row.int(at: 2)))
-            chosen.append(row.integer(at: 0), row.integer(at: 1), row.integer(at: 3), leaseEnd)
+            chosen.append(row.integer(at: 0), row.integer(at: 1), row.bytes(at: 4), row.integer(at: 3), leaseEnd)
         }
         guard chosen.count > 0 else { return [] }
         let answer = try connection.send(
             """
             WITH free AS (
-              SELECT r.request, r.client, n.lease_end, n.place
-                FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS n (request, client, due_at, lease_end, place)
-                JOIN revocation r ON r.request = n.request AND r.client = n.client AND r.due_at IS NOT DISTINCT FROM n.due_at
-               ORDER BY r.request, r.client FOR UPDATE OF r SKIP LOCKED),
+              SELECT r.request, r.client, r.token_fingerprint, n.lease_end, n.place
+                FROM unnest($1, $2, $3, $4, $5) WITH ORDINALITY AS n (request, client, token_fingerprint, due_at, lease_end, place)
+                JOIN revocation r ON r.request = n.request AND r.client = n.client AND r.token_fingerprint = n.token_fingerprint
+                                 AND r.due_at IS NOT DISTINCT FROM n.due_at
+               ORDER BY r.request, r.client, r.token_fingerprint FOR UPDATE OF r SKIP LOCKED),
             claimed AS (
-              UPDATE revocation r SET due_at = free.lease_end, attempts = LEAST(GREATEST(r.attempts, 0), 1000) + 1, claimed_by = $5
-                FROM free WHERE r.request = free.request AND r.client = free.client
+              UPDATE revocation r SET due_at = free.lease_end, attempts = LEAST(GREATEST(r.attempts, 0), 1000) + 1, claimed_by = $6
+                FROM free WHERE r.request = free.request AND r.client = free.client AND r.token_fingerprint = free.token_fingerprint
               RETURNING free.place, r.*)
-            SELECT request, client, attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
+            SELECT request, client, attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing,
                    \(RevocationProof.columns)
               FROM claimed ORDER BY place
             """,
@@ -111,7 +113,8 @@ extension PostgresStore {
                 claim: Claim(owner: owner, attempts: row.int(at: 2)),
                 token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 5)), fingerprint: row.bytes(at: 6)),
                 sealed: SealedToken(bytes: row.bytes(at: 7)),
-                proof: RevocationProof(row, from: 8)
+                standing: row.text(at: 8).flatMap(DueRevocation.Standing.init) ?? .neverAccepted,
+                proof: RevocationProof(row, from: 9)
             )
         }.map { work in
             var work = work
@@ -137,8 +140,9 @@ extension PostgresStore {
         let row = try connection.rows(
             """
             SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = $1 AND app = $2 AND granted_at > $3),
-                   (SELECT bool_or(g.authorization_code IS NULL) FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                     WHERE g.user_id = $1 AND g.granted_at > $3 AND client.app = $2 AND \(WaitingGrant.canBeTaken("g", at: "$4")))
+                   EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                            WHERE g.user_id = $1 AND g.granted_at > $3 AND client.app = $2
+                              AND \(WaitingGrant.canBeTaken("g", at: "$4")))
             """,
             userID,
             app.id,
@@ -146,7 +150,7 @@ extension PostgresStore {
             now
         ).first
         guard let row, !row.bool(at: 0) else { return .known }
-        return row.isNull(at: 1) ? .none : row.bool(at: 1) ? .known : .possible
+        return row.bool(at: 1) ? .possible : .none
     }
 
     package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {

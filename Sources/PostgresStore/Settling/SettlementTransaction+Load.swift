@@ -65,13 +65,14 @@ extension SettlementTransaction {
 
     private func sendLockRevocations(_ ids: [RevocationID]) throws -> Connection.Answer? {
         var keys = RowArrays()
-        for id in ids { directory.clients[id.clientID].map { keys.append(id.request, $0.id) } }
+        for id in ids { directory.clients[id.clientID].map { keys.append(id.request, $0.id, id.fingerprint) } }
         guard keys.count > 0 else { return nil }
         return try connection.send(
             """
-            SELECT r.request, r.client, r.claimed_by, r.attempts
-              FROM unnest($1, $2) AS k (request, client) JOIN revocation r ON r.request = k.request AND r.client = k.client
-             ORDER BY r.request, r.client FOR UPDATE OF r
+            SELECT r.request, r.client, r.claimed_by, r.attempts, r.token_fingerprint
+              FROM unnest($1, $2, $3) AS k (request, client, token_fingerprint)
+              JOIN revocation r ON r.request = k.request AND r.client = k.client AND r.token_fingerprint = k.token_fingerprint
+             ORDER BY r.request, r.client, r.token_fingerprint FOR UPDATE OF r
             """,
             keys.parameters
         )
@@ -82,7 +83,7 @@ extension SettlementTransaction {
         var claims: [RevocationID: Claim] = [:]
         try connection.rows(of: revocations).forEach { row in
             guard let client = directory.clientsByID[row.integer(at: 1)], let owner = row.text(at: 2) else { return }
-            let id = RevocationID(request: row.integer(at: 0), clientID: client.clientID)
+            let id = RevocationID(request: row.integer(at: 0), clientID: client.clientID, fingerprint: row.bytes(at: 4))
             claims[id] = Claim(owner: owner, attempts: row.int(at: 3))
         }
         for (id, claim) in scope.revocations where claims[id] == claim { basis.heldRevocations.insert(id) }
@@ -115,7 +116,7 @@ extension SettlementTransaction {
         guard !users.isEmpty else { return nil }
         return try connection.send(
             """
-            SELECT g.user_id, g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL FROM grant_queue g
+            SELECT g.user_id, g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL, g.attempts FROM grant_queue g
              WHERE g.user_id = ANY($1) AND \(WaitingGrant.canBeTaken("g", at: "$2"))
             """,
             ArrayOf(users.map(\.userID)),
@@ -131,7 +132,8 @@ extension SettlementTransaction {
                 id: row.integer(at: 1),
                 clientID: clientID,
                 grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
-                bringsCode: row.bool(at: 4)
+                bringsCode: row.bool(at: 4),
+                attempts: row.int(at: 5)
             )
             basis.waitingGrants[AppUserID(app: app, userID: row.text(at: 0) ?? ""), default: []].append(grant)
         }

@@ -7,7 +7,7 @@ extension CredentialRecord {
     private static let names = [
         "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",
         "due_at", "failures", "attempts", "claimed_by", "unverified", "pending_since", "pending_asked_at", "pending_key", "never_accepted",
-        "first_check", "answer",
+        "first_check", "answer", "former_granted_at", "former_fingerprint", "former_sealed",
     ]
     /// - Parameter table: how the statement calls `credential`.
     static func columns(of table: String) -> String { names.map { "\(table).\($0)" }.joined(separator: ", ") }
@@ -21,12 +21,7 @@ extension CredentialRecord {
     init(_ row: Row, from start: Int) {
         self.init()
         credential.grantedAt = row.time(at: start)
-        if let tokenGrantedAt = row.time(at: start + 1) {
-            credential.token = RefreshToken(
-                key: RefreshToken.Key(grantedAt: tokenGrantedAt, fingerprint: row.bytes(at: start + 2)),
-                sealed: row.isNull(at: start + 3) ? nil : SealedToken(bytes: row.bytes(at: start + 3))
-            )
-        }
+        credential.token = RefreshToken(row, from: start + 1)
         credential.revokedAt = row.time(at: start + 4)
         credential.verifiedAt = row.time(at: start + 5)
         credential.rejectedAt = row.time(at: start + 6)
@@ -40,6 +35,7 @@ extension CredentialRecord {
         isNeverAccepted = row.bool(at: start + 16)
         firstCheck = row.isNull(at: start + 17) ? nil : FirstCheck(rawValue: row.int(at: start + 17))
         answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
+        credential.formerToken = RefreshToken(row, from: start + 19)
     }
 
     /// - Parameter rows: of `table.insert` or `table.update`.
@@ -69,7 +65,21 @@ extension CredentialRecord {
             pending?.keyID,
             isNeverAccepted,
             firstCheck?.rawValue,
-            answer?.rawValue
+            answer?.rawValue,
+            credential.formerToken?.key.grantedAt,
+            credential.formerToken?.key.fingerprint,
+            credential.formerToken?.sealed?.bytes
+        )
+    }
+}
+
+extension RefreshToken {
+    /// - Parameter row: when it was granted, its fingerprint and the sealed bytes, from the given index on.
+    init?(_ row: Row, from start: Int) {
+        guard let grantedAt = row.time(at: start) else { return nil }
+        self.init(
+            key: Key(grantedAt: grantedAt, fingerprint: row.bytes(at: start + 1)),
+            sealed: row.isNull(at: start + 2) ? nil : SealedToken(bytes: row.bytes(at: start + 2))
         )
     }
 }

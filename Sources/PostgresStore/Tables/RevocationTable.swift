@@ -50,8 +50,9 @@ struct RevocationTable {
         guard let client = directory.clients[token.clientID] else { return }
         try connection.send(
             """
-            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
+                                    standing, due_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
             """,
             work.id,
             client.id,
@@ -61,6 +62,7 @@ struct RevocationTable {
             token.key.grantedAt,
             token.key.fingerprint,
             token.sealed.bytes,
+            token.standing.rawValue,
             now
         )
     }
@@ -71,7 +73,7 @@ struct RevocationTable {
             UPDATE revocation
                SET key_id = $1, before_at = $2, before_date = $3, before_answer = $4, revoke_at = $5, revoke_date = $6, after_at = $7,
                    after_date = $8, after_answer = $9, rounds = $10, failures = $11, due_at = $12, attempts = 0, claimed_by = NULL
-             WHERE request = $13 AND client = $14
+             WHERE request = $13 AND client = $14 AND token_fingerprint = $15
             """,
             proof.keyID,
             proof.before?.askedAt,
@@ -86,7 +88,8 @@ struct RevocationTable {
             proof.failures,
             due,
             work.request,
-            directory.clients[work.id.clientID]?.id
+            directory.clients[work.id.clientID]?.id,
+            work.token.fingerprint
         )
     }
 
@@ -128,9 +131,10 @@ struct RevocationTable {
     /// - Returns: whether it was the last token of its request.
     private func close(_ work: DueRevocation) throws -> Bool {
         try connection.send(
-            "DELETE FROM revocation WHERE request = $1 AND client = $2",
+            "DELETE FROM revocation WHERE request = $1 AND client = $2 AND token_fingerprint = $3",
             work.request,
-            directory.clients[work.id.clientID]?.id
+            directory.clients[work.id.clientID]?.id,
+            work.token.fingerprint
         )
         return try connection.run(
             "DELETE FROM revocation_queue WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM revocation WHERE request = $1)",

@@ -57,8 +57,14 @@ extension Schema {
           never_accepted    BOOLEAN  NOT NULL DEFAULT FALSE,
           attempts          INTEGER  NOT NULL DEFAULT 0,
           claimed_by        TEXT,
+          -- The token that this one displaced; sealed if Apple had accepted it, until it accepts this one.
+          former_granted_at  BIGINT,
+          former_fingerprint BYTEA,
+          former_sealed      BYTEA,
           CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
           CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
+          CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
+          CHECK (former_sealed IS NULL OR former_fingerprint IS NOT NULL),
           CHECK ((pending_since IS NULL) = (pending_asked_at IS NULL) AND (pending_since IS NULL) = (pending_key IS NULL)),
           PRIMARY KEY (user_id, client)
         );
@@ -103,6 +109,8 @@ extension Schema {
           token_granted_at  BIGINT NOT NULL,
           token_fingerprint BYTEA  NOT NULL,
           sealed_token      BYTEA  NOT NULL,
+          -- What was known of the token when the request was opened.
+          standing          TEXT   NOT NULL CHECK (standing IN ('accepted', 'former', 'never_accepted')),
           key_id            TEXT,
           before_at         BIGINT,
           before_date       BIGINT,
@@ -117,7 +125,7 @@ extension Schema {
           due_at            BIGINT NOT NULL,
           attempts          INTEGER NOT NULL DEFAULT 0,
           claimed_by        TEXT,
-          PRIMARY KEY (request, client)
+          PRIMARY KEY (request, client, token_fingerprint)
         );
         CREATE INDEX revocation_due ON revocation (app, due_at);
         CREATE INDEX revocation_user ON revocation (user_id);

@@ -147,7 +147,7 @@ enum Schema {
           user_id    TEXT   COLLATE "C",
           granted_at BIGINT NOT NULL,
           settled_at BIGINT NOT NULL,
-          outcome    TEXT   NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'in_future', 'rejected')),
+          outcome    TEXT   NOT NULL CHECK (outcome IN ('applied', 'stale', 'duplicate', 'retold', 'in_future', 'rejected')),
           reason     TEXT,
           detail     TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
@@ -173,7 +173,8 @@ enum Schema {
           after_date       BIGINT,
           after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
           settled_at       BIGINT NOT NULL,
-          outcome          TEXT   NOT NULL CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'rejected')),
+          outcome          TEXT   NOT NULL CHECK (outcome IN ('proved', 'already_invalid', 'superseded', 'no_token', 'no_valid_token',
+                                                             'rejected')),
           reason           TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         );

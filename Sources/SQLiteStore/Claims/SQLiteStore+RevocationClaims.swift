@@ -42,7 +42,7 @@ extension SQLiteStore {
                 let due = try Row.fetchAll(
                     db.cachedStatement(
                         sql: """
-                            SELECT request, client, attempts FROM revocation
+                            SELECT request, client, attempts, token_fingerprint FROM revocation
                              WHERE app = ?1 AND due_at <= ?2 AND \(Self.isWatched(app.id, directory, patience: "?3"))
                              ORDER BY due_at LIMIT ?4
                             """
@@ -55,8 +55,9 @@ extension SQLiteStore {
                 let take = try PreparedStatement(
                     """
                     UPDATE revocation AS r SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2
-                     WHERE request = ?3 AND client = ?4
-                    RETURNING attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, \(RevocationProof.columns)
+                     WHERE request = ?3 AND client = ?4 AND token_fingerprint = ?5
+                    RETURNING attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing,
+                              \(RevocationProof.columns)
                     """,
                     in: db
                 )
@@ -64,7 +65,7 @@ extension SQLiteStore {
                     let (request, client, attempts): (Int64, Int64, Int) = (row[0], row[1], row[2])
                     guard let client = directory.clientsByID[client] else { return nil }
                     let leaseEnd = now.advanced(by: policy.lease(attempts: attempts))
-                    let claimed = try take.first(leaseEnd, owner, request, client.id) { row in
+                    let claimed = try take.first(leaseEnd, owner, request, client.id, row.bytes(at: 3)) { row in
                         DueRevocation(
                             request: request,
                             requestedAt: Timestamp(milliseconds: row.integer(at: 2)),
@@ -73,7 +74,8 @@ extension SQLiteStore {
                             claim: Claim(owner: owner, attempts: Int(row.integer(at: 0))),
                             token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 3)), fingerprint: row.bytes(at: 4)),
                             sealed: SealedToken(bytes: row.bytes(at: 5)),
-                            proof: RevocationProof(row, from: 6)
+                            standing: row.text(at: 6).flatMap(DueRevocation.Standing.init) ?? .neverAccepted,
+                            proof: RevocationProof(row, from: 7)
                         )
                     }
                     guard var work = claimed else { return nil }
@@ -108,16 +110,17 @@ extension SQLiteStore {
             arguments: [userID, app.id, time.milliseconds]
         )
         if isKnown == true { return .known }
-        let waitsWithToken = try Bool.fetchOne(
+        let isPossible = try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT MAX(g.authorization_code IS NULL) FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                     WHERE g.user_id = ?1 AND g.granted_at > ?3 AND client.app = ?2 AND \(WaitingGrant.canBeTaken("g", at: "?4"))
+                    SELECT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                                    WHERE g.user_id = ?1 AND g.granted_at > ?3 AND client.app = ?2
+                                      AND \(WaitingGrant.canBeTaken("g", at: "?4")))
                     """
             ),
             arguments: [userID, app.id, time.milliseconds, now.milliseconds]
         )
-        return waitsWithToken.map { $0 ? .known : .possible } ?? .none
+        return isPossible == true ? .possible : .none
     }
 
     package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {

@@ -50,12 +50,12 @@ extension SettlementTransaction {
             if isHeld == true { basis.heldRevocationRequests[id] = claim }
         }
         for (id, claim) in scope.revocations {
-            let isHeld = try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: "SELECT EXISTS (SELECT 1 FROM revocation WHERE request = ? AND client = ? AND claimed_by = ? AND attempts = ?)"
-                ),
-                arguments: [id.request, directory.clients[id.clientID]?.id, claim.owner, claim.attempts]
-            )
+            let isHeld = try PreparedStatement(
+                """
+                SELECT 1 FROM revocation WHERE request = ? AND client = ? AND token_fingerprint = ? AND claimed_by = ? AND attempts = ?
+                """,
+                in: db
+            ).first(id.request, directory.clients[id.clientID]?.id, id.fingerprint, claim.owner, claim.attempts) { _ in true }
             if isHeld == true { basis.heldRevocations.insert(id) }
         }
         for id in scope.leaving {
@@ -75,7 +75,7 @@ extension SettlementTransaction {
         else { return }
         let waiting = try PreparedStatement(
             """
-            SELECT id, client_id, granted_at, authorization_code IS NOT NULL FROM grant_queue g
+            SELECT id, client_id, granted_at, authorization_code IS NOT NULL, attempts FROM grant_queue g
              WHERE user_id = ?1 AND \(WaitingGrant.canBeTaken("g", at: "?2"))
             """,
             in: db
@@ -87,7 +87,8 @@ extension SettlementTransaction {
                     id: row.integer(at: 0),
                     clientID: clientID,
                     grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    bringsCode: row.integer(at: 3) != 0
+                    bringsCode: row.integer(at: 3) != 0,
+                    attempts: Int(row.integer(at: 4))
                 )
                 basis.waitingGrants[id, default: []].append(grant)
             }

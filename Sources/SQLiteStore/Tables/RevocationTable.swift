@@ -53,8 +53,9 @@ struct RevocationTable {
         guard let client = directory.clients[token.clientID] else { return }
         try PreparedStatement(
             """
-            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
+                                    standing, due_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             in: db
         ).run(
@@ -66,6 +67,7 @@ struct RevocationTable {
             token.key.grantedAt,
             token.key.fingerprint,
             token.sealed.bytes,
+            token.standing.rawValue,
             now
         )
     }
@@ -76,7 +78,7 @@ struct RevocationTable {
             UPDATE revocation
                SET key_id = ?, before_at = ?, before_date = ?, before_answer = ?, revoke_at = ?, revoke_date = ?, after_at = ?, after_date = ?,
                    after_answer = ?, rounds = ?, failures = ?, due_at = ?, attempts = 0, claimed_by = NULL
-             WHERE request = ? AND client = ?
+             WHERE request = ? AND client = ? AND token_fingerprint = ?
             """,
             in: db
         ).run(
@@ -93,7 +95,8 @@ struct RevocationTable {
             proof.failures,
             due,
             work.request,
-            directory.clients[work.id.clientID]?.id
+            directory.clients[work.id.clientID]?.id,
+            work.token.fingerprint
         )
     }
 
@@ -136,9 +139,10 @@ struct RevocationTable {
 
     /// - Returns: whether it was the last token of its request.
     private func close(_ work: DueRevocation) throws -> Bool {
-        try db.execute(
-            cached: "DELETE FROM revocation WHERE request = ? AND client = ?",
-            [work.request, directory.clients[work.id.clientID]?.id]
+        try PreparedStatement("DELETE FROM revocation WHERE request = ? AND client = ? AND token_fingerprint = ?", in: db).run(
+            work.request,
+            directory.clients[work.id.clientID]?.id,
+            work.token.fingerprint
         )
         return try db.changed(
             cached: "DELETE FROM revocation_queue WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM revocation WHERE request = ?1)",

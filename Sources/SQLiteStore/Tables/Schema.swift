@@ -157,7 +157,7 @@ enum Schema {
           user_id    TEXT,
           granted_at INTEGER NOT NULL,
           settled_at INTEGER NOT NULL,
-          outcome    TEXT    NOT NULL CHECK (\(isOne("outcome", of: "applied", "stale", "duplicate", "in_future", "rejected"))),
+          outcome    TEXT    NOT NULL CHECK (\(isOne("outcome", of: "applied", "stale", "duplicate", "retold", "in_future", "rejected"))),
           reason     TEXT,
           detail     TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
@@ -184,7 +184,7 @@ enum Schema {
           after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
           settled_at       INTEGER NOT NULL,
           outcome          TEXT    NOT NULL
-                                   CHECK (\(isOne("outcome", of: "proved", "already_invalid", "superseded", "no_token", "rejected"))),
+                                   CHECK (\(isOne("outcome", of: "proved", "already_invalid", "superseded", "no_token", "no_valid_token", "rejected"))),
           reason           TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         ) STRICT;
@@ -273,8 +273,14 @@ enum Schema {
           never_accepted    INTEGER NOT NULL DEFAULT 0 CHECK (never_accepted IN (0, 1)),
           attempts          INTEGER NOT NULL DEFAULT 0,
           claimed_by        TEXT,
+          -- The token that this one displaced; sealed if Apple had accepted it, until it accepts this one.
+          former_granted_at  INTEGER,
+          former_fingerprint BLOB,
+          former_sealed      BLOB,
           CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
           CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
+          CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
+          CHECK (former_sealed IS NULL OR former_fingerprint IS NOT NULL),
           CHECK ((pending_since IS NULL) = (pending_asked_at IS NULL) AND (pending_since IS NULL) = (pending_key IS NULL)),
           PRIMARY KEY (user_id, client)
         ) STRICT, WITHOUT ROWID;
@@ -318,6 +324,8 @@ enum Schema {
           token_granted_at  INTEGER NOT NULL,
           token_fingerprint BLOB    NOT NULL,
           sealed_token      BLOB    NOT NULL,
+          -- What was known of the token when the request was opened.
+          standing          TEXT    NOT NULL CHECK (\(isOne("standing", of: "accepted", "former", "never_accepted"))),
           key_id            TEXT,
           before_at         INTEGER,
           before_date       INTEGER,
@@ -332,7 +340,7 @@ enum Schema {
           due_at            INTEGER NOT NULL,
           attempts          INTEGER NOT NULL DEFAULT 0,
           claimed_by        TEXT,
-          PRIMARY KEY (request, client)
+          PRIMARY KEY (request, client, token_fingerprint)
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX revocation_due ON revocation (app, due_at);
         CREATE INDEX revocation_user ON revocation (user_id);

@@ -51,7 +51,9 @@ struct UserTable {
                 guard let client = directory.clients[holding.clientID], let standing = holding.standing else { continue }
                 let save = holding.stored == nil ? insertCredential : updateCredential
                 try holding.record.save(user: user.id.userID, client: client, standing: standing, by: save)
-                if let old = holding.stored?.credential.token?.sealed, old != holding.record.credential.token?.sealed { hasErased = true }
+                let (old, new) = (holding.stored?.credential, holding.record.credential)
+                if let sealed = old?.token?.sealed, sealed != new.token?.sealed { hasErased = true }
+                if let sealed = old?.formerToken?.sealed, sealed != new.formerToken?.sealed { hasErased = true }
             }
         }
         return hasErased

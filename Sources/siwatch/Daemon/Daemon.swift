@@ -135,6 +135,7 @@ struct Daemon {
             clockSkew: configuration.queues.clockSkew,
             clock: clock,
             clockGuard: clockGuard,
+            intake: writer.intake,
             telemetry: telemetry
         )
         apps = configuration.apps.map { app in

@@ -151,6 +151,7 @@ extension RevocationReceipt {
                 ? "the user has signed in again since the request, so nothing was revoked"
                 : "the user has signed in again since the request; Apple had been asked to revoke the older token by then"
         case .noToken: "no token was held that could be revoked"
+        case .noValidToken: "Apple rejects the token and had never accepted it as the newest of this user, so nothing was revoked"
         case .rejected: rejection
         case nil: outcome.printable
         }
@@ -162,6 +163,7 @@ extension RevocationReceipt {
         case .malformed: "the request was not text or too long to be meant, so nothing was revoked"
         case .poison: "siwatch died five times while it held it, and gave it up"
         case .anotherUser: "Apple accepts the token as another user's, so it was not revoked"
+        case .unnamedUser: "Apple accepts the token without saying whose it is, so it was not revoked"
         case nil: reason?.printable ?? ""
         }
     }

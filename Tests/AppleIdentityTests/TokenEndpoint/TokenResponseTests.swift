@@ -33,8 +33,8 @@ import Testing
 
     @Test(
         arguments: [
-            (success(nil), .valid),
-            (success("null"), .valid),
+            (success(nil), .unnamed),
+            (success("null"), .unnamed),
             (success(idToken(sub: quoted(AppleFixture.user))), .valid),
             (success(idToken(sub: #""000000.other.0000""#)), .anotherUser),
             (success(idToken(sub: #""""#)), .anotherUser),

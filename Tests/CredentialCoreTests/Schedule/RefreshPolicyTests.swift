@@ -50,16 +50,13 @@ import Testing
     // MARK: The first check
 
     @Test(arguments: policies)
-    func theFirstCheckIsNeverBeforeNowNorWithinAnIntervalOfAnAnswerAboutTheSameToken(_ policy: RefreshPolicy) throws {
+    func theFirstCheckIsNeverBeforeNow(_ policy: RefreshPolicy) throws {
         let past = [Duration.zero, .milliseconds(1), .seconds(3600), .seconds(100_000 * 86_400)].map { now.advanced(by: $0 * -1) }
         for credential in Self.credentials.prefix(20) {
             for grantedAt in past {
-                for answeredAt in past + [nil] {
-                    let first = policy.firstCheck(grantedAt: grantedAt, answeredAt: answeredAt, of: credential, now: now)
-                    try #require(first >= now)
-                    if let answeredAt { try #require(first >= answeredAt.advanced(by: policy.interval)) }
-                    try #require(first <= now.advanced(by: policy.longestDelay))
-                }
+                let first = policy.firstCheck(grantedAt: grantedAt, of: credential, now: now)
+                try #require(first >= now)
+                try #require(first <= now.advanced(by: policy.longestDelay))
             }
         }
     }
@@ -67,21 +64,21 @@ import Testing
     /// While the user is still there; and not all of a rush hour at once.
     @Test func whoHasJustSignedInIsAskedAboutWithinMinutes() throws {
         let waits = Self.credentials.map {
-            now.duration(to: RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(-5)), answeredAt: nil, of: $0, now: now))
+            now.duration(to: RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(-5)), of: $0, now: now))
         }
         #expect(waits.allSatisfy { $0 >= .seconds(60) && $0 <= .seconds(600) })
         #expect(Set(waits).count > 150)
         // Where checks are frequent, sooner.
         let hourly = RefreshPolicy(interval: .seconds(3600))
         for credential in Self.credentials {
-            let first = hourly.firstCheck(grantedAt: now, answeredAt: nil, of: credential, now: now)
+            let first = hourly.firstCheck(grantedAt: now, of: credential, now: now)
             try #require(first <= now.advanced(by: .seconds(180)))
         }
     }
 
     @Test func anImportIsSpreadOverAnInterval() {
         let waits = Self.credentials.map {
-            now.duration(to: RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(-86_400)), answeredAt: nil, of: $0, now: now))
+            now.duration(to: RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(-86_400)), of: $0, now: now))
         }
         #expect(waits.allSatisfy { $0 <= .seconds(86_400) })
         #expect(waits.count { $0 > .seconds(43_200) } > Self.credentials.count / 4)
@@ -90,14 +87,14 @@ import Testing
 
     @Test func aGrantDatedAheadCountsFromNow() throws {
         for credential in Self.credentials {
-            let first = RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(300)), answeredAt: nil, of: credential, now: now)
-            try #require(first == RefreshPolicy().firstCheck(grantedAt: now, answeredAt: nil, of: credential, now: now))
+            let first = RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(300)), of: credential, now: now)
+            try #require(first == RefreshPolicy().firstCheck(grantedAt: now, of: credential, now: now))
         }
     }
 
     @Test func aLongForgottenSignInIsSpreadToo() {
         let firsts = Self.credentials.map {
-            RefreshPolicy().firstCheck(grantedAt: at(0), answeredAt: nil, of: $0, now: now)
+            RefreshPolicy().firstCheck(grantedAt: at(0), of: $0, now: now)
         }
         #expect(Set(firsts).count > 150)
     }
@@ -193,7 +190,7 @@ import Testing
         for time in [Int64.min, 0, .max].map(at) {
             #expect(policy.nextCheck(afterAnswerAt: time, of: credential) >= time)
             for other in [Int64.min, 0, .max].map(at) {
-                #expect(policy.firstCheck(grantedAt: time, answeredAt: other, of: credential, now: other) >= other)
+                #expect(policy.firstCheck(grantedAt: time, of: credential, now: other) >= other)
             }
             for failures in [Int.min, 1, .max] {
                 let retry = policy.retry(afterFailures: failures, at: time, retryAfter: Duration(attoseconds: .max), of: credential)

@@ -197,7 +197,7 @@ import Testing
         private mutating func grant(of credential: CredentialID) -> Settlement {
             id += 1
             let grantedAt = recently()
-            newGrants[id] = (WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt), credential.userID)
+            newGrants[id] = (WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt, attempts: 1), credential.userID)
             let token = RefreshToken(
                 key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: [UInt8.random(in: 0...3, using: &generator)]),
                 sealed: SealedToken(bytes: [1])
@@ -301,11 +301,80 @@ import Testing
         #expect(record.answeredAt == nil && record.pending == nil && record.failures == 1)
     }
 
+    /// An import of millions, or a process that stood still: the sign-in has not come to its turn.
+    @Test(arguments: [0, 1])
+    func anEventWaitsForASignInThatWasNeverClaimedHoweverLongThatTakes(_ attempts: Int) {
+        var tables = Tables()
+        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, attempts: attempts)
+        tables.grantUsers[1] = "ann"
+        tables.notifications = [1]
+        let event = Event(.consentRevoked, at: Self.start)
+        let verified = VerifiedNotification(clientID: "app", userID: "ann", tokenID: "", type: "", event: event)
+        let work = ClaimedNotification(id: 1, claim: Self.claim, payload: [], receivedAt: Self.start)
+        let changes = tables.settle([.notification(work, .verified(verified))], at: Self.start.advanced(by: .hours(1)))
+        #expect(changes.results == [attempts == 0 ? .postponed : .notification(.applied)])
+    }
+
+    /// With an Apple that names nobody, another person's token is as good as one's own.
+    @Test func aTokenIsSomebodysOnlyOnceApplePutANameToIt() throws {
+        var tables = Self.tables("ann")
+        let now = Self.start.advanced(by: .seconds(600))
+        let nameless = RefreshVerdict.unnamed(requestedAt: now, answeredAt: now)
+        var due = try Self.due(tables)
+        #expect(tables.settle([.refresh(due, nameless)], at: now).results == [.refreshed])
+        var record = try #require(tables.record(due.id))
+        #expect(record.credential.verifiedAt == nil && record.answer == .unclear && record.answeredAt == now)
+
+        func claim() {
+            tables.users[AppUserID(app: "example", userID: "ann")]![0].record.claimedBy = Self.claim.owner
+            tables.users[AppUserID(app: "example", userID: "ann")]![0].record.attempts = Self.claim.attempts
+        }
+        let named = now.advanced(by: .days(1))
+        claim()
+        due = try Self.due(tables)
+        _ = tables.settle([.refresh(due, .valid(requestedAt: named, answeredAt: named))], at: named)
+        let later = named.advanced(by: .days(1))
+        claim()
+        due = try Self.due(tables)
+        _ = tables.settle([.refresh(due, .unnamed(requestedAt: later, answeredAt: later))], at: later)
+        record = try #require(tables.record(due.id))
+        #expect(record.credential.verifiedAt == later && record.answer == .valid, "a name was put to it before")
+    }
+
+    /// A nightly job that tells all tokens again, dated now, undoes nothing.
+    @Test func aTokenThatIsToldAgainIsNoSignIn() throws {
+        var tables = Self.tables("ann")
+        let id = AppUserID(app: "example", userID: "ann")
+        let token = try #require(tables.users[id]?[0].record.credential.token)
+        var registers = AppUser()
+        registers.apply(Event(.consentRevoked, at: Self.start.advanced(by: .seconds(60))))
+        tables.registers[id] = registers
+        let before = tables.users[id]![0].record.credential.grantedAt
+        let now = Self.start.advanced(by: .days(1))
+        func tell(_ fingerprint: [UInt8], at time: Timestamp, address: EmailAddress? = nil) -> Settled? {
+            tables.grants[7] = WaitingGrant(id: 7, clientID: "app", grantedAt: time, attempts: 1)
+            let told = RefreshToken(key: RefreshToken.Key(grantedAt: time, fingerprint: fingerprint), sealed: SealedToken(bytes: [9]))
+            let work = ClaimedGrant(id: 7, claim: Self.claim, grantedAt: time, content: nil)
+            let grant = Grant(grantedAt: time, token: told, address: address)
+            return tables.settle([.grant(work, .accepted(grant, CredentialID(clientID: "app", userID: "ann")))], at: now).results.first
+        }
+        #expect(tell(token.key.fingerprint, at: now, address: EmailAddress("new@example.com")) == .grant(.retold, nil))
+        var credential = try #require(tables.users[id]?[0].record.credential)
+        #expect(credential.grantedAt == before && credential.standing(under: registers).reason == .consentRevoked)
+        #expect(tables.registers[id]?.mailbox == nil)
+        #expect(tell(token.key.fingerprint, at: token.key.grantedAt) == .grant(.duplicate, nil))
+        // The one before the newest is remembered too.
+        #expect(tell([99], at: now) == .grant(.applied, nil))
+        #expect(tell(token.key.fingerprint, at: now.advanced(by: .seconds(1))) == .grant(.retold, nil))
+        credential = try #require(tables.users[id]?[0].record.credential)
+        #expect(credential.grantedAt == now && credential.token?.key.fingerprint == [99])
+    }
+
     /// Two spellings of one character are two users: the sign-in of one that waits says nothing of the other.
     @Test func signInsThatWaitAreThoseOfTheUserByBytes() {
         var tables = Tables()
         let users = ["\u{e9}", "e\u{301}"]
-        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start)
+        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, attempts: 1)
         tables.grantUsers[1] = users[1]
         tables.notifications = [1, 2]
         let settlements = users.enumerated().map { index, user in

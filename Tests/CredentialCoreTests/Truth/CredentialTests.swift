@@ -90,6 +90,41 @@ import Testing
         #expect(revoked.isTokenUsable(under: AppUser()) == (time < 5))
     }
 
+    /// Whether the newer one is a token at all, only Apple's first 200 about it says.
+    @Test func aTokenThatAppleAcceptsStaysUntilItsSuccessorIsAccepted() {
+        var credential = Credential(granted: old)
+        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6)))
+        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        #expect(credential.token == .sealedForTest(new) && credential.formerToken == .sealedForTest(old))
+
+        var accepted = credential
+        accepted.apply(RefreshAnswer(.valid, token: new, requestedAt: at(10)))
+        #expect(accepted.formerToken == RefreshToken(key: old, sealed: nil))
+
+        // One that Apple never accepted takes nobody's place.
+        let next = RefreshToken.Key(grantedAt: at(12), fingerprint: [12])
+        var displaced = credential
+        displaced.apply(Grant(grantedAt: at(12), token: .sealedForTest(next)))
+        #expect(displaced.token?.key == next && displaced.formerToken == .sealedForTest(old))
+
+        var user = AppUser()
+        user.apply(Event(.consentRevoked, at: at(6)))
+        credential.eraseUnusableToken(under: user)
+        #expect(credential.token == .sealedForTest(new) && credential.formerToken?.sealed == nil)
+    }
+
+    @Test func ofATokenThatAppleNeverAcceptedOrRejectsTheKeyStays() {
+        var credential = Credential(granted: old)
+        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        #expect(credential.formerToken == RefreshToken(key: old, sealed: nil))
+
+        var rejected = Credential(granted: old)
+        rejected.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6)))
+        rejected.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(7)))
+        rejected.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        #expect(rejected.formerToken == RefreshToken(key: old, sealed: nil))
+    }
+
     @Test func anUnusableTokenIsErasedAndItsKeyStays() {
         var credential = Credential(granted: old)
         credential.eraseUnusableToken(under: AppUser())

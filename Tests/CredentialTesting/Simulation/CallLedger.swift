@@ -125,7 +125,7 @@ struct CallLedger {
         // Nothing holds a canary: a settlement that is repeated counts again, and says the same.
         if result == .refreshed, work.purpose == .check { calls[key] = nil }
         switch call.outcome {
-        case .valid, .rejected:
+        case .valid, .unnamed, .rejected:
             // An answer that came after its lease may be asked for again: the process stood still.
             let isReplaced = replacedAt[work.id].map { call.trulySentAt <= $0 } ?? false
             if !lapsed, !isReplaced, work.purpose == .check, checks[work.id].map({ $0.answeredAt <= call.answeredAt }) ?? true {

@@ -114,7 +114,7 @@ struct Inspector {
         let rows = try database.rows(
             """
             SELECT s.client_id, s.state, s.reason, s.changed_at, s.verified_at, c.rejected_at, c.sealed_token IS NOT NULL,
-                   c.due_at IS NOT NULL, s.email, s.email_forwarding, c.never_accepted
+                   c.due_at IS NOT NULL, s.email, s.email_forwarding, c.never_accepted, c.former_sealed IS NOT NULL
               FROM credential c
               JOIN client k ON k.id = c.client
               JOIN credential_state s ON s.user_id = c.user_id AND s.client_id = k.client_id
@@ -132,6 +132,7 @@ struct Inspector {
                 verifiedAt: row[4],
                 rejectedAt: row[5],
                 holdsToken: row[6],
+                holdsFormerToken: row[11],
                 isScheduled: row[7],
                 email: row[8],
                 forwarding: row[9],

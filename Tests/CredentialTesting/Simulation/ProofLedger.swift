@@ -7,6 +7,8 @@ import CredentialCore
 struct AnsweredQuestion {
     enum Word {
         case accepted, revoked, rejected, foreign
+        /// Accepted, and nobody named.
+        case unnamed
         /// Nothing about the token, or nothing at all.
         case none
     }
@@ -22,13 +24,11 @@ struct AnsweredQuestion {
 /// What was asked about tokens that are to be revoked, and which keys Apple has accepted.
 struct ProofLedger {
     struct Key: Hashable {
-        var request: Int64
-        var clientID: String
+        var id: RevocationID
         var claim: Claim
 
         init(_ work: DueRevocation) {
-            request = work.request
-            clientID = work.id.clientID
+            id = RevocationID(work)
             claim = work.claim
         }
     }

@@ -23,6 +23,7 @@ extension ReferenceModel {
     struct RevocationKey: Hashable {
         var request: Int64
         var clientID: String
+        var fingerprint: [UInt8]
     }
 
     /// A token that is being revoked.
@@ -30,6 +31,9 @@ extension ReferenceModel {
         var credential: CredentialID
         var token: Token
         var text: String
+        var standing: DueRevocation.Standing
+        /// All tokens of the user at the client that had been told when the request was opened.
+        var told: Set<String>
         var requestedAt: Timestamp
         var held: Held?
         /// Whether the user had signed in again when it was claimed, as far as anybody could know, or might have, by a code.
@@ -66,25 +70,22 @@ extension ReferenceModel {
 
     mutating func claimed(_ work: [DueRevocation], at now: Timestamp) {
         for work in work {
-            let isOvertaken = hasSignedIn(work.id, after: work.requestedAt, at: now)
-            let mayBeOvertaken = mayHaveSignedIn(work.id, after: work.requestedAt)
+            let isOvertaken = hasSignedIn(work.id, after: work.requestedAt)
+            let mayBeOvertaken = !waiting(beside: work.id, after: work.requestedAt, at: now).isEmpty
             revocations[RevocationKey(work)]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
             revocations[RevocationKey(work)]?.isOvertaken = isOvertaken
             revocations[RevocationKey(work)]?.mayBeOvertaken = mayBeOvertaken
         }
     }
 
-    /// Whether the user has signed in at any client of the app since, one that waits with its token included.
-    private func hasSignedIn(_ credential: CredentialID, after time: Timestamp, at now: Timestamp) -> Bool {
+    /// Whether the user has signed in at any client of the app since.
+    private func hasSignedIn(_ credential: CredentialID, after time: Timestamp) -> Bool {
         clients(beside: credential).contains { facts[$0]?.grants.max().map { $0 > time } ?? false }
-            || grantRows.values.contains {
-                $0.code == nil && isSameUser($0.credential, credential) && $0.grantedAt > time && $0.canBeTaken(at: now)
-            }
     }
 
-    /// Whether a code may yet turn out to be such a sign-in.
-    private func mayHaveSignedIn(_ credential: CredentialID, after time: Timestamp) -> Bool {
-        grantRows.values.contains { $0.code != nil && isSameUser($0.credential, credential) && $0.grantedAt > time }
+    /// The rows that may yet turn out to be such a sign-in.
+    private func waiting(beside credential: CredentialID, after time: Timestamp, at now: Timestamp) -> [GrantRow] {
+        waitingGrants(at: now) { isSameUser($0.credential, credential) && $0.grantedAt > time }
     }
 
     /// The first request that was made since and is not begun, for the grant that will follow.
@@ -115,27 +116,38 @@ extension ReferenceModel {
         requestRows[work.id]!.held = nil
         if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
         guard appOfClient[credential.clientID] != nil else { return close(work.id, credential, .rejected, .unknownClient) }
-        if hasSignedIn(credential, after: row.requestedAt, at: now) { return close(work.id, credential, .superseded) }
-        if mayHaveSignedIn(credential, after: .earliest) { return .postponed }
-        // An older sign-in that waits may bring one more token.
-        let patience = [row.requestedAt, startedAt].filter { $0 <= now }.max()?.advanced(by: .seconds(360))
-        let waits = hasWaitingGrant(.earliest, orEqual: true, at: now) { isSameUser($0, credential) }
-        if waits, patience.map({ now < $0 }) ?? false { return .postponed }
-        let tokens = clients(beside: credential).filter { self.row(of: $0)?.holdsToken ?? false }.map { (id: $0, token: facts[$0]!.token!) }
+        if hasSignedIn(credential, after: row.requestedAt) { return close(work.id, credential, .superseded) }
+        // A newer one may be none, and an older one may bring one more token.
+        let waiting = waiting(beside: credential, after: .earliest, at: now)
+        if waiting.contains(where: { $0.code != nil }) || isWorthWaiting(for: waiting, since: row.requestedAt, at: now) { return .postponed }
+        if waiting.contains(where: { $0.grantedAt > row.requestedAt }) { return close(work.id, credential, .superseded) }
+        let tokens = clients(beside: credential).flatMap(tokensToRevoke)
         if tokens.isEmpty { return close(work.id, credential, .noToken) }
         let open = revocations.values.filter { isSameUser($0.credential, credential) }.map(\.token)
         let new = tokens.filter { !open.contains($0.token) }
         if new.isEmpty { return .postponed }
         requestRows[work.id]!.isOpen = true
-        for (id, token) in new {
-            revocations[RevocationKey(request: work.id, clientID: id.clientID)] = OpenRevocation(
+        for (id, token, text, standing) in new {
+            revocations[RevocationKey(request: work.id, clientID: id.clientID, fingerprint: token.fingerprint)] = OpenRevocation(
                 credential: id,
                 token: token,
-                text: facts[id]!.texts[token]!,
+                text: text,
+                standing: standing,
+                told: Set(facts[id]!.texts.values),
                 requestedAt: row.requestedAt
             )
         }
         return .postponed
+    }
+
+    /// What is held of a user at a client: the newest token, and the one that it displaced.
+    private func tokensToRevoke(_ id: CredentialID) -> [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] {
+        var tokens: [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] = []
+        if row(of: id)?.holdsToken ?? false, let token = facts[id]?.token, let text = facts[id]?.texts[token] {
+            tokens.append((id, token, text, facts[id]!.isAccepted(token) ? .accepted : .neverAccepted))
+        }
+        if let former = formerToken(of: id) { tokens.append((id, former.token, former.text, .former)) }
+        return tokens
     }
 
     private mutating func close(
@@ -186,9 +198,13 @@ extension ReferenceModel {
                 return [.postponed]
             }
             guard open.before == .rejected else { return [] }
-            if result == .revocation(.alreadyInvalid) { return [close(key, open, .alreadyInvalid)] }
+            let dead: RevocationOutcome = open.standing == .accepted ? .alreadyInvalid : .noValidToken
+            if result == .revocation(dead) { return [close(key, open, dead)] }
             reconsider(&open, at: now)
             return [.postponed]
+        }
+        if call.word == .unnamed, open.before == nil, open.standing == .neverAccepted {
+            return [close(key, open, .rejected, .unnamedUser)]
         }
         // What was asked with another key proves nothing beside this one.
         if call.word != .none, call.word != .foreign, let known = open.keyID, known != call.keyID {
@@ -199,12 +215,13 @@ extension ReferenceModel {
         case .none: break
         case .foreign: if open.before == nil { return [close(key, open, .rejected, .anotherUser)] }
         case .revoked: open.isRevoked = true
-        case .accepted where open.isRevoked: (open.isRevoked, open.isAlive) = (false, true)
+        case .accepted where open.isRevoked, .unnamed where open.isRevoked: (open.isRevoked, open.isAlive) = (false, true)
         case .rejected where open.isRevoked:
             open.isBelied = call.isLie
             return [close(key, open, .proved)]
-        case .accepted, .rejected:
-            (open.before, open.keyID, open.askedAt, open.isBelied) = (call.word, call.keyID, call.askedAt, call.isLie)
+        case .accepted, .unnamed, .rejected:
+            let word: AnsweredQuestion.Word = call.word == .rejected ? .rejected : .accepted
+            (open.before, open.keyID, open.askedAt, open.isBelied) = (word, call.keyID, call.askedAt, call.isLie)
         }
         return [.postponed]
     }
@@ -238,13 +255,20 @@ extension ReferenceModel {
             facts[open.credential]!.revokedTokens.insert(open.token)
             touched.insert(open.credential.userID)
         }
+        // Apple has ended all that was granted to the app, at clients without an accepted token too.
+        if outcome == .proved {
+            for other in clients(beside: open.credential) where !facts[other]!.grants.isEmpty {
+                guard let row = row(of: other), !row.holdsToken || row.verifiedAt == nil else { continue }
+                facts[other]!.revocations.insert(open.requestedAt)
+            }
+        }
         return .revocation(outcome)
     }
 }
 
 extension ReferenceModel.RevocationKey {
     init(_ work: DueRevocation) {
-        self.init(request: work.request, clientID: work.id.clientID)
+        self.init(request: work.request, clientID: work.id.clientID, fingerprint: work.token.fingerprint)
     }
 }
 

@@ -23,6 +23,8 @@ struct ReferenceModel {
         var putOffUntil: Timestamp?
         /// What is known of its code, if it brings one.
         var code: CodeRow?
+        /// Whether it has not come to its turn yet.
+        var isUntried = true
 
         /// Whether anything need wait for it.
         func canBeTaken(at now: Timestamp) -> Bool { code != nil || held != nil || putOffUntil.map { $0 <= now } ?? true }
@@ -42,6 +44,8 @@ struct ReferenceModel {
         var tokens: Set<Token> = []
         /// What each token is in clear.
         var texts: [Token: String] = [:]
+        /// The token that the newest one displaced, in clear while it is kept.
+        var former: (token: Token, text: String?)?
         var answers: [Oracle.Answer] = []
         /// Requests to revoke that were proved to have worked.
         var revocations: Set<Timestamp> = []
@@ -70,6 +74,7 @@ struct ReferenceModel {
         var verifiedAt: Int64?
         var rejectedAt: Int64?
         var holdsToken: Bool
+        var holdsFormerToken: Bool
         var isScheduled: Bool
         var email: String?
         var forwarding: String?
@@ -78,7 +83,7 @@ struct ReferenceModel {
         var description: String {
             """
             \(state) \(reason) at \(changedAt ?? 0), V \(verifiedAt ?? 0), X \(rejectedAt ?? 0), never accepted \(neverAccepted), \
-            token \(holdsToken), scheduled \(isScheduled), \(email ?? "-") \(forwarding ?? "-")
+            token \(holdsToken), former \(holdsFormerToken), scheduled \(isScheduled), \(email ?? "-") \(forwarding ?? "-")
             """
         }
     }
@@ -109,12 +114,31 @@ struct ReferenceModel {
     var grantsLogged: [[String]] = []
     /// Users whose rows may have changed since they were last compared.
     var touched: Set<String> = []
-    /// When the process at work became ready.
-    var startedAt: Timestamp
+    /// When the process at work last began to take sign-ins, and when it last did.
+    private var takingSince: Timestamp
+    private var takenAt: Timestamp
 
     init(apps: [SimulatedApp], startedAt: Timestamp) {
         appOfClient = Dictionary(uniqueKeysWithValues: apps.flatMap { app in app.clientIDs.map { ($0, app.name) } })
-        self.startedAt = startedAt
+        (takingSince, takenAt) = (startedAt, startedAt)
+    }
+
+    /// The process looked for sign-ins.
+    mutating func tookGrants(at now: Timestamp) {
+        (takingSince, takenAt) = (takesGrants(since: now), now)
+    }
+
+    /// Since when sign-ins have been taken without a break.
+    private func takesGrants(since now: Timestamp) -> Timestamp {
+        takenAt <= now && takenAt.duration(to: now) <= .seconds(32) ? takingSince : now
+    }
+
+    /// Whether what came at a time still waits for sign-ins.
+    func isWorthWaiting(for rows: [GrantRow], since time: Timestamp, at now: Timestamp) -> Bool {
+        if rows.contains(where: { $0.code == nil && $0.isUntried }) { return true }
+        // A moment that has yet to come is none to count from.
+        guard !rows.isEmpty, let start = [time, takesGrants(since: now)].filter({ $0 <= now }).max() else { return false }
+        return now < start.advanced(by: .seconds(360))
     }
 
     /// Every credential that a grant or an event has named.
@@ -136,6 +160,7 @@ struct ReferenceModel {
             verifiedAt: standing.verifiedAt?.milliseconds,
             rejectedAt: standing.rejectedAt?.milliseconds,
             holdsToken: holdsToken,
+            holdsFormerToken: formerToken(of: credential) != nil,
             isScheduled: holdsToken && (standing.isAskedAbout || facts.rechecked == standing.token),
             email: standing.mail.map { String(decoding: $0.address, as: UTF8.self) },
             forwarding: standing.shownRelay.map { $0 ? "enabled" : "disabled" },
@@ -158,6 +183,15 @@ struct ReferenceModel {
         ).standing
     }
 
+    /// The displaced token, while it is kept.
+    func formerToken(of credential: CredentialID) -> (token: Token, text: String)? {
+        guard let facts = facts[credential], let former = facts.former, let text = former.text else { return nil }
+        let user = userFacts[credential.userID] ?? UserFacts()
+        let ends = user.deleted.union(user.consentRevoked)
+        guard ends.allSatisfy({ former.token.grantedAt >= $0 }), facts.revocations.allSatisfy({ former.token.grantedAt > $0 }) else { return nil }
+        return (former.token, text)
+    }
+
     func tokenText(of credential: CredentialID) -> String? {
         facts[credential].flatMap { facts in facts.token.flatMap { facts.texts[$0] } }
     }
@@ -166,11 +200,9 @@ struct ReferenceModel {
         facts[credential].map { $0.token?.grantedAt == $0.grants.max() } ?? false
     }
 
-    /// Whether a sign-in waits that is newer than `time`, or as new where `orEqual`.
-    func hasWaitingGrant(_ time: Timestamp, orEqual: Bool, at now: Timestamp, where matches: (CredentialID) -> Bool) -> Bool {
-        grantRows.values.contains {
-            matches($0.credential) && (orEqual ? $0.grantedAt >= time : $0.grantedAt > time) && $0.canBeTaken(at: now)
-        }
+    /// The sign-ins that wait and can be taken.
+    func waitingGrants(at now: Timestamp, where matches: (GrantRow) -> Bool) -> [GrantRow] {
+        grantRows.values.filter { matches($0) && $0.canBeTaken(at: now) }
     }
 
     // MARK: Arrivals
@@ -193,7 +225,10 @@ struct ReferenceModel {
     }
 
     mutating func claimed(_ work: [ClaimedGrant]) {
-        for work in work { grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+        for work in work {
+            grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            grantRows[work.id]?.isUntried = false
+        }
     }
 
     mutating func claimed(_ work: [DueCredential]) {
@@ -204,7 +239,7 @@ struct ReferenceModel {
     ///
     /// - Parameter voidingClaims: whether it takes up the queue rows that the one before it had claimed.
     mutating func recovered(at now: Timestamp, voidingClaims: Bool) {
-        startedAt = now
+        (takingSince, takenAt) = (now, now)
         for id in grantRows.keys { grantRows[id]!.putOffUntil = nil }
         guard voidingClaims else { return }
         for id in notificationRows.keys { notificationRows[id]!.held = nil }
@@ -217,7 +252,7 @@ struct ReferenceModel {
 
     /// Whether a newer sign-in of the credential waits.
     func goesAfterGrant(_ work: DueCredential, at now: Timestamp) -> Bool {
-        hasWaitingGrant(work.token.grantedAt, orEqual: false, at: now) { $0 == work.id }
+        !waitingGrants(at: now) { $0.credential == work.id && $0.grantedAt > work.token.grantedAt }.isEmpty
     }
 
     /// Whether the token that was asked about is still the credential's.
@@ -236,10 +271,24 @@ struct ReferenceModel {
         let due = row.grantedAt.advanced(by: .zero - SimulatedTime.skew)
         if due > now {
             grantRows[work.id]!.held = nil
+            grantRows[work.id]!.isUntried = true
             grantRows[work.id]!.putOffUntil = min(due, now.advanced(by: .seconds(21_600)))
             return .postponed
         }
+        if let text = row.token, isRetold(text, of: row.credential, at: row.grantedAt) {
+            // Nobody knows of this sign-in.
+            inserted[row.credential]?.remove(row.grantedAt)
+            return close(work.id, .retold)
+        }
         return close(work.id, signIn(row.credential, at: row.grantedAt, token: row.token, address: row.address))
+    }
+
+    /// Whether a token came with an earlier sign-in.
+    private func isRetold(_ text: String, of credential: CredentialID, at time: Timestamp) -> Bool {
+        let fingerprint = PlainSealer().fingerprint(of: Secret(text))
+        return [facts[credential]?.token, facts[credential]?.former?.token].contains {
+            $0.map { $0.fingerprint == fingerprint && $0.grantedAt < time } ?? false
+        }
     }
 
     /// Somebody has signed in.
@@ -254,7 +303,10 @@ struct ReferenceModel {
             known.tokens.insert(brought!)
             known.texts[brought!] = text
         }
-        if known.token != token { known.held = nil }
+        if known.token != token {
+            known.held = nil
+            if let token { known.displace(token, text: holdsToken(credential) ? known.texts[token] : nil) }
+        }
         if let address {
             userFacts[credential.userID, default: UserFacts()].mails.append(Oracle.Mail(address, at: grantedAt, isFromEvent: false))
         }
@@ -288,13 +340,11 @@ struct ReferenceModel {
             return .quarantined(.unknownKey)
         }
         let isEnd = notice.kind == .consentRevoked || notice.kind == .accountDeleted
-        // A moment that has yet to come is none to count from.
-        let patience = [row.receivedAt, startedAt].filter { $0 <= now }.max()?.advanced(by: .seconds(360))
-        let waits =
-            isEnd && patience.map { now < $0 } ?? false
-            && hasWaitingGrant(notice.at, orEqual: true, at: now) {
-                $0.userID == notice.credential.userID && appOfClient[$0.clientID] == notice.app
-            }
+        let newer = waitingGrants(at: now) {
+            $0.credential.userID == notice.credential.userID && appOfClient[$0.credential.clientID] == notice.app
+                && $0.grantedAt >= notice.at
+        }
+        let waits = isEnd && isWorthWaiting(for: newer, since: row.receivedAt, at: now)
         if case .postponed = verdict {
             notificationRows[work.id]!.held = nil
             return .postponed
@@ -325,11 +375,19 @@ struct ReferenceModel {
         touched.insert(work.id.userID)
         if work.purpose == .check, call?.outcome.isAnswer ?? false { facts[work.id]!.rechecked = nil }
         switch call?.outcome {
-        case .valid: facts[work.id]!.answers.append(Oracle.Answer(token: token, isValid: true, at: call!.sentAt))
+        case .valid: accept(token, of: work.id, at: call!.sentAt)
+        // Whose it is has to have been said before.
+        case .unnamed: if facts[work.id]!.isAccepted(token) { accept(token, of: work.id, at: call!.sentAt) }
         case .rejected: return [.refreshed, .held]
         case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable, nil: break
         }
         return [.refreshed]
+    }
+
+    /// Apple calls a token good, and this user's.
+    mutating func accept(_ token: Token, of credential: CredentialID, at time: Timestamp) {
+        facts[credential]!.answers.append(Oracle.Answer(token: token, isValid: true, at: time))
+        if facts[credential]!.token == token { facts[credential]!.former?.text = nil }
     }
 
     /// A rejection that may be believed. Whether it is, is for the breaker to say, unless a newer sign-in waits.
@@ -353,6 +411,8 @@ struct ReferenceModel {
         return true
     }
 
+    private func holdsToken(_ credential: CredentialID) -> Bool { row(of: credential)?.holdsToken ?? false }
+
     private func isHeld(_ work: DueCredential) -> Bool {
         facts[work.id]?.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
     }
@@ -372,6 +432,18 @@ struct ReferenceModel {
 
 extension ReferenceModel.Facts {
     var token: Oracle.Token? { Oracle(tokens: tokens).token }
+
+    func isAccepted(_ token: Oracle.Token) -> Bool { answers.contains { $0.token == token && $0.isValid } }
+
+    /// Another token has taken its place.
+    ///
+    /// - Parameter text: nil where it was erased before.
+    fileprivate mutating func displace(_ token: Oracle.Token, text: String?) {
+        func newest(_ isValid: Bool) -> Timestamp? { answers.filter { $0.token == token && $0.isValid == isValid }.map(\.at).max() }
+        let isGood = newest(true).map { good in newest(false).map { $0 <= good } ?? true } ?? false
+        if !isGood, former?.text != nil { return }
+        former = (token, isGood ? text : nil)
+    }
 }
 
 extension ReferenceModel.UserFacts {
@@ -396,7 +468,7 @@ extension RefreshOutcome {
     /// Whether Apple said something of the token, if only that it is not to be understood.
     fileprivate var isAnswer: Bool {
         switch self {
-        case .valid, .rejected, .ambiguous, .anotherUser: true
+        case .valid, .unnamed, .rejected, .ambiguous, .anotherUser: true
         case .misconfigured, .throttled, .unavailable: false
         }
     }

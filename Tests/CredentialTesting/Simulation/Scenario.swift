@@ -100,6 +100,7 @@ extension Simulation.Plan {
             troublesStore: false,
             freezes: false,
             importsTokens: false,
+            tellsAgain: false,
             restores: false,
             setsClock: false,
             codes: 0,

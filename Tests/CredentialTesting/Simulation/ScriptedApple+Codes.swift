@@ -75,7 +75,7 @@ extension Weather {
         case .misconfigured(let error): .misconfigured(error)
         case .rejected: .refused(.codeExpired, detail: "simulated")
         case .ambiguous: .refused(.rejectedByApple, detail: "simulated")
-        case .valid, .anotherUser, nil: nil
+        case .valid, .unnamed, .anotherUser, nil: nil
         }
     }
 
@@ -86,7 +86,7 @@ extension Weather {
         case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
         case .misconfigured(let error): .misconfigured(error)
         case .rejected, .ambiguous: .accepted
-        case .valid, .anotherUser, nil: nil
+        case .valid, .unnamed, .anotherUser, nil: nil
         }
     }
 }

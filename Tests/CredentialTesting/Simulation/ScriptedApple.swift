@@ -131,6 +131,10 @@ struct ScriptedApple {
         (signInsOfUser[user] ?? []).compactMap { signIns[$0].isByCode ? nil : signIns[$0].token }
     }
 
+    func wasIssued(_ token: String, to credential: CredentialID) -> Bool {
+        signInsOfToken[token].map { signIns[$0].credential == credential } ?? false
+    }
+
     /// Whether a token is good for a client, and somebody else's.
     func isForeign(_ token: String, at credential: CredentialID) -> Bool {
         guard let signIn = signInsOfToken[token].map({ signIns[$0] }), signIn.credential.userID != credential.userID else { return false }
@@ -159,8 +163,10 @@ struct ScriptedApple {
             if case .misconfigured = answer { blamedClients.insert(credential.clientID) }
             return answer
         }
-        if isForeign(token, at: credential) { return .anotherUser }
-        return isAlive(token, at: credential) ? .valid : .rejected
+        let namesNobody = weather[app] == .namesNobody
+        if isForeign(token, at: credential) { return namesNobody ? .unnamed : .anotherUser }
+        guard isAlive(token, at: credential) else { return .rejected }
+        return namesNobody ? .unnamed : .valid
     }
 }
 

@@ -57,6 +57,7 @@ struct SimulatedProcess {
             clockSkew: SimulatedTime.skew,
             clock: clock,
             clockGuard: clockGuard,
+            intake: writer.intake,
             telemetry: telemetry
         )
         operators = OperatorRequestHandler(

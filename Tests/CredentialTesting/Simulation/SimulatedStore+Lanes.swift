@@ -43,9 +43,9 @@ extension SimulatedWorld.State {
         of work: DueRevocation,
         _ result: Settled
     ) -> Violation? {
-        guard result == .revocation(.proved) || result == .revocation(.alreadyInvalid) else { return nil }
+        guard case .revocation(let outcome) = result, [.proved, .alreadyInvalid, .noValidToken].contains(outcome) else { return nil }
         let user = work.id.userID
-        if result == .revocation(.alreadyInvalid), !ledger.proofs.isWellFounded(work) {
+        if outcome != .proved, !ledger.proofs.isWellFounded(work) {
             return Violation(.noFalseRevocation, "that the token of \(user) was dead is believed of a key that Apple never accepted")
         }
         // Nobody can tell that Apple lies.
@@ -53,7 +53,11 @@ extension SimulatedWorld.State {
             ledger.proofs.belied.insert(open.text)
             return nil
         }
-        guard apple.isAlive(open.text, at: work.id) else { return nil }
+        if outcome == .noValidToken {
+            guard apple.isAlive(open.text, at: work.id) else { return nil }
+            return Violation(.nothingIsLost, "a good token of \(user) was to be revoked, and is taken for none")
+        }
+        guard open.told.contains(where: { apple.isAlive($0, at: work.id) }) else { return nil }
         return Violation(.noFalseRevocation, "\(user) is told revoked by the app, and Apple still accepts the token")
     }
 
@@ -75,6 +79,7 @@ extension SimulatedWorld.State {
         case .alreadyInvalid: count(.alreadyInvalid)
         case .superseded: count(.overtaken)
         case .noToken: count(.nothingToRevoke)
+        case .noValidToken: count(.noValidToken)
         case .rejected: break
         }
     }

@@ -34,6 +34,7 @@ struct SimulatedStore: WorkStore {
             try await store.claimGrants(upTo: limit, at: now, lease: lease)
         } effect: {
             $0.model.claimed($1)
+            $0.model.tookGrants(at: $0.now)
             if !$1.isEmpty { $0.note("claimed grants \($1.map(\.id))") }
         }
     }
@@ -252,6 +253,7 @@ extension SimulatedWorld.State {
         case .notification(.duplicate): count(.duplicateNotification)
         case .notification(.stale): count(.staleNotification)
         case .grant(.duplicate, _): count(.duplicateGrant)
+        case .grant(.retold, _): count(.retold)
         case .grant(.stale, _): count(.staleGrant)
         case .postponed:
             if case .notification(_, .verified) = settlement { count(.eventAwaitsGrant) }

@@ -197,7 +197,7 @@ extension SimulatedWorld.State {
             count(.timeout)
         }
         let identity = identity(of: credential.clientID, in: flight.app)
-        if outcome == .valid { ledger.proofs.accepted(identity.clientID, keyID: identity.keyID) }
+        if outcome == .valid || outcome == .unnamed { ledger.proofs.accepted(identity.clientID, keyID: identity.keyID) }
         switch flight.work {
         case .check(let work):
             let call = AnsweredCall(
@@ -214,6 +214,7 @@ extension SimulatedWorld.State {
             let word: AnsweredQuestion.Word =
                 switch outcome {
                 case .valid: .accepted
+                case .unnamed: .unnamed
                 case .rejected: .rejected
                 case .anotherUser: .foreign
                 case .ambiguous, .misconfigured, .throttled, .unavailable: .none
@@ -232,6 +233,7 @@ extension SimulatedWorld.State {
         case .misconfigured: count(.misconfigured)
         case .throttled: count(.throttled)
         case .unavailable: count(.unavailable)
+        case .unnamed: count(.namelessAnswer)
         case .valid, .rejected, .ambiguous, .anotherUser: break
         }
     }

@@ -24,7 +24,9 @@ extension Simulation {
             }
             return (isIn, credentials.contains { state.model.row(of: $0)?.verifiedAt != nil })
         }
-        if !isCanary(person.user), chance(plan.revocations) {
+        if plan.tellsAgain, !isCanary(person.user), chance(100) {
+            tellAgain(credential)
+        } else if !isCanary(person.user), chance(plan.revocations) {
             requestRevocation(person, credential)
         } else if isIn, isVerified, !isCanary(person.user), chance(plan.passwords) {
             changePassword(person)
@@ -72,6 +74,14 @@ extension Simulation {
         agenda.append((truth.advanced(by: delay), .grant(told, address: address)))
         // A backend that got no answer inserts again.
         if chance(100) { agenda.append((truth.advanced(by: delay + .seconds(30)), .grant(told, address: address))) }
+    }
+
+    /// A nightly job of the backend tells the token that it keeps, as if it came with a sign-in now.
+    private mutating func tellAgain(_ credential: CredentialID) {
+        let kept = world.with { state in state.apple.tokens(of: credential.userID).filter { state.apple.wasIssued($0, to: credential) } }
+        guard let token = kept.randomElement(using: &generator) else { return }
+        world.with { $0.note("the backend tells \(token) again") }
+        agenda.append((truth, .grant(ScriptedApple.SignIn(credential: credential, at: truth.second, token: token), address: nil)))
     }
 
     private func isCanary(_ user: String) -> Bool { plan.canaries.values.contains { $0.contains(user) } }

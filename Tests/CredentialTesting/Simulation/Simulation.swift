@@ -41,6 +41,8 @@ package struct Simulation {
         var freezes: Bool
         /// Whether backends tell other tokens than those of the sign-in.
         var importsTokens: Bool
+        /// Whether backends tell again what they know, dated now.
+        var tellsAgain: Bool
         /// Whether the database is put back to what it was.
         var restores: Bool
         var setsClock: Bool
@@ -203,7 +205,7 @@ extension Simulation.Plan {
         func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }
         let all: [Weather] = [
             .outage, .throttling(retryAfter: nil), .throttling(retryAfter: .seconds(600)), .invalidClient, .wrongKey, .ambiguous, .slow,
-            .wrongClient("app"), .massRejection(1),
+            .wrongClient("app"), .massRejection(1), .namesNobody,
         ]
         apps = [SimulatedApp(name: "example", clientIDs: chance(50) ? ["app", "web"] : ["app"])]
         if chance(30) { apps.append(SimulatedApp(name: "other", clientIDs: ["elsewhere"])) }
@@ -224,5 +226,6 @@ extension Simulation.Plan {
         breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30) ? ["example": ["user0"]] : [:]
         passwords = chance(40) ? Int.random(in: 100...500, using: &generator) : 0
+        tellsAgain = chance(30)
     }
 }

@@ -19,12 +19,14 @@ enum Weather: Hashable {
     case ambiguous
     /// Answers that come late or too late.
     case slow
+    /// Answers without an id_token.
+    case namesNobody
 
     /// Whether it comes and goes with our configuration.
     var isOurFault: Bool {
         switch self {
         case .invalidClient, .wrongKey, .wrongClient: true
-        case .outage, .throttling, .massRejection, .ambiguous, .slow: false
+        case .outage, .throttling, .massRejection, .ambiguous, .slow, .namesNobody: false
         }
     }
 
@@ -38,7 +40,7 @@ enum Weather: Hashable {
         case .wrongClient(let clientID): credential.clientID == clientID ? .rejected : nil
         case .massRejection(let share): Double.random(in: 0..<1, using: &generator) < share ? .rejected : nil
         case .ambiguous: .ambiguous("invalid_request")
-        case .slow: nil
+        case .slow, .namesNobody: nil
         }
     }
 }

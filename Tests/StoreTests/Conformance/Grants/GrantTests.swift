@@ -14,7 +14,7 @@ import Testing
         #expect(try await store.signIn(token: "r", at: grantedAt, now: .start) == .grant(.applied, nil))
 
         let id = CredentialID(clientID: "app", userID: "user")
-        let due = StoreUnderTest.policy.firstCheck(grantedAt: grantedAt, answeredAt: nil, of: id, now: .start)
+        let due = StoreUnderTest.policy.firstCheck(grantedAt: grantedAt, of: id, now: .start)
         #expect(
             try await store.rows(
                 "SELECT app, client_id, user_id, state, reason, changed_at, verified_at, next_check_at FROM credential_state"

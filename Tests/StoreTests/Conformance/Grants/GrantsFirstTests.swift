@@ -54,6 +54,7 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func forSixMinutesAtMost(_ kind: StoreKind) async throws {
         let store = try await story(kind)
+        _ = try await store.claimGrants(at: Self.signIn)
         let end = Self.signIn + .minutes(6)
         #expect(try await settle(in: store, at: Self.signIn) == .postponed)
         #expect(try await settle(in: store, at: end - .milliseconds(1)) == .postponed)
@@ -61,10 +62,22 @@ import Testing
         #expect(try await store.column("SELECT state FROM credential_state") == ["revoked"])
     }
 
+    /// Behind an import of millions, or in a process that stood still: it has not come to its turn.
+    @Test(arguments: StoreKind.allCases)
+    func aGrantThatNobodyHasClaimedIsWaitedForHoweverLong(_ kind: StoreKind) async throws {
+        let store = try await story(kind)
+        let now = Self.signIn + .hours(1)
+        #expect(try await settle(in: store, at: now) == .postponed)
+        try await store.settleGrants(at: now)
+        #expect(try await settle(in: store, at: now + .seconds(1)) == .notification(.stale))
+        #expect(try await store.column("SELECT DISTINCT to_state FROM credential_change") == ["authorized"])
+    }
+
     /// After an outage both queues are old; the grants have their six minutes all the same.
     @Test(arguments: StoreKind.allCases)
     func countedFromTheStartOfTheProcess(_ kind: StoreKind) async throws {
         let store = try await story(kind)
+        _ = try await store.claimGrants(at: Self.signIn)
         let started = Self.signIn + .days(1)
         #expect(try await settle(in: store, at: started + .minutes(5), startedAt: started) == .postponed)
         #expect(try await settle(in: store, at: started + .minutes(6), startedAt: started) == .notification(.applied))
@@ -74,6 +87,7 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func aStepOfTheClockDoesNotProlongIt(_ kind: StoreKind) async throws {
         let store = try await story(kind)
+        _ = try await store.claimGrants(at: Self.signIn)
         let tomorrow = Self.signIn + .days(1)
         #expect(try await settle(in: store, at: Self.signIn + .minutes(6), startedAt: tomorrow) == .notification(.applied))
     }

@@ -94,31 +94,31 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.asked + .minutes(10)).map(\.token.grantedAt) == [Self.asked])
     }
 
-    /// What became known of a token before it is told again, with another sign-in.
-    enum Meanwhile: CaseIterable, Sendable {
-        case answered, asked, askedWhileRejected, askedAndErased
+    /// A nightly job tells all tokens again, dated now: that is no sign-in, and Apple is asked as before.
+    @Test(arguments: StoreKind.allCases, [false, true])
+    func theSameTokenAgainMovesNothing(_ kind: StoreKind, _ isErased: Bool) async throws {
+        let store = try await signedIn(kind)
+        if isErased { try await store.notify(.consentRevoked, at: Self.asked - .seconds(1), now: Self.asked) }
+        let everything = "SELECT * FROM credential"
+        let before = try await store.rows(everything)
+        #expect(try await store.signIn(token: "r", email: EmailAddress("new@example.com"), at: Self.asked) == .grant(.retold, nil))
+        #expect(try await store.rows(everything) == before)
+        #expect(try await store.column("SELECT email FROM user_state") == [nil])
+        #expect(try await store.column("SELECT outcome FROM grant_log ORDER BY id DESC LIMIT 1") == ["retold"])
+        #expect(try await store.signIn(token: "newer", at: Self.asked) == .grant(.applied, nil))
+        #expect(try await store.signIn(token: "r", at: Self.asked + .seconds(1)) == .grant(.retold, nil), "the one before it, too")
     }
 
-    /// It is asked about a day after the answer: given, or still to come.
-    @Test(arguments: StoreKind.allCases, Meanwhile.allCases)
-    func theSameTokenAgainIsNotAskedAboutTwiceADay(_ kind: StoreKind, _ meanwhile: Meanwhile) async throws {
+    /// It is kept, sealed, until Apple has accepted its successor once.
+    @Test(arguments: StoreKind.allCases)
+    func anAcceptedTokenOutlivesASuccessorThatAppleHasNotAccepted(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
-        if meanwhile == .askedWhileRejected {
-            let due = try await store.claimCredentials(at: Self.asked - .days(2) + .hours(1))[0]
-            _ = try await store.settle(
-                .refresh(due, .rejected(at: Self.asked - .days(2) + .hours(1))),
-                at: Self.asked - .days(2) + .hours(1)
-            )
-        }
-        let due = try await store.claimCredentials(at: Self.asked)[0]
-        if meanwhile == .answered { try await store.settle(.valid, about: due, at: Self.asked) }
-        if meanwhile == .askedAndErased { try await store.notify(.consentRevoked, at: Self.asked - .seconds(1), now: Self.asked) }
-        try await store.signIn(token: "r", at: Self.asked)
-        let next = try #require(try await row(store)[4].integer)
-        #expect(next >= (Self.asked + .days(1)).milliseconds)
-        // Nor by an operator within the hour.
-        _ = try await store.ask(.recheckUser("user"), at: Self.asked + .seconds(1))
-        #expect(try await store.claimCredentials(at: Self.asked + .seconds(1)).isEmpty)
+        try await store.accept()
+        try await store.signIn(token: "newer", at: Self.asked)
+        let former = "SELECT former_granted_at, former_sealed IS NOT NULL FROM credential"
+        #expect(try await store.rows(former) == [[.at(.start), 1]])
+        try await store.refresh(.valid, at: Self.asked + .minutes(10))
+        #expect(try await store.rows(former) == [[.at(.start), 0]])
     }
 
     // MARK: A token that Apple never accepted

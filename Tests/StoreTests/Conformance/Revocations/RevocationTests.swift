@@ -70,6 +70,38 @@ import Testing
         )
     }
 
+    /// A truncated token took the place of a good one: both are asked about, each has its receipt, and the good one's is the proof.
+    @Test(arguments: StoreKind.allCases)
+    func bothTokensOfAClientAreRevoked(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "good")
+        try await store.accept()
+        try await store.signIn(token: "go", at: .start + .minutes(1))
+        try await open(store)
+        #expect(
+            try await store.rows("SELECT standing FROM revocation ORDER BY token_granted_at") == [["former"], ["never_accepted"]]
+        )
+        var claimed = try await claimTokens(store)
+        let garbage = try #require(claimed.first { $0.standing == .neverAccepted })
+        _ = try await store.settle(.revocation(garbage, answer(.rejected)), at: Self.now)
+        var good = try #require(claimed.first { $0.standing == .former })
+        for (second, word) in [RevocationProof.Answer.Word.accepted, .revoked].enumerated() {
+            _ = try await store.settle(.revocation(good, answer(word, second)), at: Self.now)
+            claimed = try await claimTokens(store)
+            good = try #require(claimed.first { $0.standing == .former })
+            if let garbage = claimed.first(where: { $0.standing == .neverAccepted }) {
+                let settled = try await store.settle(.revocation(garbage, .admitted), at: Self.now)
+                #expect(settled == .revocation(.noValidToken))
+                #expect(try await store.column("SELECT state FROM credential_state") == ["authorized"], "it proves nothing")
+            }
+        }
+        #expect(try await store.settle(.revocation(good, answer(.rejected, 2)), at: Self.now) == .revocation(.proved))
+        #expect(try await store.rows("SELECT state, reason FROM credential_state") == [["revoked", "revoked_by_app"]])
+        #expect(try await store.column("SELECT outcome FROM revocation_log ORDER BY id") == ["no_valid_token", "proved"])
+        #expect(try await store.count("revocation_queue") == 0)
+        #expect(try await store.count("credential WHERE sealed_token IS NOT NULL OR former_sealed IS NOT NULL") == 0)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func theReceiptSaysWhoWhenAndWhat(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -249,7 +281,7 @@ import Testing
         case "elsewhere": try await store.signIn(client: "elsewhere", at: Self.now)
         default: try await store.grant("user", client: "web", code: "c", at: Self.asked)
         }
-        let expected: [String: NewerSignIn] = ["known": .known, "waiting": .known, "code": .possible]
+        let expected: [String: NewerSignIn] = ["known": .known, "waiting": .possible, "code": .possible]
         #expect(try await claimTokens(store)[0].newerSignIn == expected[how] ?? .none)
     }
 

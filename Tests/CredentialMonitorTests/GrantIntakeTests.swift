@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+@testable import CredentialMonitor
+@testable import CredentialTesting
+
+@Suite struct GrantIntakeTests {
+    private let start = Timestamp(seconds: 1_750_000_000)
+
+    private func at(_ seconds: Int) -> Timestamp { start.advanced(by: .seconds(seconds)) }
+
+    @Test func itCountsFromTheStartWhileTheLaneTurns() {
+        let intake = GrantIntake(pollInterval: .seconds(1), since: start)
+        #expect(intake.since(at: at(20)) == start)
+        for second in stride(from: 30, through: 600, by: 30) { intake.turn(at: at(second)) }
+        #expect(intake.since(at: at(601)) == start)
+    }
+
+    /// Stopped by a signal, a paused machine, a store that could not be asked.
+    @Test func itBeginsAnewAfterABreak() {
+        let intake = GrantIntake(pollInterval: .seconds(1), since: start)
+        #expect(intake.since(at: at(400)) == at(400), "nothing has been taken yet")
+        intake.turn(at: at(400))
+        intake.turn(at: at(410))
+        #expect(intake.since(at: at(411)) == at(400))
+    }
+
+    @Test func aClockThatIsSetBackProlongsNothing() {
+        let intake = GrantIntake(pollInterval: .seconds(1), since: start)
+        intake.turn(at: at(20))
+        #expect(intake.since(at: at(-3600)) == at(-3600))
+        intake.turn(at: at(-3600))
+        #expect(intake.since(at: at(-3590)) == at(-3600))
+    }
+
+    /// Frozen for seven minutes with a sign-in in its hands: who has signed in again is not told revoked for a moment.
+    @Test func aProcessThatStoodStillTakesSignInsFirst() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann", token: "old")
+            monitor.clock.advance(by: .seconds(5))
+            let withdrawn = monitor.clock.now
+            monitor.clock.advance(by: .seconds(5))
+            try await monitor.grant("ann", token: "new")
+            try await monitor.notify("consent-revoked ann \(withdrawn.milliseconds)")
+            let claimed = try await monitor.grantHandler.claim(upTo: 1)
+            monitor.clock.advance(by: .minutes(7))
+            try await monitor.settle(monitor.notificationHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            for work in claimed { try await monitor.writer.submit(monitor.grantHandler.resolve(work)) }
+            monitor.clock.advance(by: .seconds(2))
+            try await monitor.settle(monitor.notificationHandler)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_change WHERE to_state <> 'authorized'") == 0)
+        }
+    }
+}
