@@ -85,7 +85,7 @@ extension SettlementTransaction {
             let id = RevocationID(request: row.integer(at: 0), clientID: client.clientID)
             claims[id] = Claim(owner: owner, attempts: row.int(at: 3))
         }
-        for (id, claim) in scope.revocations where claims[id] == claim { basis.heldRevocations.insert(id) }
+        for (id, claim) in scope.revocations where claims[id] == claim { basis.heldRevocations[id] = claim }
     }
 
     // MARK: Whatever else is known of the users, once they are held

@@ -56,7 +56,7 @@ extension SettlementTransaction {
                 ),
                 arguments: [id.request, directory.clients[id.clientID]?.id, claim.owner, claim.attempts]
             )
-            if isHeld == true { basis.heldRevocations.insert(id) }
+            if isHeld == true { basis.heldRevocations[id] = claim }
         }
         for id in scope.leaving {
             let rows = try Row.fetchAll(
