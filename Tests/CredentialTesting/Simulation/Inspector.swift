@@ -254,7 +254,9 @@ struct Inspector {
         // Nobody can be asked about without a token of this sign-in, or one that Apple has accepted since. One that was told again with
         // this sign-in, and is rejected before Apple has accepted it anew, may have ended before it. Without anybody's 200 no rejection is
         // believed.
-        let isOurs = state.model.tokenIsOfNewestSignIn(credential) || row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
+        let isOfSignIn = state.model.tokenIsOfNewestSignIn(credential)
+        // An older token is gone where a revocation or an event ended it, and the sign-in may have ended with it.
+        let isOurs = isOfSignIn || row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
         if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, row.state == "authorized", good.contains(credential.clientID) {
             return Violation(.nothingIsStuck, "\(credential.name) has left, and is still authorized after all this time")
         }
