@@ -163,6 +163,12 @@ BUGS = [
         "",
     ),
     (
+        "a request to revoke that cannot be read is overlooked",
+        "IssueJudge.swift",
+        "return try await store.firstRequestToRevoke(credential, since: time)",
+        "return try? await store.firstRequestToRevoke(credential, since: time)",
+    ),
+    (
         "what is counted by app is not taken back",
         "UserRecord.swift",
         "neverAccepted += after.neverAccepted - before.neverAccepted",
