@@ -67,6 +67,12 @@ BUGS = [
         "for change in new.changes(since: old, at: time) + new.changes(since: old, at: time) {",
     ),
     (
+        "a second end is not told",
+        "CredentialChange.swift",
+        "let isSameEnd = standing.state == .authorized || old?.standing.since == standing.since",
+        "let isSameEnd = true",
+    ),
+    (
         "a settlement needs no claim",
         "SettlementFold+Refreshes.swift",
         "return record.claimedBy == work.claim.owner && record.attempts == work.claim.attempts ? record : nil",
@@ -191,6 +197,12 @@ BUGS = [
         "AppUser.swift",
         "guard isGreater(new.at, than: deletedAt) else { return }",
         "",
+    ),
+    (
+        "a request to revoke that cannot be read is overlooked",
+        "IssueJudge.swift",
+        "return try await store.firstRequestToRevoke(credential, since: time)",
+        "return try? await store.firstRequestToRevoke(credential, since: time)",
     ),
     (
         "what is counted by app is not taken back",
@@ -333,7 +345,7 @@ def plant(name, path, before, after, suite=None):
         return found
     seed = re.search(r"SEED=(\d+)", output)
     tried = re.search(r"^(\d+) seeds", output, re.MULTILINE)
-    sentence = next((line for line in output.splitlines() if re.match(r"I\d ", line)), output.strip()[-200:])
+    sentence = next((line for line in output.splitlines() if re.match(r"I\d+ ", line)), output.strip()[-200:])
     if found:
         print(f"✓ {name}: seed {seed[1] if seed else '?'} ({tried[1] if tried else '?'} tried), {sentence[:140]}", flush=True)
     else:

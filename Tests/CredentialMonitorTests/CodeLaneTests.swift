@@ -290,6 +290,48 @@ struct CodeLaneTests {
         }
     }
 
+    /// The store cannot be read in the moment in which it decides how the sign-in is dated: the code is used up, so its answer waits.
+    @Test func aRequestToRevokeThatCannotBeReadIsNotOverlooked() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.down, .issued("ann"))
+            try await monitor.code("c", "ann")
+            try await monitor.settle(monitor.codeHandler)
+            monitor.clock.advance(by: .seconds(30))
+            let askedAt = monitor.clock.now
+            try await monitor.requestRevocation("ann")
+            monitor.clock.advance(by: .seconds(30))
+            let store = TroubledStore(monitor.store, TroubledStore.Trouble(failedReads: 2))
+            let handler = monitor.codeHandler(clockGuard: nil, store: store)
+            async let settled = monitor.settle(handler)
+            for _ in 1...2 {
+                try await monitor.clock.sleeper()
+                monitor.clock.advance(by: .seconds(1))
+            }
+            #expect(try await settled == 1)
+            #expect(try await monitor.grantLog() == ["applied"])
+            #expect(try await monitor.value("SELECT granted_at FROM credential") == askedAt.milliseconds)
+        }
+    }
+
+    /// As long as a key is waited for. Then it is no sign-in of any date, and after the lease Apple says what it is.
+    @Test func aStoreThatNobodyCanReadIsNotWaitedForForEver() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.issued("ann"))
+            try await monitor.code()
+            let store = TroubledStore(monitor.store, TroubledStore.Trouble(failedReads: 1000))
+            let handler = monitor.codeHandler(clockGuard: nil, store: store)
+            async let settled = monitor.settle(handler)
+            for _ in 1...75 {
+                try await monitor.clock.sleeper()
+                monitor.clock.advance(by: .seconds(1))
+            }
+            #expect(try await settled == 1)
+            #expect(try await monitor.grantLog() == [])
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue WHERE claimed_by IS NOT NULL AND attempts = 1") == 1)
+            #expect(monitor.endpoint.exchanges.count == 1 && monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
     /// What came back could not be verified, so nothing is sent.
     @Test func withoutKeysNothingIsSent() async throws {
         try await Monitor.with { monitor in

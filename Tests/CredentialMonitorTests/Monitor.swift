@@ -128,7 +128,7 @@ struct Monitor {
 
     var codeHandler: CodeHandler { codeHandler(clockGuard: nil) }
 
-    func codeHandler(clockGuard: ClockGuard?, telemetry: Telemetry? = nil) -> CodeHandler {
+    func codeHandler(clockGuard: ClockGuard?, store: (any WorkStore)? = nil, telemetry: Telemetry? = nil) -> CodeHandler {
         CodeHandler(
             apps: [
                 CodeHandler.App(
@@ -139,7 +139,7 @@ struct Monitor {
                     checks: budget
                 )
             ],
-            store: store,
+            store: store ?? self.store,
             verifier: identities,
             sealer: PlainSealer(),
             policy: policy,

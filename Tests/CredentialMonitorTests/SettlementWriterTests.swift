@@ -206,6 +206,7 @@ struct TroubledStore: WorkStore {
     final class Trouble: Sendable {
         private struct State {
             var failures: [StoreError]
+            var failedReads: Int
             var isHeld = false
             var batches: [Int] = []
         }
@@ -214,8 +215,13 @@ struct TroubledStore: WorkStore {
         let refusedUser: String?
         let holdsBackendsUp: Bool
 
-        init(failing failures: [StoreError] = [], refusing refusedUser: String? = nil, holdsBackendsUp: Bool = true) {
-            state = NIOLockedValueBox(State(failures: failures))
+        init(
+            failing failures: [StoreError] = [],
+            failedReads: Int = 0,
+            refusing refusedUser: String? = nil,
+            holdsBackendsUp: Bool = true
+        ) {
+            state = NIOLockedValueBox(State(failures: failures, failedReads: failedReads))
             self.refusedUser = refusedUser
             self.holdsBackendsUp = holdsBackendsUp
         }
@@ -224,6 +230,14 @@ struct TroubledStore: WorkStore {
         func hold() { state.withLockedValue { $0.isHeld = true } }
         func release() { state.withLockedValue { $0.isHeld = false } }
         func commitStarted() async { while batches.isEmpty, !Task.isCancelled { await Task.yield() } }
+
+        fileprivate func read() throws {
+            let fails = state.withLockedValue { state in
+                state.failedReads -= 1
+                return state.failedReads >= 0
+            }
+            if fails { throw StoreError.busy }
+        }
 
         fileprivate func pass(_ count: Int) async throws {
             let failure = state.withLockedValue { state in
@@ -297,7 +311,8 @@ struct TroubledStore: WorkStore {
     }
 
     func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
-        try await store.firstRequestToRevoke(credential, since: time)
+        try trouble.read()
+        return try await store.firstRequestToRevoke(credential, since: time)
     }
 
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {

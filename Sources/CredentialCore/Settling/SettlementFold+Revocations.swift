@@ -63,7 +63,7 @@ extension SettlementFold {
     // MARK: A token
 
     mutating func settle(_ work: DueRevocation, _ verdict: RevocationVerdict) -> Settled {
-        guard basis.heldRevocations.contains(RevocationID(work)) else { return .superseded }
+        guard basis.heldRevocations[RevocationID(work)] == work.claim else { return .superseded }
         var proof = work.proof
         switch verdict {
         case .answered(let answer, let identity):
@@ -88,7 +88,7 @@ extension SettlementFold {
     private mutating func isBreakerOpen(of app: String) -> Bool { withBreaker(of: app) { $0.isOpen } }
 
     private mutating func proceed(with work: DueRevocation, _ proof: RevocationProof, due: Timestamp) -> Settled {
-        basis.heldRevocations.remove(RevocationID(work))
+        basis.heldRevocations[RevocationID(work)] = nil
         changes.queueRows.append(.revocation(.proceed(work, proof, due: due)))
         return .postponed
     }
@@ -117,7 +117,7 @@ extension SettlementFold {
         _ outcome: RevocationOutcome,
         _ reason: RevocationRejection? = nil
     ) -> Settled {
-        basis.heldRevocations.remove(RevocationID(work))
+        basis.heldRevocations[RevocationID(work)] = nil
         changes.queueRows.append(.revocation(.finish(work, proof, outcome, reason)))
         return .revocation(outcome)
     }

@@ -73,7 +73,7 @@ package struct SettlementBasis: Sendable {
     package var heldNotifications: [Int64: Claim] = [:]
     package var heldGrants: [Int64: Claim] = [:]
     package var heldRevocationRequests: [Int64: Claim] = [:]
-    package var heldRevocations: Set<RevocationID> = []
+    package var heldRevocations: [RevocationID: Claim] = [:]
     /// What is being revoked already.
     package var tokensBeingRevoked: [AppUserID: Set<RefreshToken.Key>] = [:]
     /// Since when grants have waited for their client or their time, where they have.

@@ -24,14 +24,17 @@ package struct PublishedCredential: Sendable, Equatable {
         forwarding = user.shownForwarding
     }
 
-    /// What to announce now that this row replaces `old`, one entry per change of (state, reason) and of the e-mail.
+    /// What to announce now that this row replaces `old`, one entry per change of (state, reason) and of the e-mail, and one where an
+    /// ended state has ended later than was said: a session that began in between ends too, and its sign-in may be committed only now.
     ///
-    /// A credential nobody has granted announces nothing: nothing is known of it.
+    /// A newer sign-in of somebody who is signed in announces nothing: its backend told it. Nor does a credential that nobody has granted:
+    /// nothing is known of it.
     package func changes(since old: PublishedCredential?, at time: Timestamp) -> [CredentialChange] {
         guard isKnown else { return [] }
         let old = old.flatMap { $0.isKnown ? $0 : nil }
         var changes: [CredentialChange] = []
-        if old?.standing.state != standing.state || old?.standing.reason != standing.reason {
+        let isSameEnd = standing.state == .authorized || old?.standing.since == standing.since
+        if old?.standing.state != standing.state || old?.standing.reason != standing.reason || !isSameEnd {
             changes.append(
                 .state(from: old?.standing.state, to: standing.state, reason: standing.reason, occurredAt: standing.since ?? time)
             )

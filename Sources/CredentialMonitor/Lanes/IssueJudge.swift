@@ -11,7 +11,8 @@ struct IssueJudge: Sendable {
     let clock: WallClock
     let telemetry: Telemetry
 
-    /// How long an answer is kept whose id_token is signed with a key that is not known yet: keys are fetched once a minute then.
+    /// How long an answer is kept whose id_token is signed with a key that is not known yet: keys are fetched once a minute then. The store
+    /// is waited for within it, too.
     static let longestWaitForKey = Duration.seconds(75)
 
     /// - Parameters:
@@ -45,7 +46,15 @@ struct IssueJudge: Sendable {
             return .rejected(.userMismatch)
         }
         let credential = CredentialID(clientID: content.clientID, userID: identity.userID)
-        let grantedAt = await grantedAt(credential, by: work, identity, issuedAt: issuedAt)
+        let grantedAt: Timestamp
+        do {
+            // `iat` is cut to the second. Within it, the answer came after the sign-in and before all that follows from it.
+            let time = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
+            grantedAt = try await min(time, firstRequestToRevoke(credential, since: work.grantedAt, answeredAt: answeredAt) ?? time)
+        } catch {
+            telemetry.settlementFailed(.codes, error)
+            return nil
+        }
         do {
             let token = try tokens.refreshToken.map { try sealer.sealed($0, for: credential, grantedAt: grantedAt) }
             if token != nil { telemetry.sealed(1) }
@@ -57,17 +66,23 @@ struct IssueJudge: Sendable {
         }
     }
 
-    private func grantedAt(
+    /// Who deletes an account means the sign-in before that, however late Apple was asked for its token. A sign-in that is dated after the
+    /// request would undo it, and the code is used up: so its answer waits for the store as it does for a key.
+    private func firstRequestToRevoke(
         _ credential: CredentialID,
-        by work: ClaimedCode,
-        _ identity: VerifiedIdentity,
-        issuedAt: Timestamp
-    ) async -> Timestamp {
-        // `iat` is cut to the second. Within it, the answer came after the sign-in and before all that follows from it.
-        let time = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
-        // Who deletes an account means the sign-in before that, however late Apple was asked for its token.
-        let requestedAt = try? await store.firstRequestToRevoke(credential, since: work.grantedAt)
-        return min(time, requestedAt ?? time)
+        since time: Timestamp,
+        answeredAt: Timestamp
+    ) async throws -> Timestamp? {
+        var waited = min(max(answeredAt.duration(to: clock.now), .zero), Self.longestWaitForKey)
+        while true {
+            do {
+                return try await store.firstRequestToRevoke(credential, since: time)
+            } catch {
+                guard waited < Self.longestWaitForKey, !Task.isCancelled else { throw error }
+                waited += .seconds(1)
+                try? await clock.sleep(for: .seconds(1))
+            }
+        }
     }
 
     /// Apple may have begun to sign with a new key: the code is used up, so its answer waits for the key to be published.

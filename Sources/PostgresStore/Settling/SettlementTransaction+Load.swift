@@ -86,7 +86,7 @@ extension SettlementTransaction {
             let id = RevocationID(request: row.integer(at: 0), clientID: client.clientID, fingerprint: row.bytes(at: 4))
             claims[id] = Claim(owner: owner, attempts: row.int(at: 3))
         }
-        for (id, claim) in scope.revocations where claims[id] == claim { basis.heldRevocations.insert(id) }
+        for (id, claim) in scope.revocations where claims[id] == claim { basis.heldRevocations[id] = claim }
     }
 
     // MARK: Whatever else is known of the users, once they are held

@@ -56,7 +56,7 @@ extension SettlementTransaction {
                 """,
                 in: db
             ).first(id.request, directory.clients[id.clientID]?.id, id.fingerprint, claim.owner, claim.attempts) { _ in true }
-            if isHeld == true { basis.heldRevocations.insert(id) }
+            if isHeld == true { basis.heldRevocations[id] = claim }
         }
         for id in scope.leaving {
             let rows = try Row.fetchAll(

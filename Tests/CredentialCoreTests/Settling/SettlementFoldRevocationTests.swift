@@ -36,7 +36,7 @@ import Testing
             for (id, claim) in scope.revocationRequests where claim == SettlementFoldRevocationTests.claim {
                 basis.heldRevocationRequests[id] = claim
             }
-            for (id, claim) in scope.revocations where claim == SettlementFoldRevocationTests.claim { basis.heldRevocations.insert(id) }
+            for (id, claim) in scope.revocations where claim == SettlementFoldRevocationTests.claim { basis.heldRevocations[id] = claim }
             for id in scope.signingIn where id == user { basis.waitingGrants[id] = waiting }
             for id in scope.leaving where id == user { basis.tokensBeingRevoked[id] = beingRevoked }
             for app in scope.judgedApps { basis.breakers[app] = breaker.map(StoredBreaker.readable) }
@@ -428,6 +428,8 @@ import Testing
         let world = Self.world(("app", 1))
         let stale = Self.due(.accepted, .revoked, claim: Claim(owner: "me", attempts: 2))
         #expect(world.fold(.revocation(stale, Self.answer(.rejected))).results == [.superseded])
+        let held = Settlement.revocation(Self.due(.accepted), Self.answer(.revoked))
+        #expect(world.fold(.revocation(stale, Self.answer(.rejected)), held).results == [.superseded, .postponed])
         let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
         #expect(world.fold(proof, proof).results == [.revocation(.proved), .superseded])
     }

@@ -269,6 +269,40 @@ import Testing
         #expect(tables.record(due.id)?.credential.verifiedAt == now)
     }
 
+    /// The second end is settled before the sign-in that it ends: the session of that sign-in has to hear of it, from the end itself.
+    @Test func aSecondEndIsToldThoughItsSignInIsStillOnItsWay() {
+        var tables = Self.tables("ann")
+        let id = CredentialID(clientID: "app", userID: "ann")
+        let times = (1...3).map { Self.start.advanced(by: .seconds(3600 * $0)) }
+        tables.notifications = [1, 2]
+        func end(_ row: Int64, at time: Timestamp) -> Settlement {
+            let verified = VerifiedNotification(
+                clientID: "app",
+                userID: "ann",
+                tokenID: "j\(row)",
+                type: "",
+                event: Event(.consentRevoked, at: time)
+            )
+            return .notification(ClaimedNotification(id: row, claim: Self.claim, payload: [], receivedAt: time), .verified(verified))
+        }
+        _ = tables.settle([end(1, at: times[0])], at: times[0])
+        let second = tables.settle([end(2, at: times[2])], at: times[2])
+        let change = CredentialChange.state(from: .revoked, to: .revoked, reason: .consentRevoked, occurredAt: times[2])
+        #expect(
+            second.announcements == [Announcement(app: "example", credential: id, change: change, source: .notification, tokenID: "j2")]
+        )
+        #expect(second.counts.allSatisfy { $0.value == 0 })
+        tables.grants[3] = WaitingGrant(id: 3, clientID: "app", grantedAt: times[1])
+        tables.grantUsers[3] = "ann"
+        let work = ClaimedGrant(
+            id: 3,
+            claim: Self.claim,
+            grantedAt: times[1],
+            content: ClaimedGrant.Content(credential: id, refreshToken: nil, address: nil)
+        )
+        #expect(tables.settle([.grant(work, .accepted(Grant(grantedAt: times[1]), id))], at: times[2]).announcements.isEmpty)
+    }
+
     /// Whom the batch touches and whom it does not: opening takes back what waits of both.
     @Test func openingTakesBackWhatWaitsInTheSameBatch() throws {
         var tables = Self.tables("ann", "bob")

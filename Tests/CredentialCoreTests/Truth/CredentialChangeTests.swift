@@ -25,9 +25,23 @@ import Testing
         #expect(granted.changes(since: granted, at: at(9)).isEmpty)
     }
 
-    @Test func aLaterTimeAloneAnnouncesNothing() {
+    /// Its backend told it.
+    @Test func aLaterSignInAloneAnnouncesNothing() {
         let again = PublishedCredential(CredentialStanding(.authorized, .granted, since: at(8)))
         #expect(again.changes(since: granted, at: at(9)).isEmpty)
+    }
+
+    /// Sessions that began between the two end with the second.
+    @Test(
+        arguments: [
+            (.revoked, .consentRevoked), (.revoked, .revokedByApp), (.revoked, .tokenRejected), (.notFound, .accountDeleted),
+        ] as [(CredentialState, StateReason)]
+    )
+    func aSecondEndIsAChange(_ state: CredentialState, _ reason: StateReason) {
+        let ended = PublishedCredential(CredentialStanding(state, reason, since: at(7)))
+        let again = PublishedCredential(CredentialStanding(state, reason, since: at(8)))
+        #expect(again.changes(since: ended, at: at(9)) == [.state(from: state, to: state, reason: reason, occurredAt: at(8))])
+        #expect(again.changes(since: again, at: at(9)).isEmpty)
     }
 
     @Test func anotherReasonForOneStateIsAChange() {

@@ -25,7 +25,7 @@ struct CodeLedger {
 
     private struct Sending {
         var claim: Claim
-        var sentAt: Timestamp
+        var claimedAt: Timestamp
         /// Whether the process heard that Apple took the code, or will not.
         var isHeard = false
         var isCommitted = false
@@ -38,12 +38,14 @@ struct CodeLedger {
 
     private var sendings: [Int64: [Sending]] = [:]
     private var calls: [Key: AnsweredExchange] = [:]
+    private var claimedAt: [Key: Timestamp] = [:]
 
     /// - Parameter isPunctual: whether the clock has always been right.
     /// - Returns: what is wrong with sending it now.
     mutating func sent(_ work: ClaimedCode, deadline: Timestamp, isPunctual: Bool, at now: Timestamp, truly truth: Timestamp) -> Violation?
     {
-        defer { sendings[work.id, default: []].append(Sending(claim: work.claim, sentAt: truth)) }
+        let claimedAt = claimedAt[Key(row: work.id, claim: work.claim)] ?? truth
+        defer { sendings[work.id, default: []].append(Sending(claim: work.claim, claimedAt: claimedAt)) }
         if isPunctual, now >= deadline {
             return Violation(.stateFollowsFromFacts, "code \(work.id) is sent \(deadline.duration(to: now)) after its deadline")
         }
@@ -52,9 +54,10 @@ struct CodeLedger {
     }
 
     /// - Returns: what is wrong with taking it up to send it.
-    func claimed(_ work: ClaimedCode, truly truth: Timestamp) -> Violation? {
-        // Whoever stood still for longer than the lease has lost what was heard.
-        let known = sendings[work.id]?.first { $0.isCommitted || $0.isHeard && $0.sentAt.duration(to: truth) < Self.shortestLease }
+    mutating func claimed(_ work: ClaimedCode, truly truth: Timestamp) -> Violation? {
+        claimedAt[Key(row: work.id, claim: work.claim)] = truth
+        // A process that stood still for longer than the lease has lost what it heard, be it that it sent the code after that.
+        let known = sendings[work.id]?.first { $0.isCommitted || $0.isHeard && $0.claimedAt.duration(to: truth) < Self.shortestLease }
         return known.map { _ in Violation(.effectsAreOnce, "code \(work.id) is to be sent again, though its answer is known") }
     }
 

@@ -66,7 +66,7 @@ struct SimulatedStore: WorkStore {
     }
 
     func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
-        try await store.dueRevocations(upTo: limit, at: now)
+        try await read { try await store.dueRevocations(upTo: limit, at: now) }
     }
 
     func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
@@ -80,13 +80,15 @@ struct SimulatedStore: WorkStore {
     }
 
     func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
-        let found = bug == .requestDuringOutageOverlooked ? nil : try await store.firstRequestToRevoke(credential, since: time)
+        // What there is to see counts, whether or not it can be read at once.
         world.with { $0.model.lookForRequest(of: credential, since: time) }
-        return found
+        return try await readInHand {
+            bug == .requestDuringOutageOverlooked ? nil : try await store.firstRequestToRevoke(credential, since: time)
+        }
     }
 
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
-        bug == .strayTokenRevokedBlindly ? false : try await store.isSignedIn(credential, besides: row)
+        try await readInHand { bug == .strayTokenRevokedBlindly ? false : try await store.isSignedIn(credential, besides: row) }
     }
 
     func claimDueCredentials(
@@ -159,6 +161,29 @@ struct SimulatedStore: WorkStore {
             throw StoreError.outcomeUnknown("simulated")
         }
         return batch
+    }
+
+    /// A read of the store by which something is decided: it may fail, and the process may die before or after it.
+    private func read<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
+        let fails = world.with { state in
+            guard !state.storeTrouble.isEmpty else { return false }
+            state.storeTrouble.removeFirst()
+            state.count(.readFailed)
+            return true
+        }
+        if fails { throw StoreError.busy }
+        return try await call(body) { _, _ in }
+    }
+
+    /// The same in the middle of a piece of work, which comes to nothing if the process dies, whatever it makes of that error.
+    private func readInHand<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
+        do {
+            return try await read(body)
+        } catch let crash as Crash {
+            world.with { $0.hasDied = true }
+            withUnsafeCurrentTask { $0?.cancel() }
+            throw crash
+        }
     }
 
     /// A call of the store, before or after which the process may die.

@@ -26,6 +26,8 @@ final class SimulatedWorld: Sendable {
         var portCallsToCrash: Int?
         /// Whether the call at which the process dies takes effect.
         var diesAfterEffect = false
+        /// Whether the process died in the middle of a piece of work, which goes on until it ends and counts for nothing.
+        var hasDied = false
         /// What the store answers next in place of the truth.
         var storeTrouble: [StoreTrouble] = []
         /// What has come out of the process and nobody has taken yet.
@@ -146,6 +148,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case duplicateNotification, staleNotification, duplicateGrant, staleGrant
     case held, admitted, admittedOnRepetition, misconfigured, throttled, unavailable
     case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine, operatorPause, askedAgain
+    case readFailed
     case importedToken, neverAccepted, restore, clockStep, ended, grantFromFuture, forgettingHeld
     case codeExchanged, codeTaken, codeLate, codeUsed, codeRefused, answerLost, badIdentityToken, userMismatch, issuedForNobody
     case revocationProved, alreadyInvalid, overtaken, nothingToRevoke, revocationInVain, askedTwiceToRevoke, proofBegunAnew, foreignToken

@@ -51,14 +51,14 @@ extension Simulation {
         let isAlone = !flights.contains { if case .code = $0.work { true } else { false } }
         let width = process.codes.width
         for work in try await process.codes.claim(upTo: isAlone ? width : width - 1) {
-            if chance(800) { await launch(work) } else { claimed.append(.code(work)) }
+            if chance(800) { try await launch(work) } else { claimed.append(.code(work)) }
         }
     }
 
-    mutating func launch(_ work: ClaimedCode) async {
+    mutating func launch(_ work: ClaimedCode) async throws {
         let handler = process.codes
         let app = plan.apps.first { $0.clientIDs.contains(work.content?.clientID ?? "") } ?? plan.apps[0]
-        let isSent = await launch(.code(work), of: app) { await handler.resolve(work) }
+        let isSent = try await launch(.code(work), of: app) { await handler.resolve(work) }
         guard !isSent, work.claim.attempts <= 5, work.app != nil else { return }
         world.with { state in
             let (deadline, isPunctual) = (state.model.deadline(of: work), state.ledger.setAt == nil)
@@ -128,6 +128,8 @@ extension Simulation {
         if chance(50) { identity.keyIsPublishedAt = truth.advanced(by: .seconds(Int.random(in: 1...30, using: &generator))) }
         identity.isGood = !chance(60)
         identity.isReadable = identity.isGood || chance(700)
+        // What decides about the answer cannot be read. In the calm nothing fails.
+        if plan.troublesStore, steps < plan.steps, chance(200) { troubleStore() }
         let number = world.with { state in
             state.apple.identityTokens.append(identity)
             return state.apple.identityTokens.count - 1

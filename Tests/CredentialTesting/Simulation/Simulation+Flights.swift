@@ -42,17 +42,18 @@ extension Simulation {
         _ work: Flight.Work,
         of app: SimulatedApp,
         _ resolve: @escaping @Sendable () async -> [Settlement]
-    ) async -> Bool {
+    ) async throws -> Bool {
         let world = world
         // A task and not a group: it ends when the seed lets Apple answer, and until then the simulation goes on.
         Task { world.arrive(.resolved(await resolve())) }
-        return await follow(work, of: app)
+        return try await follow(work, of: app)
     }
 
     /// - Returns: whether the process asks something more.
-    private mutating func follow(_ work: Flight.Work, of app: SimulatedApp) async -> Bool {
+    private mutating func follow(_ work: Flight.Work, of app: SimulatedApp) async throws -> Bool {
         switch await world.nextArrival() {
         case .resolved(let settlements):
+            if world.with({ $0.hasDied }) { throw Crash() }
             world.with { state in
                 for case .revocation(let work, .admitted) in settlements {
                     let keyID = state.model.revocations[ReferenceModel.RevocationKey(work)]?.keyID
@@ -76,10 +77,10 @@ extension Simulation {
         if chance(80), let credential = flight.credential { return try comeBack(credential) }
         let isSlow = world.with { $0.apple.weather[flight.app.name] == .slow }
         if isSlow { try advance(by: .seconds(Int.random(in: 1...20, using: &generator))) }
-        await answer(Int.random(in: flights.indices, using: &generator))
+        try await answer(Int.random(in: flights.indices, using: &generator))
     }
 
-    mutating func answer(_ index: Int) async {
+    mutating func answer(_ index: Int) async throws {
         let flight = flights.remove(at: index)
         switch flight.request {
         case .refresh(let token, let credential, let answer):
@@ -95,7 +96,7 @@ extension Simulation {
             hear(response.date)
             answer.resume(returning: response)
         }
-        _ = await follow(flight.work, of: flight.app)
+        _ = try await follow(flight.work, of: flight.app)
     }
 
     private func hear(_ date: Timestamp?) {

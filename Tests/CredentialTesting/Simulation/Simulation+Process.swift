@@ -31,21 +31,21 @@ extension Simulation {
     }
 
     private mutating func send(_ work: DueCredential, of app: SimulatedApp, by handler: RefreshHandler) async throws {
-        let isSent = await launch(.check(work), of: app) { await handler.resolve(work) }
+        let isSent = try await launch(.check(work), of: app) { await handler.resolve(work) }
         if !isSent, chance(200) { try comeBack(work.id) }
     }
 
     mutating func commitSome() async throws {
-        await resolveClaimed()
+        try await resolveClaimed()
         try await commit(Int.random(in: 1...3, using: &generator))
     }
 
-    mutating func resolveClaimed() async {
+    mutating func resolveClaimed() async throws {
         while !claimed.isEmpty {
             switch claimed.removeFirst() {
             case .notifications(let work): waiting.append(await process.notifications.resolve(work))
             case .grants(let work): waiting.append(await process.grants.resolve(work))
-            case .code(let work): await launch(work)
+            case .code(let work): try await launch(work)
             }
         }
     }
@@ -107,6 +107,7 @@ extension Simulation {
             if !flights.isEmpty { state.count(.crashWithRequestsOut) }
             state.note("crash")
             state.portCallsToCrash = nil
+            state.hasDied = false
             state.storeTrouble = []
             state.heardAppleAt = nil
             state.ledger.crashed()

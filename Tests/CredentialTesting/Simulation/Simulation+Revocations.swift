@@ -23,12 +23,18 @@ extension Simulation {
 
     mutating func claimRevocations() async throws {
         let handler = process.revocations
-        for work in try await handler.claim(upTo: 8) {
+        let works: [RevocationHandler.Work]
+        do {
+            works = try await handler.claim(upTo: 8)
+        } catch is StoreError {
+            return world.with { $0.note("no revocation can be claimed") }
+        }
+        for work in works {
             switch work {
             case .request: waiting.append(await handler.resolve(work))
             case .token(let revocation):
                 let app = plan.apps.first { $0.name == revocation.app }!
-                await launch(.revocation(revocation), of: app) { await handler.resolve(work) }
+                try await launch(.revocation(revocation), of: app) { await handler.resolve(work) }
                 if chance(150) { try comeBack(revocation.id) }
             }
         }

@@ -34,8 +34,8 @@ extension Simulation {
     /// What is under way comes to its end, within seconds.
     mutating func land() async throws {
         while !flights.isEmpty || !claimed.isEmpty {
-            while !flights.isEmpty { await answer(flights.count - 1) }
-            await resolveClaimed()
+            while !flights.isEmpty { try await answer(flights.count - 1) }
+            try await resolveClaimed()
         }
         while !waiting.isEmpty { try await commit(4) }
     }
@@ -210,6 +210,7 @@ extension Simulation {
         let intervals = plan.setsClock ? 4.0 : 3.0
         let end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
         while now < end, !isBroken {
+            isOver = now.advanced(by: SimulatedProcess.policy.longestInterval) > end
             try await fetchSigningKeys()
             // The loops turn whatever is due, and bring back what a wrong clock has left far ahead.
             if plan.setsClock {
@@ -231,6 +232,11 @@ extension Simulation {
             try advance(by: now.duration(to: min(next, end, longest)))
         }
         try await workOff()
+        // A question may have been put off by a minute.
+        for _ in 0..<2 {
+            try advance(by: .seconds(61))
+            try await workOff()
+        }
         try check()
         checkEnd()
     }

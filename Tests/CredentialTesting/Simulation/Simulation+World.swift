@@ -105,7 +105,7 @@ extension Simulation {
     /// Somebody signs in again while Apple is asked, or between the moment at which a rejection is taken up and the one at which it is
     /// believed.
     mutating func comeBack(_ credential: CredentialID) throws {
-        guard let index = people.firstIndex(where: { $0.user == credential.userID }),
+        guard !isOver, let index = people.firstIndex(where: { $0.user == credential.userID }),
             // A row may name somebody by mistake.
             people[index].app.clientIDs.contains(credential.clientID),
             people[index].lastActedAt.duration(to: truth) >= .seconds(2)

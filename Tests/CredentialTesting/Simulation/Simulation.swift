@@ -79,6 +79,8 @@ package struct Simulation {
     /// The apps that had their incident at Apple.
     var struck: Set<String> = []
     var backup: Backup?
+    /// Whether the last interval runs: nobody comes back any more, so that all can be known by the end.
+    var isOver = false
 
     enum Delivery {
         case post(Int)

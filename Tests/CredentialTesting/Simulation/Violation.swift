@@ -16,6 +16,8 @@ package struct Violation: Error, Sendable, Equatable, CustomStringConvertible {
         case noFalseRevocation = "I5"
         /// Nothing is stuck.
         case nothingIsStuck = "I6"
+        /// The change log, replayed, is the view.
+        case newsArrives = "I12"
     }
 
     package var invariant: Invariant

@@ -105,6 +105,29 @@ import Testing
         #expect(try await store.column("SELECT changed_at FROM credential_state") == [.at(Self.hour(1))])
     }
 
+    /// Behind a long queue the second end is settled before the sign-in that it ends. A follower that keeps its session is told by then.
+    @Test(arguments: StoreKind.allCases)
+    func aSecondEndIsTold(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(at: Self.hour(0))
+        try await store.notify(.consentRevoked, at: Self.hour(1), tokenID: "j1")
+        try await store.notify(.consentRevoked, at: Self.hour(3), tokenID: "j2")
+        try await store.notify(.consentRevoked, at: Self.hour(2), tokenID: "j3")
+        try await store.signIn(at: Self.hour(2), now: Self.hour(4))
+        #expect(
+            try await store.rows(
+                "SELECT from_state, to_state, reason, occurred_at, source, notification_jti FROM credential_change ORDER BY id"
+            ) == [
+                [nil, "authorized", "granted", .at(Self.hour(0)), "grant", nil],
+                ["authorized", "revoked", "consent_revoked", .at(Self.hour(1)), "notification", "j1"],
+                ["revoked", "revoked", "consent_revoked", .at(Self.hour(3)), "notification", "j2"],
+            ]
+        )
+        #expect(
+            try await store.rows("SELECT state, reason, changed_at FROM user_state") == [["revoked", "consent_revoked", .at(Self.hour(3))]]
+        )
+    }
+
     @Test(arguments: StoreKind.allCases)
     func idsOnlyEverGrow(_ kind: StoreKind) async throws {
         let store = try kind.make()

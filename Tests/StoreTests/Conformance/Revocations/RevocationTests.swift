@@ -144,6 +144,21 @@ import Testing
         #expect(next.proof.next == .isStillAccepted && next.claim.attempts == 1 && next.proof.keyID == "KEY")
     }
 
+    /// The process stood still for longer than the lease, and claimed again: both claims come with one commit, and the newer holds.
+    @Test(arguments: StoreKind.allCases)
+    func aClaimThatWasLostSettlesNothingInTheSameCommit(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        let lost = try await claimTokens(store)[0]
+        let again = try await claimTokens(store, at: store.restart(at: Self.now))[0]
+        let settled = try await store.settle(
+            [.revocation(lost, .failed(at: Self.now)), .revocation(again, answer(.accepted))],
+            at: Self.now
+        )
+        #expect(settled.results == [.superseded, .postponed])
+        #expect(try await store.rows("SELECT before_answer, failures FROM revocation") == [["accepted", 0]])
+    }
+
     /// Without a token there is nothing to wait for, and no state follows.
     @Test(arguments: StoreKind.allCases)
     func whatComesToNoTokenIsLogged(_ kind: StoreKind) async throws {
