@@ -61,7 +61,7 @@ enum Schema {
                                      CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
           redirect_uri       TEXT,
           nonce              TEXT,
-          email              TEXT,
+          email              TEXT    CONSTRAINT "email has no NUL" CHECK (instr(email, char(0)) = 0),
           email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
           granted_at         INTEGER NOT NULL DEFAULT \(now)
                                      CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at \(legal)),
