@@ -111,6 +111,7 @@ CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHE
 
 CREATE TABLE grant_log (
   id         INTEGER PRIMARY KEY,
+  grant_id   INTEGER NOT NULL,
   client_id  TEXT    NOT NULL,
   user_id    TEXT,
   granted_at INTEGER NOT NULL,

@@ -265,7 +265,7 @@ struct Daemon {
         if let address = configuration.operations.listen {
             services.append(operationsServer(address, progress, readiness))
         }
-        services += [keyRefresh, maintenance, overdueCount, databaseWatch.service(every: pollInterval)]
+        services += [keyRefresh, maintenance, overdueCount, databaseWatch.service(every: pollInterval), heartbeat(progress)]
         // It gives the lanes back when all else has stopped.
         if let keeper = seat.keeper(writer.breakers, store, telemetry) {
             // The lanes that all share need not wait for its first turn. Whom it has to give way to it finds again then.
