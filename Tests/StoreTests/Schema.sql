@@ -30,7 +30,7 @@ CREATE TABLE grant_queue (
                              CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
   redirect_uri       TEXT,
   nonce              TEXT,
-  email              TEXT,
+  email              TEXT    CONSTRAINT "email has no NUL" CHECK (instr(email, char(0)) = 0),
   email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
   granted_at         INTEGER NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
                              CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at BETWEEN 1546300800000 AND 4102444800000),
@@ -111,6 +111,7 @@ CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHE
 
 CREATE TABLE grant_log (
   id         INTEGER PRIMARY KEY,
+  grant_id   INTEGER NOT NULL,
   client_id  TEXT    NOT NULL,
   user_id    TEXT,
   granted_at INTEGER NOT NULL,

@@ -45,14 +45,14 @@ struct NotificationClaims {
     ) throws(VerificationError) -> VerifiedNotification {
         try claims.checkIssuer(policy.issuers)
         let clientID = try claims.audience(among: policy.clientIDs)
-        try checkDates(receivedAt: receivedAt, now: now, skew: policy.clockSkew)
+        let issuedAt = try issuedAt(receivedAt: receivedAt, now: now, skew: policy.clockSkew)
         let type = try event.name("type")
         return VerifiedNotification(
             clientID: clientID,
             userID: try event.name("sub"),
             tokenID: try claims.name("jti"),
             type: type,
-            event: Event(try kind(of: type), at: try occurredAt())
+            event: Event(try kind(of: type), at: try occurredAt(issuedAt: issuedAt, skew: policy.clockSkew))
         )
     }
 }
@@ -60,13 +60,15 @@ struct NotificationClaims {
 // MARK: The token
 
 extension NotificationClaims {
-    private func checkDates(receivedAt: Timestamp, now: Timestamp, skew: Duration) throws(VerificationError) {
+    /// When it was signed, once it is seen to be neither from the future nor expired.
+    private func issuedAt(receivedAt: Timestamp, now: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {
         let issuedAt = try claims.date("iat")
         let latestIssue = max(receivedAt, now).advanced(by: skew)
         guard issuedAt <= latestIssue else { throw .rejected(.issuedInFuture, detail: "iat \(issuedAt.milliseconds / 1000)") }
-        guard claims["exp"] != nil else { return }
+        guard claims["exp"] != nil else { return issuedAt }
         let expiry = try claims.date("exp")
         guard receivedAt < expiry.advanced(by: skew) else { throw .rejected(.expired, detail: "exp \(expiry.milliseconds / 1000)") }
+        return issuedAt
     }
 }
 
@@ -76,12 +78,16 @@ extension NotificationClaims {
     /// From here on a number is milliseconds: as seconds it would be the year 5138, as milliseconds it is 1973.
     private static let leastMilliseconds: Int64 = 100_000_000_000
 
-    private func occurredAt() throws(VerificationError) -> Timestamp {
+    /// One that is dated after its message would end the sign-ins until then. `iat` is cut to the second.
+    private func occurredAt(issuedAt: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {
         guard case .integer(let number) = try event.required("event_time") else {
             throw .rejected(.malformedClaim, detail: "event_time")
         }
         let time = number >= Self.leastMilliseconds ? Timestamp(milliseconds: number) : Timestamp(seconds: max(number, 0))
         guard Timestamp.legal.contains(time) else { throw .rejected(.malformedClaim, detail: "event_time \(number)") }
+        guard time < issuedAt.advanced(by: .seconds(1) + skew) else {
+            throw .rejected(.malformedClaim, detail: "event_time \(number) is after iat \(issuedAt.milliseconds / 1000)")
+        }
         return time
     }
 

@@ -161,7 +161,7 @@ extension StoredTable {
         StoredTable(
             "grant_log",
             .log,
-            .integers("id", "granted_at", "settled_at"),
+            .integers("id", "grant_id", "granted_at", "settled_at"),
             .texts("client_id", "user_id", "outcome", "reason", "detail")
         ),
         StoredTable(
@@ -182,12 +182,12 @@ extension StoredTable {
         StoredTable("signing_key", .setting, key: "kid", .texts("kid", "jwk"), .integers("first_seen_at", "last_seen_at")),
         StoredTable("secret", .setting, key: "name", .texts("name"), .bytes("sealed")),
         StoredTable("credential_count", .setting, key: "app, state", .integers("app", "count"), .texts("state")),
-        // Where SQLite's claims of new notifications stand is told by the rows themselves in PostgreSQL.
+        // Where SQLite's claims of new notifications stand is told by the rows themselves in PostgreSQL, and that siwatch lives by its fleet.
         StoredTable(
             "counter",
             .setting,
             key: "name",
-            where: "name <> 'notification_queue_claimed'",
+            where: "name NOT IN ('notification_queue_claimed', 'alive_at')",
             .texts("name"),
             .integers("value")
         ),

@@ -79,6 +79,12 @@ extension LoggedEvent {
         "A reader keeps the database from clearing away what was erased; erased tokens stay readable in its files"
     )
     static let logEmptied = LoggedEvent("log_emptied", .notice, "No reader keeps the database from clearing away what was erased any more")
+    package static let databaseDisplaced = LoggedEvent(
+        "database_displaced",
+        .error,
+        "The database file was moved, removed or replaced while siwatch has it open; siwatch is not ready"
+    )
+    package static let databaseInPlace = LoggedEvent("database_in_place", .notice, "The database file is at its path again")
     static let laneTaken = LoggedEvent("lane_taken", .notice, "A lane is this replica's from now on")
     static let laneLost = LoggedEvent("lane_lost", .notice, "A lane is this replica's no longer; another one may take it")
     static let renewalFailed = LoggedEvent(
@@ -154,7 +160,7 @@ extension LoggedEvent {
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
         unknownClients, tokenUndelivered, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
-        laneTaken, laneLost, renewalFailed, operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled,
+        databaseDisplaced, databaseInPlace, laneTaken, laneLost, renewalFailed, operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled,
         codeRejected, codeTokenKept,
         revocationUnproved, revocationRejected, tokenUnreadable,
         appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,

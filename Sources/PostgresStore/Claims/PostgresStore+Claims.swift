@@ -188,11 +188,10 @@ extension ClaimedGrant.Content {
             guard let text = row.text(at: start + 2, upTo: Longest.token) else { return nil }
             token = Secret(text)
         }
-        var address: EmailAddress?
-        if !row.isNull(at: start + 3) {
-            guard let text = row.text(at: start + 3, upTo: Longest.address) else { return nil }
-            let isPrivate = row.isNull(at: start + 4) ? nil : row.integer(at: start + 4) != 0
-            address = text.isEmpty ? nil : EmailAddress(text, isPrivate: isPrivate)
+        // One that cannot be used costs the address, not the sign-in.
+        let isPrivate = row.isNull(at: start + 4) ? nil : row.integer(at: start + 4) != 0
+        let address = row.text(at: start + 3, upTo: Longest.address).flatMap { text in
+            text.isEmpty ? nil : EmailAddress(text, isPrivate: isPrivate)
         }
         self.init(
             credential: CredentialID(clientID: clientID, userID: userID),

@@ -30,7 +30,8 @@ extension Schema {
                       granted_at),
               SELECT (id) ON grant_queue TO \(backendRole);
         GRANT INSERT (client_id, user_id, requested_at), SELECT (id) ON revocation_queue TO \(backendRole);
-        GRANT SELECT ON app_client, credential_state, user_state, credential_change TO \(backendRole), \(readerRole);
+        GRANT SELECT ON app_client, credential_state, user_state, credential_change, grant_outcome, revocation_outcome, heartbeat
+           TO \(backendRole), \(readerRole);
 
         """
     }

@@ -40,6 +40,19 @@ extension Schema {
                               WHERE o.user_id = c.user_id AND o.app = c.app AND o.client <> c.client
                                 AND (\(rank("o"))) < (\(rank("c"))));
 
+        CREATE VIEW grant_outcome AS
+          SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at FROM grant_queue
+           UNION ALL
+          SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
+
+        CREATE VIEW revocation_outcome AS
+          SELECT id, client_id, user_id, requested_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at FROM revocation_queue
+           UNION ALL
+          SELECT request, client_id, user_id, requested_at, outcome, reason, settled_at FROM revocation_log;
+
+        CREATE VIEW heartbeat AS
+          SELECT MAX(seen_at) AS alive_at FROM replica;
+
         """
 
     /// Nothing older than the deletion of the account is shown; of addresses nothing older is kept.

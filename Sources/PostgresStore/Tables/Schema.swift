@@ -143,6 +143,7 @@ enum Schema {
 
         CREATE TABLE grant_log (
           id         \(id),
+          grant_id   BIGINT NOT NULL,
           client_id  TEXT   COLLATE "C" NOT NULL,
           user_id    TEXT   COLLATE "C",
           granted_at BIGINT NOT NULL,
@@ -152,6 +153,8 @@ enum Schema {
           detail     TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         );
+        -- A backend asks by the id that its row had in the queue.
+        CREATE INDEX grant_log_grant ON grant_log (grant_id);
 
         -- The receipt: what Apple was asked, when by our clock and by its own, and what it answered.
         CREATE TABLE revocation_log (
@@ -179,6 +182,7 @@ enum Schema {
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         );
         CREATE INDEX revocation_log_user ON revocation_log (user_id);
+        CREATE INDEX revocation_log_request ON revocation_log (request);
 
         CREATE TABLE credential_change (
           id               \(id),

@@ -109,10 +109,9 @@ extension ClaimedGrant.Content {
             guard let text = row.text(at: 4, upTo: Longest.token) else { return nil }
             token = Secret(text)
         }
-        var address: EmailAddress?
-        if row.hasValue(at: 5) {
-            guard let text = row.text(at: 5, upTo: Longest.address), !text.utf8.contains(0) else { return nil }
-            address = text.isEmpty ? nil : EmailAddress(text, isPrivate: row[6])
+        // One that cannot be used costs the address, not the sign-in.
+        let address = row.text(at: 5, upTo: Longest.address).flatMap { text in
+            text.isEmpty || text.utf8.contains(0) ? nil : EmailAddress(text, isPrivate: row[6])
         }
         let sealed = row.hasValue(at: 7) ? row.bytes(at: 7) : nil
         self.init(credential: credential, refreshToken: token, sealedToken: sealed, address: address)

@@ -19,18 +19,25 @@ extension SQLiteStore {
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
         let furthest = now.advanced(by: Queue.notification.longestDelay)
-        let ended = runs.withLockedValue { $0.ended(at: now, furthest: furthest) }
-        guard limit > 0, try await isNotificationDue(at: now, furthest: furthest, ended: ended) else { return [] }
+        let (ended, live) = runs.withLockedValue { ($0.ended(at: now, furthest: furthest), $0.hull) }
+        guard limit > 0, try await isNotificationDue(at: now, furthest: furthest, ended: ended, live: live) else { return [] }
         // Before the write, so that it stays short.
         let new = try await read { [owner] db in try NotificationRows(db: db, owner: owner).new(upTo: limit) }
-        let claimed = try await write { [owner] db -> [ClaimedNotification]? in
+        let claimed = try await write { [owner, runs] db -> [ClaimedNotification]? in
             let rows = NotificationRows(db: db, owner: owner)
+            if try rows.haveBegunAnew(besides: runs.withLockedValue(\.hull)) {
+                try rows.takeInAnew()
+                runs.withLockedValue { $0 = ClaimedRuns() }
+            }
             if let ended { try rows.setAside(ended, dueAt: now, heldBy: owner) }
             try rows.bringBack(from: furthest, to: now)
             let aside = try rows.due(at: now, upTo: limit)
             // What a former process left is older than all that is new.
             if aside.first?.isLeftBehind != true, let last = new.last {
-                return try rows.moveMark(from: new[0].id, to: last.id) ? new : nil
+                guard try rows.moveMark(from: new[0].id, to: last.id) else { return nil }
+                // Before the commit: a row up to the mark and in no run would look as if ids had begun anew.
+                runs.withLockedValue { $0.add(new[0].id...last.id, until: now.advanced(by: lease)) }
+                return new
             }
             let ids = Claim.claimable(aside.map { ($0.id, $0.attempts) }, suspects: suspects)
             return try rows.claim(ids, until: now.advanced(by: lease))
@@ -39,19 +46,19 @@ extension SQLiteStore {
             // Somebody else was quicker.
             return try await claimNotifications(upTo: limit, at: now, lease: lease, suspects: suspects)
         }
-        runs.withLockedValue { runs in
-            if let ended { runs.forget(upTo: ended.upperBound) }
-            // A run, as no row of another claim is new.
-            if let first = new.first, let last = claimed.last, claimed.first?.id == first.id {
-                runs.add(first.id...last.id, until: now.advanced(by: lease))
-            }
-        }
+        if let ended { runs.withLockedValue { $0.forget(upTo: ended.upperBound) } }
         return claimed
     }
 
-    private func isNotificationDue(at now: Timestamp, furthest: Timestamp, ended: ClosedRange<Int64>?) async throws -> Bool {
-        try await read { db in
-            try PreparedStatement(
+    private func isNotificationDue(
+        at now: Timestamp,
+        furthest: Timestamp,
+        ended: ClosedRange<Int64>?,
+        live: ClosedRange<Int64>?
+    ) async throws -> Bool {
+        try await read { [owner] db in
+            if try NotificationRows(db: db, owner: owner).haveBegunAnew(besides: live) { return true }
+            return try PreparedStatement(
                 """
                 SELECT EXISTS (SELECT 1 FROM notification_queue WHERE due_at = 0 AND id > \(NotificationRows.mark))
                     OR EXISTS (SELECT 1 FROM notification_queue WHERE \(Schema.setAside) AND due_at <= ?1)
@@ -69,7 +76,15 @@ struct ClaimedRuns {
     private var runs: [(ids: ClosedRange<Int64>, end: Timestamp)] = []
 
     mutating func add(_ ids: ClosedRange<Int64>, until end: Timestamp) {
+        // One that was not committed comes again.
+        runs.removeAll { $0.ids.upperBound >= ids.lowerBound }
         runs.append((ids, end))
+    }
+
+    /// From the first to the last of them.
+    var hull: ClosedRange<Int64>? {
+        guard let first = runs.first, let last = runs.last else { return nil }
+        return first.ids.lowerBound...last.ids.upperBound
     }
 
     /// Those at the front whose lease has ended, or ends later than any does, by a clock that has since been set back.
@@ -146,6 +161,36 @@ struct NotificationRows {
             in: db
         ).run(time, holder, ids.lowerBound, ids.upperBound)
     }
+
+    // MARK: Ids that begin anew
+
+    /// Whether somebody has reset `sqlite_sequence`, so that rows have come up to the mark that nobody has claimed.
+    ///
+    /// Either ids are behind the mark still; or they have passed it again, and the greatest of them up to the mark is in no run: SQLite
+    /// gives none below a row that is there, so such rows stand above all older ones.
+    func haveBegunAnew(besides live: ClosedRange<Int64>?) throws -> Bool {
+        try PreparedStatement(
+            """
+            SELECT \(Self.sequence) < \(Self.mark)
+                OR EXISTS (SELECT 1 FROM (SELECT id, due_at FROM notification_queue WHERE id <= \(Self.mark) ORDER BY id DESC LIMIT 1)
+                            WHERE due_at = 0 AND id NOT BETWEEN ?1 AND ?2)
+            """,
+            in: db
+        ).first(live?.lowerBound ?? 0, live?.upperBound ?? 0) { $0.integer(at: 0) != 0 } ?? false
+    }
+
+    /// Makes due what stands up to the mark, and lets ids go on above it.
+    func takeInAnew() throws {
+        let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
+        if mark > 0 { try setAside(1...mark, dueAt: Self.leftBehind, heldBy: owner) }
+        if try PreparedStatement("SELECT \(Self.sequence)", in: db).first(read: { $0.integer(at: 0) }) ?? 0 < mark {
+            try PreparedStatement("DELETE FROM sqlite_sequence WHERE name = 'notification_queue'", in: db).run()
+            try PreparedStatement("INSERT INTO sqlite_sequence (name, seq) VALUES ('notification_queue', ?)", in: db).run(mark)
+        }
+        try PreparedStatement(SQLiteStore.recountRemoved(from: .notification), in: db).run()
+    }
+
+    private static let sequence = "COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'notification_queue'), 0)"
 
     // MARK: Claims that hold
 

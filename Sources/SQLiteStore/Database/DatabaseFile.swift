@@ -46,6 +46,31 @@ package struct DatabaseFile: Sendable {
         self.path = path
     }
 
+    /// The file that SQLite opens by a name: every symbolic link is followed, so that one file has one lock, by whatever name it is opened.
+    package init(following name: String) {
+        self.init(path: Self.following(name))
+    }
+
+    private static func following(_ name: String) -> String {
+        var path = name
+        // The file may not be there yet, be it at the end of a link.
+        for _ in 1...8 {
+            if let resolved = resolved(path) { return resolved }
+            let url = URL(filePath: path)
+            guard let folder = resolved(url.deletingLastPathComponent().path) else { return path }
+            path = "\(folder == "/" ? "" : folder)/\(url.lastPathComponent)"
+            guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path) else { return path }
+            path = target.hasPrefix("/") ? target : "\(folder)/\(target)"
+        }
+        return path
+    }
+
+    private static func resolved(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
     /// Looks without writing a byte: the header by plain reading, then, where that is ours, the schema over a read-only connection
     /// that is closed again. Opening a pool on a foreign file would already write to it.
     ///

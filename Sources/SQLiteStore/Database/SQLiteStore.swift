@@ -18,6 +18,8 @@ package final class SQLiteStore: CredentialStore, Sendable {
     /// Sees what others commit; nil in memory.
     let commitWatcher: CommitWatcher?
     let retention: Retention
+    /// Of the file that is open to work on it.
+    let identity: FileIdentity?
     let directory = NIOLockedValueBox(ClientDirectory())
     /// Notifications that are being verified.
     let runs = NIOLockedValueBox(ClaimedRuns())
@@ -31,13 +33,15 @@ package final class SQLiteStore: CredentialStore, Sendable {
         memory: DatabaseQueue? = nil,
         checkpointer: Checkpointer?,
         commitWatcher: CommitWatcher?,
-        retention: Retention
+        retention: Retention,
+        identity: FileIdentity? = nil
     ) {
         self.writer = writer
         self.memory = memory
         self.checkpointer = checkpointer
         self.commitWatcher = commitWatcher
         self.retention = retention
+        self.identity = identity
     }
 
     /// Opens the file and brings its schema up to date. The caller holds the lock on the database.
@@ -47,6 +51,7 @@ package final class SQLiteStore: CredentialStore, Sendable {
         try translatingErrors {
             let contents = try file.inspect()
             if contents == .none { try file.createIfMissing() }
+            let identity = try FileIdentity(at: file.path)
             let pool = try DatabasePool(path: file.path, configuration: configuration)
             try pool.writeWithoutTransaction { db in
                 // GRDB sets NORMAL itself when it opens a file in WAL mode, after everything it lets us prepare.
@@ -59,7 +64,8 @@ package final class SQLiteStore: CredentialStore, Sendable {
                 writer: pool,
                 checkpointer: try Checkpointer(path: file.path, pool: pool),
                 commitWatcher: try CommitWatcher(path: file.path),
-                retention: retention
+                retention: retention,
+                identity: identity
             )
             try store.migrate()
             return store
@@ -161,15 +167,7 @@ package final class SQLiteStore: CredentialStore, Sendable {
                             cached: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
                         )
                     }
-                    try db.execute(
-                        cached: """
-                            INSERT INTO counter (name, value)
-                            VALUES ('\(queue.removedCounter)',
-                                    COALESCE((SELECT seq FROM sqlite_sequence WHERE name = '\(queue.rawValue)'), 0)
-                                    - (SELECT COUNT(*) FROM \(queue.rawValue)))
-                                ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                            """
-                    )
+                    try db.execute(cached: Self.recountRemoved(from: queue))
                 }
                 // Asking Apple once more about a token that is to be revoked does no harm.
                 try db.execute(cached: "UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")
@@ -177,6 +175,17 @@ package final class SQLiteStore: CredentialStore, Sendable {
             }
             runs.withLockedValue { $0 = ClaimedRuns() }
         }
+    }
+
+    /// SQL: counts anew how many rows have left a queue, by the ids that were given.
+    static func recountRemoved(from queue: Queue) -> String {
+        """
+        INSERT INTO counter (name, value)
+        VALUES ('\(queue.removedCounter)',
+                COALESCE((SELECT seq FROM sqlite_sequence WHERE name = '\(queue.rawValue)'), 0)
+                - (SELECT COUNT(*) FROM \(queue.rawValue)))
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value
+        """
     }
 
     /// A random key that the database keeps sealed, made once.

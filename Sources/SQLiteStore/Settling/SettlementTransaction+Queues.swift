@@ -78,8 +78,8 @@ private struct QueueStatements {
         // From the row itself: what the backend wrote may not be text that Swift can hold.
         logGrant = try PreparedStatement(
             """
-            INSERT INTO grant_log (client_id, user_id, granted_at, settled_at, outcome, reason, detail)
-            SELECT client_id, COALESCE(user_id, ?), granted_at, ?, ?, ?, ? FROM grant_queue WHERE id = ?
+            INSERT INTO grant_log (grant_id, client_id, user_id, granted_at, settled_at, outcome, reason, detail)
+            SELECT id, client_id, COALESCE(user_id, ?), granted_at, ?, ?, ?, ? FROM grant_queue WHERE id = ?
             """,
             in: db
         )

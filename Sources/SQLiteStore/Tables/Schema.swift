@@ -61,7 +61,7 @@ enum Schema {
                                      CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
           redirect_uri       TEXT,
           nonce              TEXT,
-          email              TEXT,
+          email              TEXT    CONSTRAINT "email has no NUL" CHECK (instr(email, char(0)) = 0),
           email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
           granted_at         INTEGER NOT NULL DEFAULT \(now)
                                      CONSTRAINT "granted_at is milliseconds since 1970" CHECK (granted_at \(legal)),
@@ -153,6 +153,7 @@ enum Schema {
 
         CREATE TABLE grant_log (
           id         INTEGER PRIMARY KEY,
+          grant_id   INTEGER NOT NULL,
           client_id  TEXT    NOT NULL,
           user_id    TEXT,
           granted_at INTEGER NOT NULL,
@@ -162,6 +163,8 @@ enum Schema {
           detail     TEXT,
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         ) STRICT;
+        -- A backend asks by the id that its row had in the queue.
+        CREATE INDEX grant_log_grant ON grant_log (grant_id);
 
         -- The receipt: what Apple was asked, when by our clock and by its own, and what it answered.
         CREATE TABLE revocation_log (
@@ -189,6 +192,7 @@ enum Schema {
           CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
         ) STRICT;
         CREATE INDEX revocation_log_user ON revocation_log (user_id);
+        CREATE INDEX revocation_log_request ON revocation_log (request);
 
         CREATE TABLE credential_change (
           id               INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -450,6 +454,19 @@ enum Schema {
            WHERE NOT EXISTS (SELECT 1 FROM credential o
                               WHERE o.user_id = c.user_id AND o.app = c.app AND o.client <> c.client
                                 AND (\(rank("o"))) < (\(rank("c"))));
+
+        CREATE VIEW grant_outcome AS
+          SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at FROM grant_queue
+           UNION ALL
+          SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
+
+        CREATE VIEW revocation_outcome AS
+          SELECT id, client_id, user_id, requested_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at FROM revocation_queue
+           UNION ALL
+          SELECT request, client_id, user_id, requested_at, outcome, reason, settled_at FROM revocation_log;
+
+        CREATE VIEW heartbeat AS
+          SELECT (SELECT value FROM counter WHERE name = 'alive_at') AS alive_at;
         """
 
     /// Nothing older than the deletion of the account is shown; of addresses nothing older is kept.

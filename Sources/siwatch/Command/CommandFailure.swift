@@ -57,7 +57,7 @@ extension CommandFailure {
         case let error as DatabaseLockError:
             switch error {
             case .held: self = .unavailable("\(error)")
-            case .unavailable: self = .unusable(["\(error)"])
+            case .unavailable, .severalNames: self = .unusable(["\(error)"])
             }
         case StoreError.busy: self = .unavailable("the database is locked by another program")
         case StoreError.retry(let reason): self = .unavailable("the database is busy: \(reason)")

@@ -110,6 +110,7 @@ extension Help.Command {
         ".SH EXIT STATUS",
         ".TP", "0", "Done.",
         ".TP", "1", "Failed at run time.",
+        ".TP", "3", "Of siwatch status: no daemon runs.",
         ".TP", "64", "Wrong usage.",
         ".TP", "69", "Unavailable: another siwatch holds the database, or a service that is needed is down.",
         ".TP", "70", "A bug in siwatch.",

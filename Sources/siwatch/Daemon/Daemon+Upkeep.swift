@@ -28,6 +28,14 @@ extension Daemon {
         Recurring(every: .seconds(1), onFailure: { _ in }) { await refreshKeys() }
     }
 
+    /// A commit that writes one row, which an idle disk bears, while every loop makes progress.
+    func heartbeat(_ progress: LoopProgress) -> Recurring {
+        // That nothing can be committed is said by the writer, and by the beat that does not come.
+        Recurring(every: .seconds(10), onFailure: { _ in }) { [store, clock] in
+            if let file = store as? SQLiteStore, progress.stalled.isEmpty { try await file.beat(at: clock.now) }
+        }
+    }
+
     var maintenance: Recurring {
         Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, logPin, telemetry] in
             if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }

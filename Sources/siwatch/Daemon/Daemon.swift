@@ -225,8 +225,9 @@ struct Daemon {
             writer: writer
         )
         let notifier = SystemdNotifier()
+        let databaseWatch = DatabaseWatch(store, at: configuration.database.path, logger: logger)
         let readiness = Readiness(progress: progress, notifier: notifier, logger: logger) { [seat, configuration] in
-            seat.trouble(clockSkew: configuration.queues.clockSkew)
+            databaseWatch.trouble ?? seat.trouble(clockSkew: configuration.queues.clockSkew)
         }
         let hangups = await UnixSignalsSequence(trapping: .sighup)
         let pollInterval = configuration.queues.pollInterval
@@ -265,7 +266,7 @@ struct Daemon {
         if let address = configuration.operations.listen {
             services.append(operationsServer(address, progress, readiness))
         }
-        services += [keyRefresh, maintenance, overdueCount]
+        services += [keyRefresh, maintenance, overdueCount, databaseWatch.service(every: pollInterval), heartbeat(progress)]
         // It gives the lanes back when all else has stopped.
         if let keeper = seat.keeper(writer.breakers, store, telemetry) {
             // The lanes that all share need not wait for its first turn. Whom it has to give way to it finds again then.

@@ -24,14 +24,14 @@ struct Backup: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.readConfiguration()
         switch try configuration.existingDatabase() {
-        case .file: try await copy(configuration)
+        case .file(let database): try await copy(database, of: configuration)
         case .server(let address): try advise(configuration, address)
         }
     }
 
-    private func copy(_ configuration: Configuration) async throws {
+    private func copy(_ database: DatabaseFile, of configuration: Configuration) async throws {
         do {
-            let store = try SQLiteStore.openForReading(DatabaseFile(path: configuration.database.path))
+            let store = try SQLiteStore.openForReading(database)
             defer { try? store.close() }
             try await store.backUp(to: file)
         } catch {

@@ -22,8 +22,9 @@ extension DatabaseFile {
             return ["database.path: \(folder.path) cannot be reached: \(folder.unreachable); if it is not there, \(command) makes it"]
         }
         var obstacles = folder.obstacle.map { [$0] } ?? []
+        if let names = DatabaseLockError.links(to: path) { obstacles.append("\(names)") }
         // The other files would repeat what is said of the folder.
-        if obstacles.isEmpty || !folder.isReadOnly && (status.st_uid == geteuid() || status.st_uid == 0) {
+        if folder.obstacle == nil || !folder.isReadOnly && (status.st_uid == geteuid() || status.st_uid == 0) {
             // A new one takes the place of an empty file.
             let names = (isEmptyFile ? [] : [path]) + ["\(path)-wal", "\(path)-shm", "\(path).lock"]
             obstacles += names.compactMap { WritablePath(path: $0, isFolder: false, folder: status).obstacle }

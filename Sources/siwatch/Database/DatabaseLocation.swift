@@ -74,7 +74,7 @@ enum DatabaseLocation: Sendable {
 extension Configuration {
     /// - Throws: where the file of its password cannot be read.
     func namedDatabase() throws(CommandFailure) -> DatabaseLocation {
-        guard let url = database.url else { return .file(DatabaseFile(path: database.path)) }
+        guard let url = database.url else { return .file(DatabaseFile(following: database.path)) }
         _ = try readPassword()
         // Read again for each connection: one that was changed meanwhile needs no restart.
         return .server(PostgresAddress(url, schema: database.schema) { try readPassword() })

@@ -14,7 +14,10 @@ struct DatabaseLock: Sendable {
     /// Takes the lock of a database, at once or not at all. It is held until `release()` or the end of the process.
     ///
     /// The lock file is made with mode 0660 under the umask, so that the group that may write the database may take its lock too.
+    ///
+    /// - Parameter path: without symbolic links, as `DatabaseFile` follows them.
     init(database path: String) throws(DatabaseLockError) {
+        if let error = DatabaseLockError.links(to: path) { throw error }
         let file = path + ".lock"
         let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o660)
         guard descriptor >= 0 else { throw .unavailable(file: file, reason: systemError()) }
@@ -61,6 +64,15 @@ enum DatabaseLockError: Error, Equatable {
     case held(database: String)
     /// The lock file cannot be made or locked, with the system's words. Exit code 78.
     case unavailable(file: String, reason: String)
+    /// Hard links: the lock beside one name keeps nobody out who comes by another, and SQLite keeps a log for each name. Exit code 78.
+    case severalNames(database: String, count: Int)
+
+    /// - Returns: nil where the database has one name, or is not there.
+    static func links(to path: String) -> DatabaseLockError? {
+        var status = stat()
+        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_nlink > 1 else { return nil }
+        return .severalNames(database: path, count: Int(status.st_nlink))
+    }
 }
 
 extension DatabaseLockError: CustomStringConvertible {
@@ -68,6 +80,11 @@ extension DatabaseLockError: CustomStringConvertible {
         switch self {
         case .held(let database): "another siwatch is at work on \(database)"
         case .unavailable(let file, let reason): "\(file) cannot be locked: \(reason)"
+        case .severalNames(let database, let count):
+            """
+            \(database) has \(count) names (hard links), and a lock and a log for each would damage it; stop all that use it, and remove the \
+            names that sudo find / -xdev -samefile \(database.shellQuoted) lists besides
+            """
         }
     }
 }

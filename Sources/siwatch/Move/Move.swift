@@ -101,7 +101,7 @@ extension DatabaseLocation {
     init(_ text: String, schema: String) {
         self =
             Self.isAddress(text)
-            ? .server(PostgresAddress(text, schema: schema)) : .file(DatabaseFile(path: URL(filePath: text).standardizedFileURL.path))
+            ? .server(PostgresAddress(text, schema: schema)) : .file(DatabaseFile(following: URL(filePath: text).standardizedFileURL.path))
     }
 }
 

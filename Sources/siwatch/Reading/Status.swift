@@ -7,7 +7,10 @@ import CredentialCore
 struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Shows queues, credentials and keys, whether or not the daemon runs.",
-        discussion: "With --watch it shows them anew every second until Ctrl-C, with what is settled in a second."
+        discussion: """
+            With --watch it shows them anew every second until Ctrl-C, with what is settled in a second. The exit code is 3 where no daemon \
+            runs.
+            """
     )
 
     @OptionGroup var options: CommonOptions
@@ -23,5 +26,7 @@ struct Status: AsyncParsableCommand {
         if watch { return try await StatusWatch(configuration: configuration).run() }
         let report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }
         try output.print(report, StatusPage(report).lines.joined(separator: "\n"))
+        // As `systemctl status` has it of a service that is not running.
+        if !report.isRunning { throw ExitCode(3) }
     }
 }

@@ -70,7 +70,7 @@ import Testing
     @Test(
         arguments: [
             ("1759999987", 1_759_999_987_000), ("1759999987655", 1_759_999_987_655), ("1546300800", 1_546_300_800_000),
-            ("4102444800000", 4_102_444_800_000),
+            ("\(issuedAt * 1000 + 300_999)", issuedAt * 1000 + 300_999), ("\(issuedAt + 300)", (issuedAt + 300) * 1000),
         ] as [(String, Int64)]
     )
     func readsEventTimeInSecondsAndMilliseconds(_ wire: String, _ milliseconds: Int64) async throws {
@@ -170,6 +170,12 @@ import Testing
         Rejection(event: ["event_time": "\(Int64.max)"], .malformedClaim, "event_time \(Int64.max)"),
         Rejection(event: ["event_time": "1759999987655000"], .malformedClaim, "event_time 1759999987655000"),
         Rejection(event: ["event_time": "1546300799"], .malformedClaim, "event_time 1546300799"),
+        Rejection(
+            event: ["event_time": "\(issuedAt * 1000 + 301_000)"],
+            .malformedClaim,
+            "event_time \(issuedAt * 1000 + 301_000) is after iat \(issuedAt)"
+        ),
+        Rejection(event: ["event_time": "4102444800000"], .malformedClaim, "event_time 4102444800000 is after iat \(issuedAt)"),
         Rejection(event: ["type": #""email-enabled""#, "email": "7"], .malformedClaim, "email"),
         Rejection(event: ["type": #""email-enabled""#, "email": #""a@b""#, "is_private_email": "1"], .malformedClaim, "is_private_email"),
     ]

@@ -145,7 +145,9 @@ struct BadInputTests {
                 #expect(status == 0)
                 #expect(output[0].contains(" runs on "))
             }
-            #expect(try await site.folder.run("status").output[0].contains("does not run"))
+            let (status, output) = try await site.folder.run("status")
+            #expect(status == 3)
+            #expect(output[0].contains("does not run"))
         }
     }
 

@@ -49,6 +49,22 @@ struct TroubleTests {
         }
     }
 
+    @Test func aDatabaseThatIsMovedAwayIsNotReady() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
+                let (path, moved) = (site.folder.databasePath, site.folder.databasePath + ".moved")
+                try FileManager.default.moveItem(atPath: path, toPath: moved)
+                let body = try await pages.get("readyz", within: .seconds(60)) { $0.contains("siwatch.sqlite is gone") }
+                #expect(body.hasSuffix("still open\n"))
+                #expect(await daemon.line(containing: "database_displaced") != nil)
+                try FileManager.default.moveItem(atPath: moved, toPath: path)
+                #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
+            }
+        }
+    }
+
     @Test func aLogThatCannotBeWrittenStopsNothing() async throws {
         // At this level each sign-in is a line.
         try await Site.with(["log": "level = \"debug\""]) { site in

@@ -3,6 +3,7 @@
 
 import DaemonHarness
 import Foundation
+import SQLiteStore
 import Testing
 
 @testable import siwatch
@@ -69,5 +70,39 @@ struct DatabaseLockTests {
         )
         #expect(throws: DatabaseLockError.self) { try DatabaseLock(database: folder.path("siwatch.sqlite")) }
         #expect(!FileManager.default.fileExists(atPath: folder.path("target")))
+    }
+
+    /// A link to the database, to its folder, and to what is not there yet.
+    @Test func aSymbolicLinkLeadsToTheSameLock() throws {
+        let folder = try TemporaryFolder()
+        let database = DatabaseFile(following: folder.path("siwatch.sqlite")).path
+        let files = FileManager.default
+        try files.createSymbolicLink(atPath: folder.path("link.sqlite"), withDestinationPath: "siwatch.sqlite")
+        try files.createSymbolicLink(atPath: folder.path("folder"), withDestinationPath: folder.path)
+        for _ in 1...2 {
+            for name in ["link.sqlite", "folder/siwatch.sqlite", "folder/link.sqlite"] {
+                #expect(DatabaseFile(following: folder.path(name)).path == database)
+            }
+            try Data().write(to: URL(filePath: database))
+        }
+        var configuration = Configuration()
+        configuration.database.path = folder.path("link.sqlite")
+        let lock = try DatabaseLock(database: database)
+        defer { lock.release() }
+        #expect(throws: DatabaseLockError.held(database: database)) { try configuration.namedDatabase().lock() }
+    }
+
+    @Test func aDatabaseOfTwoNamesIsRefused() throws {
+        let folder = try TemporaryFolder()
+        let (database, other) = (folder.path("siwatch.sqlite"), folder.path("other.sqlite"))
+        try Data().write(to: URL(filePath: database))
+        try FileManager.default.linkItem(atPath: database, toPath: other)
+        for name in [database, other] {
+            #expect(throws: DatabaseLockError.severalNames(database: name, count: 2)) { try DatabaseLock(database: name) }
+            #expect(DatabaseFile(path: name).obstacles == ["database.path: \(DatabaseLockError.severalNames(database: name, count: 2))"])
+        }
+        try FileManager.default.removeItem(atPath: other)
+        try DatabaseLock(database: database).release()
+        #expect(DatabaseFile(path: database).obstacles.isEmpty)
     }
 }

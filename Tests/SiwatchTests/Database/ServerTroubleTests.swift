@@ -80,7 +80,7 @@ import Testing
     /// And nothing is begun on what is left.
     @Test func aTableThatIsGoneIsNamed() async throws {
         try await Site.with(on: .server) { site in
-            try await site.backend.execute("DROP TABLE grant_log")
+            try await site.backend.execute("DROP TABLE grant_log CASCADE")
             for command in ["check", "run", "migrate", "status"] {
                 let (status, output) = try await site.folder.run(command)
                 #expect(status == 78 && output.joined().contains(" lacks grant_log, "), "\(command): \(status) \(output)")

@@ -103,7 +103,7 @@ import Testing
                     "app, client_id, user_id, kind, to_state, reason, source, occurred_at, recorded_at",
                     "'example', 'app', 'u', 'state', 'revoked', 'granted', 'grant', t, t"
                 )
-            case .grants: ("client_id, granted_at, settled_at, outcome", "'app', t, t, 'applied'")
+            case .grants: ("grant_id, client_id, granted_at, settled_at, outcome", "i, 'app', t, t, 'applied'")
             case .revocations: ("request, client_id, user_id, requested_at, settled_at, outcome", "i, 'app', 'u', t, t, 'no_token'")
             }
         try await store.run(

@@ -25,7 +25,7 @@ import Testing
         (payload, received_at, rejected_at, reason, detail)
         SELECT 'x', n, n, \(rarely("'unknown_key'", else: "'foreign_audience'")), 'key' || n
         """,
-        "grant_log": "(client_id, user_id, granted_at, settled_at, outcome) SELECT 'app', 'u' || n, n, n, 'applied'",
+        "grant_log": "(grant_id, client_id, user_id, granted_at, settled_at, outcome) SELECT n, 'app', 'u' || n, n, n, 'applied'",
         "revocation_log": """
         (request, client_id, user_id, requested_at, settled_at, outcome) SELECT n, 'app', 'u' || n, n, n, 'no_token'
         """,

@@ -12,7 +12,7 @@ import Testing
     /// Those that docs/schema.md names.
     private static let tables = [
         "notification_queue", "grant_queue", "revocation_queue", "user_state", "credential_state", "app_client", "credential_change",
-        "notification_log", "notification_quarantine", "grant_log", "revocation_log",
+        "notification_log", "notification_quarantine", "grant_log", "revocation_log", "grant_outcome", "revocation_outcome", "heartbeat",
     ]
 
     @Test(arguments: tables)

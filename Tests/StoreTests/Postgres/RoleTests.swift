@@ -46,6 +46,9 @@ import Testing
         #expect(try await backend.rows("SELECT user_id, state FROM user_state", []) == [["ann", "authorized"]])
         #expect(try await backend.rows("SELECT client_id FROM credential_state", []) == [["app"]])
         #expect(try await backend.rows("SELECT COUNT(*) FROM app_client", []) == [[3]])
+        #expect(try await backend.rows("SELECT id, outcome FROM grant_outcome", []) == [[1, "applied"]])
+        #expect(try await backend.rows("SELECT id, outcome FROM revocation_outcome", []) == [[1, "waiting"]])
+        #expect(try await backend.rows("SELECT alive_at FROM heartbeat", []) == [[nil]])
     }
 
     /// As docs/postgresql.md says it.
@@ -67,7 +70,8 @@ import Testing
     @Test(
         arguments: [
             "SELECT refresh_token FROM grant_queue", "SELECT payload FROM notification_queue", "SELECT sealed_token FROM credential",
-            "SELECT sealed FROM secret", "SELECT payload FROM notification_log",
+            "SELECT sealed FROM secret", "SELECT payload FROM notification_log", "SELECT detail FROM grant_log",
+            "SELECT outcome FROM revocation_log", "SELECT seen_at FROM replica",
             "UPDATE credential SET state = 'authorized'", "UPDATE grant_queue SET due_at = 0", "UPDATE credential_change SET to_state = ''",
             "DELETE FROM notification_queue", "DELETE FROM credential_change", "TRUNCATE grant_queue", "DROP TABLE secret",
             "INSERT INTO notification_queue (payload, due_at) VALUES ('x', 1)",
@@ -92,6 +96,8 @@ import Testing
     func aReaderOnlyReads(_ sql: String) async throws {
         let site = try await Site(as: "siwatch_reader")
         #expect(try await site.isRefused(sql))
-        #expect(try await site.door.rows("SELECT 1 FROM user_state", []).isEmpty)
+        for view in ["user_state", "grant_outcome", "revocation_outcome"] {
+            #expect(try await site.door.rows("SELECT 1 FROM \(view)", []).isEmpty)
+        }
     }
 }

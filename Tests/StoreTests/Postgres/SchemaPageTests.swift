@@ -21,7 +21,7 @@ import Testing
     private static let values = [
         "body": "'{}'", "sub": "'ann'", "code": "'c'", "nonce": "'n'", "refresh_token": "'r'", "email": "'ann@example.com'",
         "is_private_email": "'true'", "iat": "1790000000", "token_granted_at": "1780000000999", "last_signed_in_at": "1785000000999",
-        "signed_in_at": "1790000000999", "last_seen": "0",
+        "signed_in_at": "1790000000999", "last_seen": "0", "id": "1",
     ]
 
     private static func statements(of block: String) -> [String] {

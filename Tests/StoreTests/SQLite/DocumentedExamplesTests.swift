@@ -130,6 +130,54 @@ import Testing
         #expect(try await python(file.file.path, given: [0, 5, 6], running: look) == #"["begin again",[6],[]]"#)
     }
 
+    /// A user signs in; while the request is on its way, consent is withdrawn and the follower passes the row.
+    private func slowRequest() async throws -> FileUnderTest {
+        let file = try FileUnderTest()
+        try await file.store.signIn(at: .start)
+        return file
+    }
+
+    /// SQL: what siwatch commits then, in the place of siwatch.
+    private static let withdrawal = [
+        "UPDATE credential SET state = 'revoked', reason = 'consent_revoked', changed_at = \((Timestamp.start + .hours(1)).milliseconds)",
+        """
+        INSERT INTO credential_change (app, client_id, user_id, kind, from_state, to_state, reason, source, occurred_at, recorded_at) \
+        VALUES ('example', 'app', 'user', 'state', 'authorized', 'revoked', 'consent_revoked', 'notification', 1, 1)
+        """,
+    ]
+
+    /// Before the commit the rule ends nothing, and the follower finds no session. A newer sign-in is not ended.
+    private static let slowRequestEnds = #"[[],false,[],true]"#
+
+    @Test func aSessionThatIsCommittedAfterItsEndIsEnded() async throws {
+        let file = try await slowRequest()
+        let found = try await python(
+            file.file.path,
+            given: Self.withdrawal,
+            running: """
+                db = connect("example", ["app"], path)
+                sessions, last_seen = {}, newest_change(db)
+                def pass_by():
+                    global last_seen
+                    ended = []
+                    for change in changes_after(db, last_seen):
+                        ended += sessions_to_end(db, change, sessions)
+                        last_seen = change[0]
+                    return ended
+                passed = []
+                def commit():
+                    for sql in given:
+                        db.execute(sql)
+                    passed.append(pass_by())
+                    sessions["slow"] = \(Timestamp.start.milliseconds)
+                begun = begin_session(db, "example", "user", \(Timestamp.start.milliseconds), commit)
+                later = \((Timestamp.start + .hours(2)).milliseconds)
+                found = [passed[0], begun, pass_by(), begin_session(db, "example", "user", later, lambda: None)]
+                """
+        )
+        #expect(found == Self.slowRequestEnds)
+    }
+
     // MARK: To connect and to tell
 
     @Test func aMistakeIsSaidAtTheStart() async throws {
@@ -265,7 +313,6 @@ import Testing
     @Test(.enabled("this Node.js has no node:sqlite") { try await hasSQLite() })
     func theJavaScriptEndsWhatTheRuleEnds() async throws {
         let file = try await trouble()
-        let module = file.file.folder.appending(path: "example.mjs")
         let more = """
 
             const given = \(String(decoding: try JSONEncoder().encode(Self.sessions), as: UTF8.self));
@@ -287,13 +334,47 @@ import Testing
             const found = [[...followed].sort(), ruled.map((session) => session.name).sort(), missed, first.value.id, signedInAt];
             console.log(JSON.stringify(found));
             """
+        #expect(try await javaScript(file, running: more) == "[\(Self.ended),\(Self.ended),true,1,1750000000999]")
+        #expect(try await file.store.column("SELECT email_is_private FROM grant_queue WHERE user_id = 'new'") == [1])
+    }
+
+    /// Runs the JavaScript example, then `more`.
+    ///
+    /// - Returns: the last line that it printed.
+    private func javaScript(_ file: FileUnderTest, running more: String) async throws -> String? {
+        let module = file.file.folder.appending(path: "example.mjs")
         let example = SchemaPage.blocks(of: "js")[0]
             .replacingOccurrences(of: "/var/lib/siwatch/siwatch.sqlite", with: file.file.path)
             .replacingOccurrences(of: "com.example.", with: "")
         try (example + more).write(to: module, atomically: true, encoding: .utf8)
         let (status, output) = try await Self.node(module.path)
         #expect(status == 0, "\(output)")
-        #expect(output.last == "[\(Self.ended),\(Self.ended),true,1,1750000000999]")
-        #expect(try await file.store.column("SELECT email_is_private FROM grant_queue WHERE user_id = 'new'") == [1])
+        return output.last
+    }
+
+    @Test(.enabled("this Node.js has no node:sqlite") { try await hasSQLite() })
+    func inJavaScriptASessionThatIsCommittedAfterItsEndIsEnded() async throws {
+        let more = """
+
+            let lastSeen = newestChange();
+            const sessions = [];
+            function passBy() {
+              const ended = [];
+              for (const change of changesAfter(lastSeen)) {
+                ended.push(...sessionsToEnd(change, sessions));
+                lastSeen = change.id;
+              }
+              return ended;
+            }
+            const passed = [];
+            const begun = await beginSession("example", "user", \(Timestamp.start.milliseconds), async () => {
+              for (const sql of \(String(decoding: try JSONEncoder().encode(Self.withdrawal), as: UTF8.self))) db.exec(sql);
+              passed.push(passBy());
+              sessions.push({ signedInAt: \(Timestamp.start.milliseconds) });
+            });
+            const again = await beginSession("example", "user", \((Timestamp.start + .hours(2)).milliseconds), () => {});
+            console.log(JSON.stringify([passed[0], begun, passBy(), again]));
+            """
+        #expect(try await javaScript(try await slowRequest(), running: more) == Self.slowRequestEnds)
     }
 }

@@ -116,4 +116,72 @@ import Testing
         await #expect(throws: StoreError.self) { try await reader.claimGrants(upTo: 1, at: .start, lease: .seconds(1)) }
         try reader.close()
     }
+
+    // MARK: Ids that begin anew
+
+    /// Nine notifications have come and are settled; somebody resets `sqlite_sequence`, as people do who empty tables.
+    private func reset() async throws -> FileUnderTest {
+        let file = try FileUnderTest()
+        try await file.store.receive(9)
+        let work = try await file.store.claimNotifications()
+        _ = try await file.store.settle(work.map { .notification($0, .rejected(.expired, detail: "")) })
+        try await file.store.run("DELETE FROM sqlite_sequence")
+        return file
+    }
+
+    private func depth(_ file: FileUnderTest) async throws -> Int? {
+        try await file.store.ports.queues().first { $0.queue == "notification" }?.depth
+    }
+
+    @Test func ofIdsThatBeginAnewEveryRowIsTaken() async throws {
+        let file = try await reset()
+        try await file.store.receive(3)
+        #expect(try await file.store.claimNotifications().map(\.id) == [1, 2, 3])
+        #expect(try await depth(file) == 3)
+        try await file.store.receive("later")
+        #expect(try await file.store.claimNotifications().map(\.text) == ["later"])
+        #expect(try await depth(file) == 4)
+        #expect(try await file.store.column("SELECT MAX(id) FROM notification_queue") == [10])
+    }
+
+    /// They pass the mark before anybody looks.
+    @Test(arguments: [Duration.zero, StoreUnderTest.lease])
+    func alsoWhereTheyAreAboveTheMarkAlready(_ later: Duration) async throws {
+        let file = try await reset()
+        try await file.store.receive(10)
+        let now = Timestamp.start + later
+        var ids: [Int64] = []
+        for _ in 1...4 { ids += try await file.store.claimNotifications(at: now).map(\.id) }
+        // While a claim of the old ids has its lease, the new ones up to the mark look like its rows.
+        #expect(ids.sorted() == (later == .zero ? [10] : Array(1...10)))
+        for _ in 1...4 { ids += try await file.store.claimNotifications(at: .start + StoreUnderTest.lease).map(\.id) }
+        #expect(Set(ids) == Set(1...10))
+    }
+
+    /// Claims under way are not lost by it.
+    @Test func aResetVoidsNoClaim() async throws {
+        let file = try FileUnderTest()
+        try await file.store.receive(2)
+        let work = try await file.store.claimNotifications(upTo: 1)
+        try await file.store.run("DELETE FROM sqlite_sequence")
+        try await file.store.receive("third")
+        #expect(try await file.store.claimNotifications().map(\.id) == [2, 3])
+        #expect(try await file.store.settle(.notification(work[0], .rejected(.expired, detail: ""))) == .quarantined(.expired))
+    }
+
+    // MARK: The file
+
+    @Test func aFileThatIsMovedOrReplacedIsSeen() async throws {
+        let file = try FileUnderTest()
+        let (path, moved) = (file.file.path, file.file.path + ".moved")
+        #expect(file.sqlite.displacement(from: path) == nil)
+        try FileManager.default.moveItem(atPath: path, toPath: moved)
+        #expect(file.sqlite.displacement(from: path) == "\(path) is gone, and siwatch has its file still open")
+        try Data().write(to: file.file.url)
+        #expect(file.sqlite.displacement(from: path) == "\(path) is not the file any more that siwatch has open")
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.moveItem(atPath: moved, toPath: path)
+        #expect(file.sqlite.displacement(from: path) == nil)
+        #expect(try SQLiteStore.inMemory().displacement(from: path) == nil)
+    }
 }

@@ -34,6 +34,15 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .days(3)).isEmpty)
     }
 
+    @Test(arguments: StoreKind.allCases)
+    func anAddressThatIsTooLongCostsNoSignIn(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let address = EmailAddress(String(repeating: "a", count: 1025), isPrivate: true)
+        #expect(try await store.signIn(token: "r", email: address) == .grant(.applied, nil))
+        #expect(try await store.rows("SELECT state, email FROM user_state") == [["authorized", nil]])
+        #expect(try await store.sealedTokens == 1)
+    }
+
     private func log(_ store: StoreUnderTest) async throws -> [[SQLValue]] {
         try await store.rows("SELECT outcome, reason FROM grant_log ORDER BY id")
     }

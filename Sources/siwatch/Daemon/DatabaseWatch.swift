@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import Logging
+import NIOConcurrencyHelpers
+import SQLiteStore
+
+/// Sees when the database file is moved, removed or replaced under the daemon: what backends insert from then on goes elsewhere, and what
+/// siwatch writes is read by nobody.
+struct DatabaseWatch: Sendable {
+    private let store: SQLiteStore?
+    private let path: String
+    private let logger: Logger
+    private let found = NIOLockedValueBox<String?>(nil)
+
+    init(_ store: any CredentialStore, at path: String, logger: Logger) {
+        self.store = store as? SQLiteStore
+        self.path = path
+        self.logger = logger
+    }
+
+    /// What is wrong with the file, as of the last look; nil where nothing is, and on a server.
+    var trouble: String? { found.withLockedValue { $0 } }
+
+    func look() {
+        guard let store else { return }
+        let now = store.displacement(from: path)
+        let before = found.withLockedValue { found in
+            defer { found = now }
+            return found
+        }
+        guard now != before else { return }
+        if let now { logger.log(.databaseDisplaced, ["error": "\(now)"]) } else { logger.log(.databaseInPlace) }
+    }
+
+    func service(every interval: Duration) -> Recurring {
+        Recurring(every: interval, onFailure: { _ in }) { look() }
+    }
+}
