@@ -96,11 +96,11 @@ package final class PrometheusRegistry: Sendable {
 
     /// Takes a series off the page, since its owner promises swift-metrics never to write it again.
     ///
-    /// Should it be asked for later it starts at 0. A series without labels stays, because its metric has no other.
+    /// Should it be asked for later it starts at 0. A counter or histogram without labels stays, because its metric has no other series.
     func remove(_ handler: AnyObject) {
         state.withLockedValue { state in
             for (name, family) in state.families {
-                for (labels, series) in family.series where series === handler && !labels.isEmpty {
+                for (labels, series) in family.series where series === handler && (!labels.isEmpty || series is GaugeSeries) {
                     state.families[name]?.series[labels] = nil
                 }
             }

@@ -7,6 +7,7 @@ import CredentialTesting
 import GRDB
 import Logging
 import MetricsTestKit
+import NIOConcurrencyHelpers
 import Testing
 
 /// The wall clock steps: backwards stalls nothing, forwards asks once more at most.
@@ -122,6 +123,25 @@ struct ClockTests {
         #expect(log.events == ["clock_doubted", "clock_trusted"])
     }
 
+    /// A log that asks for the time itself stands for one that stalls: who tells it holds no lock.
+    @Test func theGuardHoldsNoLockWhileItTells() {
+        let clock = TestClock()
+        let clockGuard = NIOLockedValueBox<ClockGuard?>(nil)
+        let telemetry = Telemetry(
+            logger: Logger(label: "test") { _ in AskingLog { _ = clockGuard.withLockedValue(\.self)?.trusted } },
+            factory: TestMetrics(),
+            pseudonym: { $0 }
+        )
+        let made = ClockGuard(clock: clock.wallClock, uptime: { clock.uptime }, telemetry: telemetry)
+        clockGuard.withLockedValue { $0 = made }
+        let apple = AppleClock(clock: clock.wallClock, clockGuard: made, telemetry: telemetry)
+        apple.observe(clock.now)
+        clock.set(to: clock.now.advanced(by: .seconds(8 * 86_400)))
+        #expect(made.trusted == nil)
+        clock.set(to: clock.now.advanced(by: .seconds(-8 * 86_400)))
+        #expect(made.trusted == clock.now)
+    }
+
     /// A process that was started while its clock was ahead gives nothing up before Apple has agreed with it.
     @Test func aWeekOfWaitingIsATrustedOne() async throws {
         try await Monitor.with { monitor in
@@ -169,4 +189,23 @@ struct ClockTests {
             #expect(try await monitor.state(of: "ann") == "authorized granted")
         }
     }
+}
+
+/// A log that asks for something whenever it is written.
+private struct AskingLog: LogHandler {
+    let ask: @Sendable () -> Void
+
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.debug
+
+    init(_ ask: @escaping @Sendable () -> Void) {
+        self.ask = ask
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { ask() }
 }

@@ -119,8 +119,13 @@ struct PrometheusRegistryTests {
         Counter(label: "refreshes_total", dimensions: labels, factory: factory).increment()
         #expect(try value("refreshes_total", ["app": "gone", "outcome": "valid"]) == 1)
 
-        Gauge(label: "store_full", factory: factory).destroy()
-        #expect(try value("store_full") == 0)
+        // A gauge that nobody can read any more says nothing.
+        let gauge = Gauge(label: "store_full", factory: factory)
+        gauge.record(1)
+        gauge.destroy()
+        #expect(try value("store_full") == nil)
+        Gauge(label: "store_full", factory: factory).record(1)
+        #expect(try value("store_full") == 1)
         Timer(label: "seals_total", factory: factory).destroy()
         #expect(try value("seals_total") == 0)
     }

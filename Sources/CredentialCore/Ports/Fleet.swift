@@ -39,6 +39,14 @@ package struct Replica: Sendable, Equatable, Codable {
     }
 }
 
+extension ReplicaStatus {
+    /// How long a replica counts as living that is not seen any more.
+    package static let presence = Duration.seconds(10)
+
+    /// Whether it was seen lately.
+    package func isLiving(at now: Timestamp) -> Bool { now < seenAt.advanced(by: Self.presence) }
+}
+
 /// What a replica owns from the moment at which it asked, for as long as the lease is.
 package struct Tenure: Sendable, Equatable {
     /// By lane: how many owners it has had. As long as it is the same, nobody else owned it in between.

@@ -11,7 +11,8 @@ package protocol Registrar: Sendable {
     /// Finds what `register` would refuse, and changes nothing.
     func check(_ apps: [AppClients]) throws(StoreOpenError)
 
-    /// Gives an app another name, in every table that holds it. Nobody else is at work on the database.
+    /// Gives an app another name, in every table that holds it. The caller holds the lock on a file; on a server, a replica that starts
+    /// meanwhile waits.
     ///
     /// - Throws: `AppRenameError`, and nothing has changed then.
     func renameApp(_ old: String, to new: String) async throws
@@ -32,4 +33,6 @@ package protocol Registrar: Sendable {
 package enum AppRenameError: Error, Sendable, Equatable {
     case unknown(String, known: [String])
     case taken(String)
+    /// A replica is at work on the database.
+    case inUse
 }

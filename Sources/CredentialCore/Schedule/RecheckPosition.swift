@@ -41,13 +41,18 @@ package struct RecheckPosition: Codable, Sendable {
     }
 
     /// When Apple is to be asked about the next credential, `CredentialRecord.recheck`; nil where it stays as it is. Where it is sooner; but
-    /// those who have just signed in go before.
+    /// those who have just signed in go before. A token that Apple has answered about too recently waits until it may be asked about again.
     package mutating func slot(dueAt: Timestamp?, answeredAt: Timestamp?, isBeingAsked: Bool, under rules: RecheckRules) -> Timestamp? {
-        let earliest = start.advanced(by: .zero - rules.interval)
-        guard !isBeingAsked, answeredAt.map({ $0 <= earliest }) ?? true, isPastRejected || dueAt == nil else { return nil }
-        let slot = first.advanced(by: .seconds(1) * number / rules.requestsPerSecond)
-        number += 1
-        return dueAt.map { $0 <= slot } ?? false ? nil : slot
+        guard !isBeingAsked, isPastRejected || dueAt == nil else { return nil }
+        var slot = answeredAt?.advanced(by: rules.interval)
+        if slot.map({ $0 <= start }) ?? true {
+            slot = first.advanced(by: .seconds(1) * number / rules.requestsPerSecond)
+            number += 1
+        } else if isGreater(answeredAt, than: start) {
+            // Apple has answered since.
+            return nil
+        }
+        return isGreater(dueAt, than: slot) || dueAt == nil ? slot : nil
     }
 
     /// - Parameter last: of the rows that were looked at.

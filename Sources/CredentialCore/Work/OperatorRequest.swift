@@ -64,8 +64,9 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     case nothingToConfirm
     case breakerReset(wasOpen: Bool)
     case rechecking(Recheck)
-    /// This many credentials at most are asked about, spread out from now on.
-    case recheckingApp(credentials: Int, requestsPerSecond: Int, isPaused: Bool)
+    /// This many credentials at most are asked about, spread out from now on. Of those `tooSoon` Apple has answered too recently: they wait
+    /// until it may be asked again.
+    case recheckingApp(credentials: Int, tooSoon: Int, requestsPerSecond: Int, isPaused: Bool)
     /// What the quarantine gave up, and the ids it does not hold.
     case quarantine(moved: Int, missing: [Int64])
     case unknownApp(known: [String])
@@ -97,8 +98,11 @@ package struct RecheckRules: Sendable {
     package var interval: Duration
     /// How many credentials of an app become due in a second where all of them are asked about.
     package var requestsPerSecond: Int
+    /// The soonest that a check follows an answer.
+    package var refreshInterval: Duration
 
     package init(refreshInterval: Duration, requestsPerSecond: Int) {
+        self.refreshInterval = refreshInterval
         interval = min(refreshInterval, .seconds(3600))
         self.requestsPerSecond = max(requestsPerSecond, 1)
     }

@@ -41,22 +41,24 @@ package final class ClockGuard: Sendable {
 
     @discardableResult
     private func look(hearing date: Timestamp? = nil) -> Timestamp? {
-        state.withLockedValue { state in
+        let (now, doubt, wasTold) = state.withLockedValue { state in
             let (now, uptime) = (clock.now, uptime())
             if let date { state.trust.hear(apple: date, at: uptime) }
-            let doubt = state.trust.look(wall: now, uptime: uptime)
-            telemetry.clockHeld(doubt != nil)
+            let (doubt, wasTold) = (state.trust.look(wall: now, uptime: uptime), state.isTold)
             switch doubt {
-            case .stepped, .skewed:
-                if !state.isTold { telemetry.clockDoubted(doubt!) }
-                state.isTold = true
-            case .unproven:
-                break
-            case nil:
-                if state.isTold { telemetry.clockTrusted() }
-                state.isTold = false
+            case .stepped, .skewed: state.isTold = true
+            case .unproven: break
+            case nil: state.isTold = false
             }
-            return doubt == nil ? now : nil
+            return (now, doubt, wasTold)
         }
+        // Not under the lock, because work waits for it.
+        telemetry.clockHeld(doubt != nil)
+        switch doubt {
+        case .stepped?, .skewed?: if !wasTold { telemetry.clockDoubted(doubt!) }
+        case .unproven?: break
+        case nil: if wasTold { telemetry.clockTrusted() }
+        }
+        return doubt == nil ? now : nil
     }
 }

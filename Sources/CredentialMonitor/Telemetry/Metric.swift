@@ -203,6 +203,12 @@ extension Metric {
         "Log lines held back in a flood of one event."
     )
 
+    static let logLinesDropped = Metric(
+        "log_lines_dropped_total",
+        .counter,
+        "Log lines dropped because nobody read those before them."
+    )
+
     package static let all = [
         buildInfo, ready, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
         notificationsMissed, queueDepth, queueOldest, queueDue, grants, codeExchanges, codeExchangeDuration, revocations, refreshes,
@@ -212,7 +218,7 @@ extension Metric {
         foreignCheckpoints,
         appPaused, breakerOpen, configLastReloadSuccessful, configLastReloadSuccess, appleClockSkew, clockHeld, logPinnedSince, laneOwned,
         seals,
-        logLinesSuppressed,
+        logLinesSuppressed, logLinesDropped,
     ]
 
     /// What is read off the tables: where several share them, one tells it.

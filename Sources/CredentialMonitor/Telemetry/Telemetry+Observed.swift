@@ -23,7 +23,39 @@ extension Telemetry {
         for (event, number) in lines { count(Metric.logLinesSuppressed, ["event": event], by: number) }
     }
 
+    package func dropped(_ lines: Int) {
+        if lines > 0 { count(Metric.logLinesDropped, by: lines) }
+    }
+
     // MARK: Gauges that are read when somebody asks
+
+    /// Reads what stands in the tables. A figure that cannot be read is left out: an old one would pass for today's.
+    package func observe(tablesOf store: any CredentialReader, at now: Timestamp) async {
+        await observe([.credentialsPending, .credentialsNeverAccepted]) { observe(rejectionsOf: try await store.apps()) }
+        await observe([.credentialsUnverified]) { observe(unverified: try await store.unverifiedCredentials()) }
+        await observe([.queueDepth, .queueOldest, .credentials]) {
+            observe(queues: try await store.queues(), credentials: try await store.credentialCounts())
+        }
+        await observe([.queueDue]) { observe(due: try await store.dueRows(at: now, upTo: Self.mostDueCounted)) }
+    }
+
+    private func observe(_ metrics: [Metric], _ read: () async throws -> Void) async {
+        do {
+            try await read()
+        } catch {
+            instruments.forgetGauges(of: metrics)
+        }
+    }
+
+    /// How late the checks are could not be read.
+    package func checksUnread() {
+        instruments.forgetGauges(of: [.credentialsOverdue, .refreshRound])
+    }
+
+    /// What keeps erased rows readable could not be read.
+    package func logPinUnread() {
+        instruments.forgetGauges(of: [.logPinnedSince])
+    }
 
     package func observe(queues: [QueueStatus], credentials: [CredentialCount]) {
         for queue in queues {

@@ -19,6 +19,27 @@ struct AppRecheck {
         )
     }
 
+    /// Of how many credentials Apple has answered so recently that they have to wait, and would be asked about later without the recheck.
+    func countTooSoon(_ app: Int64, at now: Timestamp) throws -> Int {
+        let earliest = now.advanced(by: .zero - rules.interval)
+        // A check follows an answer after an interval at the soonest: no others have to be looked at.
+        return try connection.rows(
+            """
+            SELECT (SELECT COUNT(*) FROM credential
+                     WHERE app = $1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
+                       AND answered_at > $2 AND answered_at <= $3)
+                 + (SELECT COUNT(*) FROM client JOIN credential c ON c.client = client.id
+                     WHERE client.app = $1 AND c.due_at IS NOT NULL AND c.due_at > $4 AND c.claimed_by IS NULL
+                       AND c.answered_at > $2 AND c.answered_at <= $3 AND c.due_at > c.answered_at + $5)
+            """,
+            app,
+            earliest,
+            now,
+            earliest.advanced(by: rules.refreshInterval),
+            rules.interval
+        ).integer
+    }
+
     /// - Returns: nil once it is done.
     func goOn(from position: RecheckPosition) throws -> RecheckPosition? {
         var position = position

@@ -73,12 +73,14 @@ struct OperatorTransaction {
                 "SELECT COALESCE(SUM(count), 0)::bigint FROM credential_count WHERE app = $1",
                 app.id
             ).integer
+            let recheck = AppRecheck(connection: connection, rules: rules)
             let answer = OperatorAnswer.recheckingApp(
                 credentials: credentials,
+                tooSoon: try recheck.countTooSoon(app.id, at: now),
                 requestsPerSecond: rules.requestsPerSecond,
                 isPaused: app.pausedAt != nil
             )
-            return (answer, try AppRecheck(connection: connection, rules: rules).begin(app.id, credentials: credentials, at: now))
+            return (answer, try recheck.begin(app.id, credentials: credentials, at: now))
         case .retryQuarantined(let ids, let receivedAt):
             return (try empty(ids) { try retry($0, receivedAt: receivedAt) }, nil)
         case .dropQuarantined(let ids):

@@ -62,6 +62,13 @@ extension PostgresStore: OperatorDesk {
             connection.longestSilence = nil
             try connection.send("SET LOCAL statement_timeout = 0")
             try connection.lockTail()
+            // A replica that starts waits here before it takes its apps in, and then finds this one under another name.
+            try connection.send("LOCK TABLE replica IN SHARE MODE")
+            let isInUse = try connection.rows(
+                "SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > \(Schema.now) - $1)",
+                ReplicaStatus.presence
+            ).isTrue
+            guard !isInUse else { throw AppRenameError.inUse }
             let known = try connection.rows("SELECT name FROM app ORDER BY name").map { $0.text(at: 0) ?? "" }
             guard known.contains(old) else { throw AppRenameError.unknown(old, known: known) }
             guard !known.contains(new) else { throw AppRenameError.taken(new) }

@@ -20,6 +20,38 @@ struct AppRecheck {
         )
     }
 
+    /// Of how many credentials Apple has answered so recently that they have to wait, and would be asked about later without the recheck.
+    func countTooSoon(_ app: Int64, at now: Timestamp) throws -> Int {
+        let earliest = now.advanced(by: .zero - rules.interval)
+        let rejected = try Int.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT COUNT(*) FROM credential
+                     WHERE app = ? AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
+                       AND answered_at > ? AND answered_at <= ?
+                    """
+            ),
+            arguments: [app, earliest.milliseconds, now.milliseconds]
+        )
+        // A check follows an answer after an interval at the soonest: no others have to be looked at.
+        return try db.clients(ofApp: app).reduce(rejected ?? 0) { count, client in
+            let waiting = try Int.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT COUNT(*) FROM credential
+                         WHERE client = ?1 AND due_at IS NOT NULL AND due_at > ?2 AND claimed_by IS NULL
+                           AND answered_at > ?3 AND answered_at <= ?4 AND due_at > answered_at + ?5
+                        """
+                ),
+                arguments: [
+                    client, earliest.advanced(by: rules.refreshInterval).milliseconds, earliest.milliseconds, now.milliseconds,
+                    rules.interval.milliseconds,
+                ]
+            )
+            return count + (waiting ?? 0)
+        }
+    }
+
     /// - Returns: nil once it is done.
     func goOn(from position: RecheckPosition) throws -> RecheckPosition? {
         var position = position

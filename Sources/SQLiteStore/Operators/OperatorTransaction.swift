@@ -79,12 +79,14 @@ struct OperatorTransaction {
                 db.cachedStatement(sql: "SELECT COALESCE(SUM(count), 0) FROM credential_count WHERE app = ?"),
                 arguments: [app.id]
             )
+            let recheck = AppRecheck(db: db, rules: rules)
             let answer = OperatorAnswer.recheckingApp(
                 credentials: credentials ?? 0,
+                tooSoon: try recheck.countTooSoon(app.id, at: now),
                 requestsPerSecond: rules.requestsPerSecond,
                 isPaused: app.pausedAt != nil
             )
-            return (answer, try AppRecheck(db: db, rules: rules).begin(app.id, credentials: credentials ?? 0, at: now))
+            return (answer, try recheck.begin(app.id, credentials: credentials ?? 0, at: now))
         case .retryQuarantined(let ids, let receivedAt):
             return (try empty(ids) { try retry($0, receivedAt: receivedAt) }, nil)
         case .dropQuarantined(let ids):

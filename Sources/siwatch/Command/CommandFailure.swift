@@ -69,6 +69,7 @@ extension CommandFailure {
             self = .unusable(["the database cannot be written: \(reason); siwatch check, as the service's user, says why"])
         case StoreError.damaged(let reason): self = .unusable(["the database is damaged: \(reason)"])
         case let error as BackupError: self = .failed(error.sentence)
+        case AppRenameError.inUse: self = .unavailable("a siwatch is at work on the database; stop all of them first")
         case let error as AppRenameError: self = .failed(error.sentence)
         case let error as DatabaseFile.Unusable: self = .unusable(["database.path: \(error)"])
         default: self = .unusable(["\(error)"])
@@ -92,6 +93,7 @@ extension AppRenameError {
             "the database knows no app \"\(name.printable)\"; it knows \(known.map(\.printable).joined(separator: ", "))"
         case .taken(let name):
             "there is an app \"\(name.printable)\" already; two apps cannot become one"
+        case .inUse: "a siwatch is at work on the database"
         }
     }
 }

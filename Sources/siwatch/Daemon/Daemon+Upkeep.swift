@@ -41,8 +41,13 @@ extension Daemon {
             if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }
             // One of those who share a database does what is to be done once.
             guard seat.keepsHouse else { return logPin.leaveToOthers() }
-            try await maintain()
-            logPin.observe(since: try await store.logPinnedSince, at: clock.now)
+            do {
+                try await maintain()
+                logPin.observe(since: try await store.logPinnedSince, at: clock.now)
+            } catch {
+                telemetry.logPinUnread()
+                throw error
+            }
         }
     }
 
@@ -57,8 +62,13 @@ extension Daemon {
         let rounds = CheckRounds(store)
         return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, telemetry, refresh, apps] in
             guard seat.keepsHouse else { return }
-            telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))
-            for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
+            do {
+                telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))
+                for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
+            } catch {
+                telemetry.checksUnread()
+                throw error
+            }
         }
     }
 
@@ -79,6 +89,7 @@ extension Daemon {
             logger: quiet,
             metrics: { [seat, telemetry, registry, output] format in
                 telemetry.suppressed(output.takeSuppressed())
+                telemetry.dropped(output.takeDropped())
                 telemetry.observe(isReady: readiness.condition == .good)
                 telemetry.observe(lanes: seat.ownership)
                 await observeTables()
@@ -96,15 +107,9 @@ extension Daemon {
     }
 
     private func observeTables() async {
-        let apps = try? await store.apps()
-        if let apps { telemetry.observe(pausesOf: apps) }
+        if let apps = try? await store.apps() { telemetry.observe(pausesOf: apps) }
         guard seat.keepsHouse else { return telemetry.leaveTablesToOthers() }
-        if let apps { telemetry.observe(rejectionsOf: apps) }
-        if let unverified = try? await store.unverifiedCredentials() { telemetry.observe(unverified: unverified) }
-        if let queues = try? await store.queues(), let credentials = try? await store.credentialCounts() {
-            telemetry.observe(queues: queues, credentials: credentials)
-        }
-        if let due = try? await store.dueRows(at: clock.now, upTo: Telemetry.mostDueCounted) { telemetry.observe(due: due) }
+        await telemetry.observe(tablesOf: store, at: clock.now)
     }
 
     func requests(_ wakeups: Wakeups, _ progress: LoopProgress) -> OperatorRequestHandler {

@@ -293,12 +293,16 @@ struct Daemon {
         )
         group.maximumGracefulShutdownDuration = Self.longestStop
         for warning in configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
-        for canary in try await store.unknownCanaries(of: configuration) { telemetry.canaryUnknown(canary.app, userID: canary.userID) }
-        logger.log(.starting, ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
         do {
+            for canary in try await store.unknownCanaries(of: configuration) { telemetry.canaryUnknown(canary.app, userID: canary.userID) }
+            logger.log(.starting, ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
             try await ServiceGroup(configuration: group).run()
         } catch is CancellationError where readiness.stoppingSince != nil {
             // The stop was cut short in the middle of something.
+        } catch {
+            // A start that failed has nothing under way, and the others need not take this replica for a living one.
+            if !readiness.isStarted, readiness.stoppingSince == nil { try? await (store as? any Fleet)?.release() }
+            throw error
         }
         let took = readiness.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero
         logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])

@@ -90,7 +90,12 @@ struct FleetSeat: Sendable {
     /// Why this process is not to be relied on; nil where it is.
     func trouble(clockSkew: Duration) -> String? {
         guard let clock = shared?.clock, clock.isOff(by: clockSkew) else { return nil }
-        return "this host's clock and the database's are \(clock.skew.text) apart"
+        return Self.trouble(skew: clock.skew)
+    }
+
+    /// - Parameter skew: by how much this host's clock is ahead.
+    static func trouble(skew: Duration) -> String {
+        "this host's clock is \(max(skew, .zero - skew).text) \(skew < .zero ? "behind" : "ahead of") the database's"
     }
 }
 
@@ -104,7 +109,7 @@ extension Replica {
             host: ProcessInfo.processInfo.hostName,
             processID: ProcessInfo.processInfo.processIdentifier,
             version: Version.current,
-            configuration: configuration.digest(with: keyIDs)
+            configuration: FleetAgreement(configuration, keyIDs: keyIDs).digest
         )
     }
 
@@ -138,11 +143,6 @@ extension CommandFailure {
     }
 }
 
-extension ReplicaStatus {
-    /// Whether it was seen lately.
-    func isLiving(at now: Timestamp) -> Bool { now < seenAt.advanced(by: .seconds(10)) }
-}
-
 extension Fleet {
     /// The replicas that were seen lately.
     var living: [ReplicaStatus] {
@@ -154,15 +154,5 @@ extension Fleet {
 
     var isAtWork: Bool {
         get async throws { try await !living.isEmpty }
-    }
-}
-
-extension Configuration {
-    /// Tells configurations apart by which the same rows would be judged differently. FNV-1a, of 64 bits.
-    fileprivate func digest(with keyIDs: [String]) -> String {
-        let apps = apps.sorted { $0.name < $1.name }.map { [$0.name] + $0.clientIDs.sorted() + ["canaries"] + $0.canaries.sorted() }
-        let rules = "\(breaker) \(refresh.interval) \(refresh.timeout) \(queues.clockSkew) \(apple.issuers.sorted())"
-        let hash = "\(apps) \(rules) \(keyIDs.sorted())".utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
-        return String(hash, radix: 16)
     }
 }

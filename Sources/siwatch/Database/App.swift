@@ -37,8 +37,6 @@ extension App {
                 let lock = try database.lock()
                 defer { lock?.release() }
                 try await database.open(retention: configuration.retention).closing { store in
-                    // On a server no lock says so.
-                    if try await (store as? any Fleet)?.isAtWork == true { throw DatabaseLockError.held(database: database.name) }
                     try await store.renameApp(old, to: new)
                 }
             } catch {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialMonitor
 import Foundation
 import Logging
 import NIOConcurrencyHelpers
 
 /// Where all lines go, and how many of each kind.
 final class LogOutput: Sendable {
-    private let isJSON: Bool
-    private let isJournal: Bool
+    private let form: Form
+    private let writer: LogWriter
     private let state: NIOLockedValueBox<State>
 
     private struct State {
@@ -16,14 +17,39 @@ final class LogOutput: Sendable {
         var rateLimit = LogRateLimit()
     }
 
-    init(_ log: Configuration.Log) {
-        isJSON =
+    /// How a line is written.
+    private struct Form {
+        var isJSON: Bool
+        var isJournal: Bool
+
+        func text(_ line: LogLine) -> String {
+            (isJournal ? "<\(line.level.priority)>" : "") + (isJSON ? line.json : line.text)
+        }
+    }
+
+    init(_ log: Configuration.Log, descriptor: Int32 = STDERR_FILENO) {
+        let isJSON =
             switch log.format {
-            case .auto: isatty(STDERR_FILENO) == 0
+            case .auto: isatty(descriptor) == 0
             case .text: false
             case .json: true
             }
-        isJournal = Self.isJournal(STDERR_FILENO, stream: ProcessInfo.processInfo.environment["JOURNAL_STREAM"])
+        let isJournal = Self.isJournal(descriptor, stream: ProcessInfo.processInfo.environment["JOURNAL_STREAM"])
+        let form = Form(isJSON: isJSON, isJournal: isJournal)
+        self.form = form
+        writer = LogWriter(to: descriptor) { dropped in
+            let event = LoggedEvent.logLinesDropped
+            return form.text(
+                LogLine(
+                    time: .now,
+                    level: event.level,
+                    name: event.name,
+                    message: event.message,
+                    label: "siwatch",
+                    fields: [("count", "\(dropped)")]
+                )
+            )
+        }
         state = NIOLockedValueBox(State(level: log.level))
     }
 
@@ -37,13 +63,19 @@ final class LogOutput: Sendable {
         state.withLockedValue { $0.rateLimit.takeSuppressed() }
     }
 
+    /// How many lines were dropped since the last call, because nobody read those before them.
+    func takeDropped() -> Int { writer.takeDropped() }
+
+    /// Waits until all is written, or for as long as the limit says. For the end of the process.
+    func drain(within limit: Duration) { writer.drain(within: limit) }
+
     /// - Returns: how many lines of the event were held back before this one, or nil where this one is too.
     func admit(_ name: String) -> Int? {
         state.withLockedValue { $0.rateLimit.admit(name, at: .now) }
     }
 
     func write(_ line: LogLine) {
-        printError((isJournal ? "<\(line.level.priority)>" : "") + (isJSON ? line.json : line.text))
+        writer.write(form.text(line))
     }
 
     /// Whether a descriptor is the socket that systemd connected to the journal, as systemd.exec(5) says to find out.

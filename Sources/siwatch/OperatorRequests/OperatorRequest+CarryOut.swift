@@ -47,21 +47,30 @@ extension OperatorRequest {
 
     private func carryOut(on store: any CredentialStore, _ configuration: Configuration) async throws -> OperatorAnswer {
         let clock = try await FleetSeat.clock(of: store)
+        let rules = configuration.refresh.recheckRules
         let id = try await store.submit(self, at: clock.now)
         do {
             let end = ContinuousClock.now + Self.timeout
             while true {
-                while try await store.handleNextRequest(under: configuration.refresh.recheckRules, at: clock.now) != nil {}
-                if let answer = try await store.answer(to: id) { return answer }
-                // A replica has taken it.
+                if let answer = try await store.answer(to: id) {
+                    if try await mustFinish(on: store) { while try await store.handleNextRequest(under: rules, at: clock.now) != nil {} }
+                    return answer
+                }
                 guard .now < end else { throw CommandFailure.unavailable("siwatch has not answered within \(Self.timeout.text)") }
-                try await Task.sleep(for: Self.pollInterval)
+                // One at a time, because a recheck that somebody has asked for goes on for long. A replica may have taken ours.
+                if try await store.handleNextRequest(under: rules, at: clock.now) == nil { try await Task.sleep(for: Self.pollInterval) }
             }
         } catch {
             // Nobody is to do later what is said to have failed.
             _ = try? await store.withdraw(id)
             throw error
         }
+    }
+
+    /// Whether the request goes on after its answer, and no siwatch runs that would go on with it.
+    private func mustFinish(on store: any CredentialStore) async throws -> Bool {
+        guard case .recheckApp = self else { return false }
+        return try await (store as? any Fleet)?.isAtWork != true
     }
 
     /// Leaves the request for the daemon and waits.

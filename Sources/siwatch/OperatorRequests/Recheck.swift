@@ -11,7 +11,8 @@ struct Recheck: AsyncParsableCommand {
             A rejected token that is still kept is asked about too: if Apple accepts it, its user is authorized again.
 
             Nobody is asked about more than once an hour in this way, counted from Apple's last answer. With --app, the checks are spread \
-            out: at most refresh.max_requests_per_second of them become due in a second.
+            out: at most refresh.max_requests_per_second of them become due in a second. A token that Apple has answered about within the \
+            hour is asked about when the hour is over.
             """
     )
 
@@ -31,12 +32,13 @@ struct Recheck: AsyncParsableCommand {
         case .rechecking(let recheck):
             guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck)) }
             try output.print(recheck, Self.text(recheck))
-        case .recheckingApp(let credentials, let requestsPerSecond, let isPaused):
+        case .recheckingApp(let credentials, let tooSoon, let requestsPerSecond, let isPaused):
             try output.print(
-                AppReport(credentials: credentials, requestsPerSecond: requestsPerSecond, isPaused: isPaused),
+                AppReport(credentials: credentials, tooSoon: tooSoon, requestsPerSecond: requestsPerSecond, isPaused: isPaused),
                 """
                 Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: \
-                that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(isPaused ? Self.paused : "")
+                that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(tooSoon > 0 ? Self.text(tooSoon: tooSoon) : "")\
+                \(isPaused ? Self.paused : "")
                 """
             )
         case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .quarantine, .unknownApp, .unknownUser, .expired,
@@ -47,11 +49,16 @@ struct Recheck: AsyncParsableCommand {
 
     private struct AppReport: Encodable {
         var credentials: Int
+        var tooSoon: Int
         var requestsPerSecond: Int
         var isPaused: Bool
     }
 
     private static let paused = " The app is paused: it happens once it is resumed."
+
+    private static func text(tooSoon: Int) -> String {
+        " About \(tooSoon) of them Apple has answered within the hour: they are asked about when the hour is over."
+    }
 
     private static func text(_ recheck: OperatorAnswer.Recheck) -> String {
         var text = recheck.due == 1 ? "Apple is asked about the token now." : "Apple is asked about \(recheck.due) tokens now."

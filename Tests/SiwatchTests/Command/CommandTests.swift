@@ -227,6 +227,23 @@ import Testing
         }
     }
 
+    /// A recheck that somebody has asked for goes on for long, and whoever pauses an app does not wait for it.
+    @Test(arguments: SiteDatabase.allCases) func aCommandReadsItsAnswerAsSoonAsThereIsOne(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+            let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+            try await site.backend.execute(
+                "INSERT INTO operator_request (request, requested_at) VALUES ('{\"recheckApp\":{\"_0\":\"example\"}}', \(now))"
+            )
+            #expect(try await site.folder.run("pause", "example").status == 0)
+            let open = "SELECT COUNT(*) FROM operator_request WHERE answer IS NOT NULL AND position IS NOT NULL"
+            #expect(try await site.backend.int(open) == 1)
+            // Where no daemon runs, a recheck goes on with its own.
+            #expect(try await site.folder.run("recheck", "--app", "example").status == 0)
+            #expect(try await site.backend.int(open) == 0)
+        }
+    }
+
     /// Nothing may happen after a command has said that nothing was done.
     @Test func aDaemonThatDoesNotAnswerIsUnavailable() async throws {
         try await Site.with { site in

@@ -2,10 +2,13 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AppleSimulatorKit
+import CredentialCore
 import DaemonHarness
 import Foundation
 import GRDB
 import Testing
+
+@testable import siwatch
 
 /// Several daemons, as processes of their own, on one schema of a server.
 @Suite(.timeLimit(.minutes(10))) struct SeveralDaemonsTests {
@@ -60,6 +63,27 @@ import Testing
             // A code is good once: one that was sent twice would be an error of ours.
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'") == 0)
         }
+    }
+
+    /// A port that is taken ends a start, and `status` names no replica that was never at work.
+    @Test func aReplicaThatCannotStartLeaves() async throws {
+        try await Site.with(on: .server, listen: "127.0.0.1:0") { site in
+            let second = try site.folder.copy()
+            defer { second.remove() }
+            try await site.daemon { daemon in
+                let line = try #require(await daemon.line(containing: "Metrics and health are served"))
+                let address = try #require(line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)).output
+                try second.edit("127.0.0.1:0", String(address))
+                let (status, output) = try await second.run("run")
+                #expect(status == 69 && output.joined().contains("cannot be listened on"), "\(output)")
+                #expect(try await replicas(site.folder).keys.map(\.self) == [daemon.identifier])
+            }
+        }
+    }
+
+    @Test(arguments: [(Duration.hours(-24), "1 d 0 h behind"), (.minutes(7), "7 min 0 s ahead of")])
+    func aClockThatIsOffIsSaidWithItsDirection(skew: Duration, words: String) {
+        #expect(FleetSeat.trouble(skew: skew) == "this host's clock is \(words) the database's")
     }
 
     /// A sum over all of them counts nothing twice, and each lane is owned once.

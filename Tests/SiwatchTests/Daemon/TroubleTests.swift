@@ -65,6 +65,29 @@ struct TroubleTests {
         }
     }
 
+    /// A container's log driver that blocks: the daemon goes on, and stops when it is told to.
+    @Test func aLogThatNobodyReadsHoldsUpNothing() async throws {
+        try await Site.with { site in
+            let log = site.folder.url.appending(path: "log").path
+            try #require(mkfifo(log, 0o600) == 0)
+            let reader = open(log, O_RDWR | O_NONBLOCK)
+            try #require(reader >= 0)
+            defer { close(reader) }
+            let page = [UInt8](repeating: UInt8(ascii: "x"), count: 4096)
+            while write(reader, page, page.count) > 0 {}
+
+            let siwatch = try ChildProcess.program("siwatch").path
+            let daemon = try ChildProcess(
+                URL(filePath: "/bin/sh"),
+                ["-c", "exec \"$0\" run --config \"$1\" 2<>\"$2\"", siwatch, site.folder.configurationPath, log]
+            )
+            defer { daemon.signal(SIGKILL) }
+            try await site.settle(try await site.apple.signIn(3))
+            daemon.signal(SIGTERM)
+            #expect(await daemon.exit() == 0)
+        }
+    }
+
     @Test func aLogThatCannotBeWrittenStopsNothing() async throws {
         // At this level each sign-in is a line.
         try await Site.with(["log": "level = \"debug\""]) { site in

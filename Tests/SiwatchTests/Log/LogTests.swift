@@ -61,6 +61,38 @@ struct LogTests {
         #expect(gate.takeSuppressed().isEmpty)
     }
 
+    /// What a reader misses is counted, and told once it reads again.
+    @Test func aReaderThatStallsHoldsUpNobodyWhoLogs() throws {
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        let output = LogOutput(Configuration.Log(level: .info, format: .json), descriptor: ends[1])
+        // Of four megabytes a pipe holds 64 KB, and the buffer one megabyte.
+        for number in 1...4000 { output.write(line(String(repeating: "x", count: 1000), [("count", "\(number)")])) }
+        let dropped = output.takeDropped()
+        #expect(dropped > 1000 && dropped < 4000)
+        #expect(output.takeDropped() == 0)
+
+        var read: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        func lines() -> [Substring] { String(decoding: read, as: UTF8.self).split(separator: "\n") }
+        func readOn(until text: String) {
+            while !(lines().last?.contains(text) ?? false) || read.last != UInt8(ascii: "\n") {
+                let count = Foundation.read(ends[0], &buffer, buffer.count)
+                guard count > 0 else { return }
+                read += buffer.prefix(count)
+            }
+        }
+        readOn(until: "log_lines_dropped")
+        #expect(lines().count == 4000 - dropped + 1)
+        #expect(lines().dropLast().enumerated().allSatisfy { $1.hasSuffix("\"count\":\"\($0 + 1)\"}") })
+        #expect(lines().last?.contains("\"event\":\"log_lines_dropped\"") == true)
+        #expect(lines().last?.hasSuffix("\"count\":\"\(dropped)\"}") == true)
+        output.write(line("It goes on"))
+        readOn(until: "It goes on")
+        output.drain(within: .seconds(10))
+        #expect(lines().count == 4000 - dropped + 2 && output.takeDropped() == 0)
+    }
+
     @Test func theJournalIsKnownByItsSocket() throws {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

@@ -101,6 +101,36 @@ import Testing
         #expect(try await replicas[2].replicas().map(\.replica.host) == ["host-0"])
     }
 
+    /// Neither under a replica that is at work, nor under one that comes while the rename looks for others.
+    @Test func anAppIsNotRenamedUnderAReplica() async throws {
+        _ = try await renew(0)
+        await #expect(throws: AppRenameError.inUse) { try await replicas[1].renameApp("example", to: "renamed") }
+        try await replicas[0].release()
+
+        let coming = ConnectionThread(replicas[0].address, label: "coming")
+        try await coming.begin(
+            """
+            INSERT INTO replica (owner, started_at, seen_at, replica, lanes)
+            SELECT 'coming', now, now, '{}', '[]' FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) n
+            """
+        )
+        let renaming = Task { [replicas] in try await replicas[1].renameApp("example", to: "renamed") }
+        while try await store.column(
+            "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'replica'::regclass"
+        ) != [1] { await Task.yield() }
+        try await coming.run { connection in
+            try connection.send("COMMIT")
+            try connection.flush()
+        }
+        await #expect(throws: AppRenameError.inUse) { try await renaming.value }
+        #expect(try await store.column("SELECT name FROM app ORDER BY id") == ["example", "other"])
+        await coming.close()
+
+        try await store.run("DELETE FROM replica")
+        try await replicas[1].renameApp("example", to: "renamed")
+        #expect(try await store.column("SELECT name FROM app ORDER BY id") == ["renamed", "other"])
+    }
+
     /// Leases that end at any time, and replicas that come at any time: nobody takes what is another's, and in each epoch a lane has one
     /// owner.
     @Test func noTwoEverOwnOneLane() async throws {

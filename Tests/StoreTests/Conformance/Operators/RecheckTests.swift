@@ -125,7 +125,7 @@ import Testing
         let now = Timestamp.start + .minutes(1)
         #expect(
             try await store.ask(.recheckApp("example"), at: now)
-                == .recheckingApp(credentials: 600, requestsPerSecond: 50, isPaused: false)
+                == .recheckingApp(credentials: 600, tooSoon: 0, requestsPerSecond: 50, isPaused: false)
         )
         let after = try await store.rows("SELECT user_id, next_check_at FROM credential_state WHERE app = 'example' ORDER BY next_check_at")
         #expect(after.map { $0[0] } == before)
@@ -171,14 +171,48 @@ import Testing
         var claimed = try await store.claimCredentials(at: early)
         #expect(claimed.map(\.id.userID) == ["asked"])
 
-        _ = try await store.ask(.recheckApp("example"), at: early)
+        #expect(
+            try await store.ask(.recheckApp("example"), at: early)
+                == .recheckingApp(credentials: 4, tooSoon: 2, requestsPerSecond: 50, isPaused: false)
+        )
         claimed += try await store.claimCredentials(at: early + .seconds(1))
         #expect(claimed.map(\.id.userID) == ["asked", "new"])
         _ = try await store.settle(claimed.map { .refresh($0, .valid(at: early)) }, at: early + .seconds(2))
 
+        // The others wait until Apple may be asked again.
+        #expect(try await store.claimCredentials(at: Self.asked + .minutes(59)).isEmpty)
+        #expect(try await store.claimCredentials(at: Self.asked + .hours(1)).map(\.id.userID).sorted() == ["bad", "good"])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anAppIsAskedAboutRejectedTokensFirst(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for (user, answer) in [("good", RefreshAnswer.Verdict.valid), ("bad", .rejected)] {
+            try await store.signIn(user, token: "r")
+            try await store.refresh(answer, at: Self.asked)
+        }
         let late = Self.asked + .minutes(61)
         _ = try await store.ask(.recheckApp("example"), at: late)
         #expect(try await store.claimCredentials(at: late).map(\.id.userID) == ["bad"])
         #expect(try await store.claimCredentials(at: late + .seconds(1)).map(\.id.userID) == ["good"])
+    }
+
+    /// An operator who mends a mistake within the hour brings back all users whom it ended.
+    @Test(arguments: StoreKind.allCases)
+    func aUserWhoWasRejectedByMistakeWithinTheHourComesBackAfterIt(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.accept()
+        try await store.refresh(.rejected, at: Self.asked)
+        let mended = Self.asked + .minutes(20)
+        #expect(
+            try await store.ask(.recheckApp("example"), at: mended)
+                == .recheckingApp(credentials: 1, tooSoon: 1, requestsPerSecond: 50, isPaused: false)
+        )
+        // Asked twice, it is asked about once.
+        _ = try await store.ask(.recheckApp("example"), at: mended + .minutes(1))
+        #expect(try await store.claimCredentials(at: Self.asked + .minutes(59)).isEmpty)
+        try await store.refresh(.valid, at: Self.asked + .hours(1))
+        #expect(try await store.column("SELECT state FROM credential_state") == ["authorized"])
     }
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What all replicas of a database have to agree on, because the same rows would be judged differently otherwise.
+///
+/// Replicas of two releases compare it during an upgrade. So a rule keeps its name and its form, whatever it is called in the code, and a
+/// rule that a release adds is left out while it has the value by which the release before it goes.
+struct FleetAgreement {
+    /// A line for each rule.
+    let text: String
+
+    init(_ configuration: Configuration, keyIDs: [String]) {
+        func lines(_ name: String, _ values: [String]) -> [String] { values.sorted().map { "\(name) = \($0)" } }
+        func milliseconds(_ name: String, _ duration: Duration) -> String { "\(name) = \(duration.milliseconds) ms" }
+        let apps = configuration.apps.sorted { $0.name < $1.name }.flatMap { app in
+            ["app = \(app.name)"] + lines("app.client", app.clientIDs) + lines("app.canary", app.canaries)
+        }
+        let rules = [
+            "breaker.window = \(configuration.breaker.window)",
+            "breaker.max_rejections = \(configuration.breaker.maxRejections)",
+            "breaker.max_rejected_percent = \(configuration.breaker.maxRejectedPercent)",
+            milliseconds("breaker.settle", configuration.breaker.settle),
+            milliseconds("refresh.interval", configuration.refresh.interval),
+            milliseconds("refresh.timeout", configuration.refresh.timeout),
+            milliseconds("queues.clock_skew", configuration.queues.clockSkew),
+        ]
+        text = (apps + rules + lines("apple.issuer", configuration.apple.issuers) + lines("encryption.key", keyIDs))
+            .map { $0 + "\n" }.joined()
+    }
+
+    /// The text in 64 bits, by FNV-1a.
+    var digest: String {
+        String(text.utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }, radix: 16)
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CoreMetrics
+import CredentialCore
+import CredentialTesting
+import MetricsTestKit
+import SQLiteStore
+import Testing
+
+@testable import CredentialMonitor
+
+/// The gauges that are read off the tables.
+struct TableFigureTests {
+    /// An old figure would pass for today's.
+    @Test func aFigureThatCannotBeReadIsAbsent() async throws {
+        try await Monitor.with { monitor in
+            let (telemetry, metrics) = (monitor.telemetry, monitor.metrics)
+            func isTold(_ metric: Metric) -> Bool { metrics.meters.contains { $0.label == metric.name } }
+            let read: [Metric] = [
+                .queueDepth, .queueOldest, .queueDue, .credentials, .credentialsUnverified, .credentialsPending, .credentialsNeverAccepted,
+            ]
+            try await monitor.signIn("ann")
+            await telemetry.observe(tablesOf: monitor.store, at: monitor.clock.now)
+            telemetry.observe(overdue: ["example": 1])
+            LogPin(telemetry: telemetry).observe(since: nil, at: monitor.clock.now)
+            for metric in read + [.credentialsOverdue, .logPinnedSince] { #expect(isTold(metric), "\(metric.name)") }
+
+            try monitor.store.close()
+            await telemetry.observe(tablesOf: monitor.store, at: monitor.clock.now)
+            telemetry.checksUnread()
+            telemetry.logPinUnread()
+            for metric in read + [.credentialsOverdue, .logPinnedSince] { #expect(!isTold(metric), "\(metric.name)") }
+            #expect(isTold(.storeFull), "what the process knows by itself stays")
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import Testing
+
+@testable import siwatch
+
+/// What replicas compare, of this release and of others.
+struct FleetAgreementTests {
+    private static var configuration: Configuration {
+        var configuration = ConfigurationTests.least
+        configuration.apps[0].canaries = ["user.2", "user.1"]
+        return configuration
+    }
+
+    /// A change here has replicas of two releases refuse to run beside each other.
+    @Test func itsTextIsTheSameInEveryRelease() {
+        let agreement = FleetAgreement(Self.configuration, keyIDs: ["b", "a"])
+        #expect(
+            agreement.text == """
+                app = example
+                app.client = com.example.app
+                app.client = com.example.web
+                app.canary = user.1
+                app.canary = user.2
+                breaker.window = 500
+                breaker.max_rejections = 20
+                breaker.max_rejected_percent = 5
+                breaker.settle = 900000 ms
+                refresh.interval = 86400000 ms
+                refresh.timeout = 15000 ms
+                queues.clock_skew = 300000 ms
+                apple.issuer = https://appleid.apple.com
+                encryption.key = a
+                encryption.key = b
+
+                """
+        )
+        #expect(agreement.digest == "d0b3f5b40ead515c")
+    }
+
+    /// What is compared, by the value of the configuration, and a change that has to be seen.
+    private static let compared: [String: @Sendable (inout Configuration) -> Void] = [
+        "app.name": { $0.apps[0].name = "other" },
+        "app.clientIDs": { $0.apps[0].clientIDs.removeLast() },
+        "app.canaries": { $0.apps[0].canaries.removeLast() },
+        "refresh.interval": { $0.refresh.interval = .hours(12) },
+        "refresh.timeout": { $0.refresh.timeout = .seconds(14) },
+        "breaker.window": { $0.breaker.window = 501 },
+        "breaker.maxRejections": { $0.breaker.maxRejections = 21 },
+        "breaker.maxRejectedPercent": { $0.breaker.maxRejectedPercent = 6 },
+        "breaker.settle": { $0.breaker.settle = .minutes(14) },
+        "queues.clockSkew": { $0.queues.clockSkew = .minutes(4) },
+        "apple.issuers": { $0.apple.issuers.append("https://example.com") },
+    ]
+
+    /// What each replica may have in its own way. How long something is kept is said by the one that keeps house.
+    private static let mayDiffer: Set = [
+        "source", "database", "encryption", "retention", "operations", "log", "app.teamID", "app.keys", "refresh.maxRequestsPerSecond",
+        "refresh.maxConcurrentRequests", "queues.pollInterval", "apple.tokenEndpoint", "apple.revocationEndpoint", "apple.keysEndpoint",
+    ]
+
+    /// A new value of the configuration has to be put into one of the two lists above.
+    @Test func everyValueOfTheConfigurationIsComparedOrMayDiffer() throws {
+        let configuration = Self.configuration
+        let parts: [String: Any] = [
+            "app": try #require(configuration.apps.first), "refresh": configuration.refresh, "breaker": configuration.breaker,
+            "queues": configuration.queues, "apple": configuration.apple,
+        ]
+        let whole = Mirror(reflecting: configuration).children.compactMap(\.label).filter { $0 != "apps" && parts[$0] == nil }
+        let values = parts.flatMap { part, value in Mirror(reflecting: value).children.compactMap { $0.label.map { "\(part).\($0)" } } }
+        #expect(Set(whole + values) == Set(Self.compared.keys).union(Self.mayDiffer))
+        #expect(Self.mayDiffer.isDisjoint(with: Self.compared.keys))
+    }
+
+    @Test(arguments: compared.keys.sorted()) func aChangeOfARuleIsSeen(_ name: String) throws {
+        var configuration = Self.configuration
+        let change = try #require(Self.compared[name])
+        change(&configuration)
+        let agreement = FleetAgreement(configuration, keyIDs: [])
+        #expect(agreement.text != FleetAgreement(Self.configuration, keyIDs: []).text)
+        #expect(agreement.digest != FleetAgreement(Self.configuration, keyIDs: []).digest)
+    }
+
+    @Test func anotherOrderIsTheSame() {
+        var other = Self.configuration
+        other.apps[0].clientIDs.reverse()
+        other.apps[0].canaries.reverse()
+        #expect(FleetAgreement(other, keyIDs: ["a", "b"]).text == FleetAgreement(Self.configuration, keyIDs: ["b", "a"]).text)
+    }
+}
