@@ -251,6 +251,24 @@ struct RejectionTests {
         }
     }
 
+    /// The revocation lane takes permits of the same budget, whatever the breaker says.
+    @Test func whileOpenARevocationBringsNoProbeForward() async throws {
+        try await Monitor.with { monitor in
+            try await open(monitor, users: 100)
+            try await monitor.requestRevocation("good")
+            func checks() -> Int64 { ["valid", "rejected", "held"].map(monitor.refreshes).reduce(0, +) }
+            let before = checks()
+            for _ in 1...600 {
+                monitor.clock.advance(by: .seconds(1))
+                try await monitor.settle(monitor.revocationHandler)
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            let probes = checks() - before
+            #expect((19...21).contains(probes), "\(probes) in ten minutes")
+            #expect(!monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
     @Test func aRejectedCanaryOpensAndItsNext200Closes() async throws {
         try await Monitor.with(canaries: ["canary"]) { monitor in
             // Imported: their first checks come hours later.

@@ -135,9 +135,22 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 0)
         clock.advance(by: .seconds(1))
         #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 1)
-        budget.giveBack(1)
+        budget.giveBack(1, isProbing: true)
         #expect(budget.take(upTo: 64, at: clock.now, isProbing: true) == 1, "nobody was asked")
         #expect(budget.take(upTo: 64, at: clock.now) > 1, "it closed")
+    }
+
+    /// Revocations and codes go on while the breaker is open, and say nothing of the probe.
+    @Test func anotherLaneBringsNoProbeForward() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        var probes = 0
+        for _ in 0..<300 {
+            probes += budget.take(upTo: 64, at: clock.now, isProbing: true)
+            let taken = budget.take(upTo: 2, at: clock.now, goesFirst: true)
+            budget.giveBack(min(taken, 1))
+            clock.advance(by: .milliseconds(100))
+        }
+        #expect(probes == 1, "in thirty seconds")
     }
 
     @Test func whatIsGivenBackCanBeTakenAgain() {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import NIOConcurrencyHelpers
 
 /// Judges what Apple has issued for a code: whose sign-in it is, or why it is none.
 struct IssueJudge: Sendable {
@@ -10,6 +11,16 @@ struct IssueJudge: Sendable {
     let sealer: any TokenSealer
     let clock: WallClock
     let telemetry: Telemetry
+    /// By client, since the process started.
+    private let records = NIOLockedValueBox<[String: CodeRecord]>([:])
+
+    init(store: any WorkStore, verifier: any IdentityTokenVerifier, sealer: any TokenSealer, clock: WallClock, telemetry: Telemetry) {
+        self.store = store
+        self.verifier = verifier
+        self.sealer = sealer
+        self.clock = clock
+        self.telemetry = telemetry
+    }
 
     /// How long an answer is kept whose id_token is signed with a key that is not known yet: keys are fetched once a minute then. The store
     /// is waited for within it, too.
@@ -45,6 +56,7 @@ struct IssueJudge: Sendable {
             await discard(tokens, of: work.id, content, by: endpoint)
             return .rejected(.userMismatch)
         }
+        records.withLockedValue { $0[content.clientID, default: CodeRecord()].append(isFailure: false) }
         let credential = CredentialID(clientID: content.clientID, userID: identity.userID)
         let grantedAt: Timestamp
         do {
@@ -107,14 +119,50 @@ struct IssueJudge: Sendable {
     /// Nobody will use what Apple has issued, so it is asked to end it. Best effort, and only where nobody else is harmed: Apple may end
     /// all that a user has granted to the app, and a sign-in that went wrong must not end one that did not.
     private func discard(_ tokens: IssuedTokens, of row: Int64, _ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
+        let doubt = records.withLockedValue { records in
+            records[content.clientID, default: CodeRecord()].append(isFailure: true)
+            return records[content.clientID]?.doubt
+        }
         guard let token = tokens.refreshToken else { return }
+        // A mistake that strikes every sign-in would end every consent.
+        if let doubt { return telemetry.codeTokenKept(content.clientID, because: TokenKept(doubt)) }
         // Whom Apple does not name, nobody knows.
-        guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID) }
+        guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID, because: .nobodyNamed) }
         for userID in Set([namedUserID, content.userID].compactMap(\.self)) {
             let credential = CredentialID(clientID: content.clientID, userID: userID)
-            guard (try? await store.isSignedIn(credential, besides: row)) == false else { return telemetry.codeTokenKept(content.clientID) }
+            guard (try? await store.isSignedIn(credential, besides: row)) == false else {
+                return telemetry.codeTokenKept(content.clientID, because: .signedIn)
+            }
         }
         _ = await endpoint.revoke(token, of: content.clientID)
+    }
+}
+
+/// Why what a bad code brought is not revoked.
+enum TokenKept: String {
+    /// The user is signed in otherwise.
+    case signedIn = "signed_in"
+    /// Apple does not say whose it is.
+    case nobodyNamed = "nobody_named"
+    /// No code of the client has brought a sign-in since the start.
+    case noneSucceeded = "none_succeeded"
+    /// Too many of the client's last codes brought none.
+    case tooManyFailed = "too_many_failed"
+
+    init(_ doubt: CodeRecord.Doubt) {
+        self =
+            switch doubt {
+            case .noneSucceeded: .noneSucceeded
+            case .tooManyFailed: .tooManyFailed
+            }
+    }
+
+    /// Whether somebody has to mend something.
+    var isMistake: Bool {
+        switch self {
+        case .signedIn, .nobodyNamed: false
+        case .noneSucceeded, .tooManyFailed: true
+        }
     }
 }
 

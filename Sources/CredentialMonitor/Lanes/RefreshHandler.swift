@@ -100,10 +100,10 @@ package struct RefreshHandler: WorkHandler {
                 )
             }
             if due.count < permits { due += try await tryUnprovenClients(upTo: permits - due.count, at: now) }
-            budget.giveBack(permits - due.count)
+            budget.giveBack(permits - due.count, isProbing: breaker.isOpen)
             return due
         } catch {
-            budget.giveBack(permits)
+            budget.giveBack(permits, isProbing: breaker.isOpen)
             throw error
         }
     }

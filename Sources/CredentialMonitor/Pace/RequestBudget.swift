@@ -35,7 +35,7 @@ package final class RequestBudget: Sendable {
         var underWay = 0
         /// Permits that whoever goes first could not get, and is to have before others.
         var wanted = 0
-        /// When a request was last sent while the breaker was open.
+        /// When the lane that probes last took a permit while the breaker was open. No other lane may touch it.
         var probedAt: Timestamp?
         /// Apple asked for less.
         var throttled: Pause?
@@ -110,8 +110,9 @@ package final class RequestBudget: Sendable {
         state.withLockedValue { state in
             guard isOurs, !isPaused(state, at: now) else { return 0 }
             refill(&state, at: now)
-            if !isProbing { state.probedAt = nil }
-            if let probedAt = state.probedAt, Pause(start: probedAt, length: BreakerRules.probeInterval).holds(at: now) { return 0 }
+            if isProbing, let probedAt = state.probedAt, Pause(start: probedAt, length: BreakerRules.probeInterval).holds(at: now) {
+                return 0
+            }
             let isProbe = state.misconfigurations > 0
             let free = max(Int(state.permits) - (goesFirst ? 0 : state.wanted), 0)
             let taken = min(isProbe || isProbing ? min(count, 1) : count, free)
@@ -126,12 +127,13 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    package func giveBack(_ count: Int) {
+    /// - Parameter isProbing: as they were taken. Another lane's permits say nothing of the probe.
+    package func giveBack(_ count: Int, isProbing: Bool = false) {
         state.withLockedValue { state in
             state.permits = min(state.permits + Double(count), state.capacity)
             // An unused probe may be taken at once.
             if count > 0, state.isProbing { state.blamed = nil }
-            if count > 0 { state.probedAt = nil }
+            if count > 0, isProbing { state.probedAt = nil }
         }
     }
 

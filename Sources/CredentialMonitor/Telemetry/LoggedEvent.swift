@@ -106,7 +106,7 @@ extension LoggedEvent {
     static let codeTokenKept = LoggedEvent(
         "code_token_kept",
         .info,
-        "What a rejected sign-in brought was not revoked at Apple: the user is signed in otherwise"
+        "What a rejected sign-in brought was not revoked at Apple, lest somebody be signed out who is not to be"
     )
     static let revocationUnproved = LoggedEvent(
         "revocation_unproved",

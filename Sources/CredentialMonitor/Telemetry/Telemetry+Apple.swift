@@ -56,8 +56,12 @@ extension Telemetry {
         logger.log(.codeRejected, metadata)
     }
 
-    func codeTokenKept(_ clientID: String) {
-        logger.log(.codeTokenKept, ["client_id": "\(clientID)"])
+    func codeTokenKept(_ clientID: String, because reason: TokenKept) {
+        logger.log(
+            .codeTokenKept,
+            ["client_id": "\(clientID)", "reason": "\(reason.rawValue)"],
+            at: reason.isMistake ? .warning : nil
+        )
     }
 
     func revokeAnswered(_ app: String, _ credential: CredentialID, _ outcome: RevokeOutcome) {
