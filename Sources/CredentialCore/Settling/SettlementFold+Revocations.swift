@@ -103,7 +103,8 @@ extension SettlementFold {
             for holding in user.holdings {
                 let credential = holding.record.credential
                 // Apple has ended what the user granted to the app. Other clients' tokens that it had accepted have proofs of their own.
-                let isPart = outcome == .proved && credential.grantedAt != nil && (credential.token?.sealed == nil || credential.verifiedAt == nil)
+                let holdsAcceptedToken = credential.token?.sealed != nil && credential.verifiedAt != nil
+                let isPart = outcome == .proved && credential.grantedAt != nil && !holdsAcceptedToken
                 guard isPart || holding.clientID == work.id.clientID else { continue }
                 user[holding.clientID]?.credential.apply(Revocation(requestedAt: wantedAt))
             }

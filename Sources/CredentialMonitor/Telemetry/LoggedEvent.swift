@@ -44,7 +44,11 @@ extension LoggedEvent {
         "What else has changed in the configuration counts from the next start"
     )
     package static let reloadFailed = LoggedEvent("reload_failed", .error, "The new configuration is unusable; the old one stays")
-    package static let logLinesDropped = LoggedEvent("log_lines_dropped", .warning, "Nobody read the log for a while, and lines were dropped")
+    package static let logLinesDropped = LoggedEvent(
+        "log_lines_dropped",
+        .warning,
+        "Nobody read the log for a while, and lines were dropped"
+    )
 
     // MARK: Work and the database
 
@@ -161,7 +165,8 @@ extension LoggedEvent {
         starting, listening, ready, stopping, stopped, stopCutShort, systemdNotTold, configurationDoubtful, reloaded,
         reloadNeedsRestart, reloadFailed, logLinesDropped, claimFailed, commitFailed, settlementFailed, settlementRefused, sealingFailed,
         unknownClients, tokenUndelivered, grantsFromFuture, maintenanceFailed, foreignCheckpoint, logPinned, logEmptied,
-        databaseDisplaced, databaseInPlace, laneTaken, laneLost, renewalFailed, operatorRequestAnswered, credentialChanged, answerAmbiguous, answerUnavailable, throttled,
+        databaseDisplaced, databaseInPlace, laneTaken, laneLost, renewalFailed, operatorRequestAnswered, credentialChanged, answerAmbiguous,
+        answerUnavailable, throttled,
         codeRejected, codeTokenKept,
         revocationUnproved, revocationRejected, tokenUnreadable,
         appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,

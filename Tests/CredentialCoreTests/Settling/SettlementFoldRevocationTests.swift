@@ -44,7 +44,13 @@ import Testing
         }
 
         /// A sign-in with a token, verified a minute later.
-        mutating func signIn(_ client: String = "app", at time: Timestamp = start, hasToken: Bool = true, fingerprint: UInt8 = 1, isAccepted: Bool = true) {
+        mutating func signIn(
+            _ client: String = "app",
+            at time: Timestamp = start,
+            hasToken: Bool = true,
+            fingerprint: UInt8 = 1,
+            isAccepted: Bool = true
+        ) {
             var record = credentials.first { $0.clientID == client }?.record ?? CredentialRecord()
             let key = RefreshToken.Key(grantedAt: time, fingerprint: [fingerprint])
             let token = hasToken ? RefreshToken(key: key, sealed: SealedToken(bytes: [fingerprint])) : nil

@@ -106,7 +106,7 @@ struct Inspector {
             told[credential] = new
             let occurredAt = Timestamp(milliseconds: row[7])
             // What the app has revoked Apple may still honour where the daemon holds another token, or none.
-            if to != "authorized", reason != "revoked_by_app", let signIn = goodSignIn(of: credential, before: occurredAt, state.apple) {
+            if to != "authorized", reason != "revoked_by_app", !state.misdated.contains(credential.userID), let signIn = goodSignIn(of: credential, before: occurredAt, state.apple) {
                 return Violation(
                     .noFalseRevocation,
                     """
@@ -246,7 +246,7 @@ struct Inspector {
 
     private func isKnown(_ credential: CredentialID, _ state: SimulatedWorld.State, _ good: Set<String>) -> Violation? {
         guard let row = state.model.row(of: credential), let signIn = state.apple.newestSignIn(of: credential),
-            state.model.inserted[credential, default: []].contains(signIn.at)
+            state.model.inserted[credential, default: []].contains(signIn.at), !state.misdated.contains(credential.userID)
         else { return nil }
         if row.reason == "revoked_by_app" { return isRevoked(credential, row, signIn, state) }
         if signIn.endedAt == nil, row.state != "authorized", !state.model.poisoned.contains(credential) {

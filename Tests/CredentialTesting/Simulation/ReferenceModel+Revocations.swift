@@ -119,7 +119,9 @@ extension ReferenceModel {
         if hasSignedIn(credential, after: row.requestedAt) { return close(work.id, credential, .superseded) }
         // A newer one may be none, and an older one may bring one more token.
         let waiting = waiting(beside: credential, after: .earliest, at: now)
-        if waiting.contains(where: { $0.code != nil }) || isWorthWaiting(for: waiting, since: row.requestedAt, at: now) { return .postponed }
+        if waiting.contains(where: { $0.code != nil }) || isWorthWaiting(for: waiting, since: row.requestedAt, at: now) {
+            return .postponed
+        }
         if waiting.contains(where: { $0.grantedAt > row.requestedAt }) { return close(work.id, credential, .superseded) }
         let tokens = clients(beside: credential).flatMap(tokensToRevoke)
         if tokens.isEmpty { return close(work.id, credential, .noToken) }

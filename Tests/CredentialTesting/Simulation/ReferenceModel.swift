@@ -188,7 +188,9 @@ struct ReferenceModel {
         guard let facts = facts[credential], let former = facts.former, let text = former.text else { return nil }
         let user = userFacts[credential.userID] ?? UserFacts()
         let ends = user.deleted.union(user.consentRevoked)
-        guard ends.allSatisfy({ former.token.grantedAt >= $0 }), facts.revocations.allSatisfy({ former.token.grantedAt > $0 }) else { return nil }
+        guard ends.allSatisfy({ former.token.grantedAt >= $0 }), facts.revocations.allSatisfy({ former.token.grantedAt > $0 }) else {
+            return nil
+        }
         return (former.token, text)
     }
 

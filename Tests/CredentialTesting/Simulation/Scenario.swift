@@ -101,6 +101,7 @@ extension Simulation.Plan {
             freezes: false,
             importsTokens: false,
             tellsAgain: false,
+            datesWrongly: false,
             restores: false,
             setsClock: false,
             codes: 0,

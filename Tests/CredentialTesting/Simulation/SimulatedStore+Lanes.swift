@@ -48,6 +48,7 @@ extension SimulatedWorld.State {
         if outcome != .proved, !ledger.proofs.isWellFounded(work) {
             return Violation(.noFalseRevocation, "that the token of \(user) was dead is believed of a key that Apple never accepted")
         }
+        if misdated.contains(user) { return nil }
         // Nobody can tell that Apple lies.
         if call?.isLie ?? open.isBelied {
             ledger.proofs.belied.insert(open.text)

@@ -20,6 +20,8 @@ final class SimulatedWorld: Sendable {
         var apple: ScriptedApple
         var model: ReferenceModel
         var ledger: CallLedger
+        /// Users of whom a sign-in was told with a wrong date: what follows from that is nobody's fault here.
+        var misdated: Set<String> = []
         /// Signing keys that the process has fetched.
         var knownKeys: Set<String> = ["key1"]
         /// Calls of a port until the process dies; nil for long.

@@ -26,6 +26,11 @@ extension Simulation {
         }
         if plan.tellsAgain, !isCanary(person.user), chance(100) {
             tellAgain(credential)
+        } else if plan.revocations > 0, chance(10) {
+            // An operator of the app has a query that was too wide.
+            for other in people where other.app == person.app && !isCanary(other.user) {
+                requestRevocation(other, CredentialID(clientID: client, userID: other.user))
+            }
         } else if !isCanary(person.user), chance(plan.revocations) {
             requestRevocation(person, credential)
         } else if isIn, isVerified, !isCanary(person.user), chance(plan.passwords) {
@@ -70,7 +75,11 @@ extension Simulation {
         }
         let address = chance(300) ? person.address : nil
         let delay: Duration = plan.delaysGrants && chance(400) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
-        let told = plan.importsTokens && !isCanary(person.user) && chance(250) ? withImportedToken(signIn, person) : signIn
+        var told = plan.importsTokens && !isCanary(person.user) && chance(250) ? withImportedToken(signIn, person) : signIn
+        if plan.datesWrongly, !isCanary(person.user), chance(200) {
+            told.at = told.at.advanced(by: .seconds(Int.random(in: -90_000...7_200, using: &generator)))
+            world.with { _ = $0.misdated.insert(person.user) }
+        }
         agenda.append((truth.advanced(by: delay), .grant(told, address: address)))
         // A backend that got no answer inserts again.
         if chance(100) { agenda.append((truth.advanced(by: delay + .seconds(30)), .grant(told, address: address))) }

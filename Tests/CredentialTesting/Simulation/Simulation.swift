@@ -41,6 +41,8 @@ package struct Simulation {
         var freezes: Bool
         /// Whether backends tell other tokens than those of the sign-in.
         var importsTokens: Bool
+        /// Whether backends date sign-ins wrongly.
+        var datesWrongly: Bool
         /// Whether backends tell again what they know, dated now.
         var tellsAgain: Bool
         /// Whether the database is put back to what it was.
@@ -229,5 +231,6 @@ extension Simulation.Plan {
         canaries = chance(30) ? ["example": ["user0"]] : [:]
         passwords = chance(40) ? Int.random(in: 100...500, using: &generator) : 0
         tellsAgain = chance(30)
+        datesWrongly = chance(15)
     }
 }
