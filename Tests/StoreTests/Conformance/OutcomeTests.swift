@@ -34,7 +34,10 @@ import Testing
         try await store.settleGrants(at: .start)
         #expect(
             try await outcomes(of: "grant", in: store)
-                == [[1, "app", "ann", "applied", nil], [2, "app", "bob", "rejected", "rejected_by_apple"], [3, "app", nil, "waiting", nil]]
+                == [
+                    [1, "app", "ann", "applied", nil], [2, "app", "bob", "rejected", "rejected_by_apple"],
+                    [3, "app", nil, "waiting", nil],
+                ]
         )
         #expect(
             try await store.rows("SELECT granted_at, settled_at FROM grant_outcome WHERE id = 1") == [[.at(.start), .at(.start)]]
