@@ -127,7 +127,7 @@ struct Monitor {
 
     var codeHandler: CodeHandler { codeHandler(clockGuard: nil) }
 
-    func codeHandler(clockGuard: ClockGuard?, telemetry: Telemetry? = nil) -> CodeHandler {
+    func codeHandler(clockGuard: ClockGuard?, telemetry: Telemetry? = nil, mayRevoke: Bool = true) -> CodeHandler {
         CodeHandler(
             apps: [
                 CodeHandler.App(
@@ -135,7 +135,8 @@ struct Monitor {
                     clientIDs: Set(Self.clients),
                     endpoint: endpoint,
                     budget: codeBudget,
-                    checks: budget
+                    checks: budget,
+                    mayRevoke: mayRevoke
                 )
             ],
             store: store,
@@ -151,9 +152,17 @@ struct Monitor {
 
     var revocationHandler: RevocationHandler { revocationHandler(endpoint: endpoint) }
 
-    func revocationHandler(endpoint: any TokenEndpoint) -> RevocationHandler {
+    func revocationHandler(endpoint: any TokenEndpoint, mayRevoke: Bool = true) -> RevocationHandler {
         RevocationHandler(
-            apps: [RevocationHandler.App(name: Self.app, clientIDs: Set(Self.clients), endpoint: endpoint, budget: budget)],
+            apps: [
+                RevocationHandler.App(
+                    name: Self.app,
+                    clientIDs: Set(Self.clients),
+                    endpoint: endpoint,
+                    budget: budget,
+                    mayRevoke: mayRevoke
+                )
+            ],
             store: store,
             sealer: PlainSealer(),
             policy: policy,

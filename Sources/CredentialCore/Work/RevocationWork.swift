@@ -96,6 +96,8 @@ package enum RevocationVerdict: Sendable, Equatable {
     case mayBeOvertaken
     /// No app of the configuration names its client any more.
     case unknownClient
+    /// The configuration forbids to revoke for its app.
+    case disabled
     /// It has killed the process too often.
     case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)
@@ -118,4 +120,5 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     case malformed
     case poison
     case anotherUser = "another_user"
+    case revocationsDisabled = "revocations_disabled"
 }

@@ -10,6 +10,8 @@ struct IssueJudge: Sendable {
     let sealer: any TokenSealer
     let clock: WallClock
     let telemetry: Telemetry
+    /// Whether the configuration allows to revoke for the app of a client.
+    let mayRevoke: @Sendable (String) -> Bool
 
     /// How long an answer is kept whose id_token is signed with a key that is not known yet: keys are fetched once a minute then.
     static let longestWaitForKey = Duration.seconds(75)
@@ -92,7 +94,7 @@ struct IssueJudge: Sendable {
     /// Nobody will use what Apple has issued, so it is asked to end it. Best effort, and only where nobody else is harmed: Apple may end
     /// all that a user has granted to the app, and a sign-in that went wrong must not end one that did not.
     private func discard(_ tokens: IssuedTokens, of row: Int64, _ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
-        guard let token = tokens.refreshToken else { return }
+        guard let token = tokens.refreshToken, mayRevoke(content.clientID) else { return }
         // Whom Apple does not name, nobody knows.
         guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID) }
         for userID in Set([namedUserID, content.userID].compactMap(\.self)) {

@@ -115,6 +115,7 @@ extension Telemetry {
                 switch verdict {
                 case .poison: .poison
                 case .unknownClient: .unknownClient
+                case .disabled: .revocationsDisabled
                 default: .anotherUser
                 }
             logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })

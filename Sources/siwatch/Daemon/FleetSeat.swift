@@ -160,7 +160,9 @@ extension Fleet {
 extension Configuration {
     /// Tells configurations apart by which the same rows would be judged differently. FNV-1a, of 64 bits.
     fileprivate func digest(with keyIDs: [String]) -> String {
-        let apps = apps.sorted { $0.name < $1.name }.map { [$0.name] + $0.clientIDs.sorted() + ["canaries"] + $0.canaries.sorted() }
+        let apps = apps.sorted { $0.name < $1.name }.map { app in
+            [app.name] + app.clientIDs.sorted() + ["canaries"] + app.canaries.sorted() + (app.revocations ? [] : ["no revocations"])
+        }
         let rules = "\(breaker) \(refresh.interval) \(refresh.timeout) \(queues.clockSkew) \(apple.issuers.sorted())"
         let hash = "\(apps) \(rules) \(keyIDs.sorted())".utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         return String(hash, radix: 16)

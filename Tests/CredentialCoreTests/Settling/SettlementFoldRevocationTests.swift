@@ -373,7 +373,7 @@ import Testing
     @Test(
         arguments: [
             (.anotherUser, .rejected, .anotherUser), (.overtaken, .superseded, nil), (.unknownClient, .rejected, .unknownClient),
-            (.poison, .rejected, .poison),
+            (.poison, .rejected, .poison), (.disabled, .rejected, .revocationsDisabled),
         ] as [(RevocationVerdict, RevocationOutcome, RevocationRejection?)]
     )
     func whatIsGivenUpChangesNobody(_ verdict: RevocationVerdict, _ outcome: RevocationOutcome, _ reason: RevocationRejection?) throws {
