@@ -216,6 +216,16 @@ struct CodeLaneTests {
         }
     }
 
+    @Test func whereTheConfigurationForbidsItItIsNot() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.issued("bob"))
+            try await monitor.code("c", "ann")
+            try await monitor.settle(monitor.codeHandler(clockGuard: nil, mayRevoke: false))
+            #expect(try await monitor.grantLog() == ["rejected user_mismatch"])
+            #expect(monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
     /// Apple may end all that a user has granted: whoever is signed in otherwise stays so, the one whom the row names and the other one.
     @Test(arguments: ["ann", "bob"])
     func nobodyIsSignedOutForIt(_ holder: String) async throws {

@@ -128,7 +128,12 @@ struct Monitor {
 
     var codeHandler: CodeHandler { codeHandler(clockGuard: nil) }
 
-    func codeHandler(clockGuard: ClockGuard?, store: (any WorkStore)? = nil, telemetry: Telemetry? = nil) -> CodeHandler {
+    func codeHandler(
+        clockGuard: ClockGuard?,
+        store: (any WorkStore)? = nil,
+        telemetry: Telemetry? = nil,
+        mayRevoke: Bool = true
+    ) -> CodeHandler {
         CodeHandler(
             apps: [
                 CodeHandler.App(
@@ -136,7 +141,8 @@ struct Monitor {
                     clientIDs: Set(Self.clients),
                     endpoint: endpoint,
                     budget: codeBudget,
-                    checks: budget
+                    checks: budget,
+                    mayRevoke: mayRevoke
                 )
             ],
             store: store ?? self.store,
@@ -152,9 +158,17 @@ struct Monitor {
 
     var revocationHandler: RevocationHandler { revocationHandler(endpoint: endpoint) }
 
-    func revocationHandler(endpoint: any TokenEndpoint) -> RevocationHandler {
+    func revocationHandler(endpoint: any TokenEndpoint, mayRevoke: Bool = true) -> RevocationHandler {
         RevocationHandler(
-            apps: [RevocationHandler.App(name: Self.app, clientIDs: Set(Self.clients), endpoint: endpoint, budget: budget)],
+            apps: [
+                RevocationHandler.App(
+                    name: Self.app,
+                    clientIDs: Set(Self.clients),
+                    endpoint: endpoint,
+                    budget: budget,
+                    mayRevoke: mayRevoke
+                )
+            ],
             store: store,
             sealer: PlainSealer(),
             policy: policy,

@@ -152,6 +152,32 @@ struct RevocationLaneTests {
 
     // MARK: Not revoked
 
+    @Test func whereTheConfigurationForbidsItAppleIsNotAsked() async throws {
+        try await Monitor.with { monitor in
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler(endpoint: monitor.endpoint, mayRevoke: false))
+            #expect(try await monitor.revocationLog() == ["rejected revocations_disabled"])
+            #expect(monitor.endpoint.revocations.isEmpty && monitor.endpoint.calls.isEmpty)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    /// A request that was opened before a restart with another configuration: what was not sent is not sent, and what was is proved.
+    @Test(arguments: [1, 2])
+    func aForbiddenRequestIsTakenBack(_ answered: Int) async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, .rejected)
+            try await delete("ann", monitor)
+            // The request itself, and then one question a round.
+            let open = monitor.loop(monitor.revocationHandler)
+            for _ in 0...answered { _ = try await open.round() }
+            try await monitor.settle(monitor.revocationHandler(endpoint: monitor.endpoint, mayRevoke: false))
+            let isSent = !monitor.endpoint.revocations.isEmpty
+            #expect(isSent == (answered == 2))
+            #expect(try await monitor.revocationLog() == [isSent ? "proved" : "rejected revocations_disabled"])
+        }
+    }
+
     @Test func anotherUsersTokenIsNotRevoked() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.anotherUser)

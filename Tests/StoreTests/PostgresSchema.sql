@@ -100,6 +100,7 @@ CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHE
 
 CREATE TABLE grant_log (
   id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  grant_id   BIGINT NOT NULL,
   client_id  TEXT   COLLATE "C" NOT NULL,
   user_id    TEXT   COLLATE "C",
   granted_at BIGINT NOT NULL,
@@ -109,6 +110,8 @@ CREATE TABLE grant_log (
   detail     TEXT,
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 );
+-- A backend asks by the id that its row had in the queue.
+CREATE INDEX grant_log_grant ON grant_log (grant_id);
 
 -- The receipt: what Apple was asked, when by our clock and by its own, and what it answered.
 CREATE TABLE revocation_log (
@@ -136,6 +139,7 @@ CREATE TABLE revocation_log (
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 );
 CREATE INDEX revocation_log_user ON revocation_log (user_id);
+CREATE INDEX revocation_log_request ON revocation_log (request);
 
 CREATE TABLE credential_change (
   id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -410,6 +414,19 @@ o.client) < (c.state <> 'authorized', c.changed_at IS NULL, -COALESCE(c.changed_
 CASE c.reason WHEN 'account_deleted' THEN 0 WHEN 'revoked_by_app' THEN 1 WHEN 'consent_revoked' THEN 2
                  WHEN 'token_rejected' THEN 3 ELSE 4 END,
 c.client));
+
+CREATE VIEW grant_outcome AS
+  SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at FROM grant_queue
+   UNION ALL
+  SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
+
+CREATE VIEW revocation_outcome AS
+  SELECT id, client_id, user_id, requested_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at FROM revocation_queue
+   UNION ALL
+  SELECT request, client_id, user_id, requested_at, outcome, reason, settled_at FROM revocation_log;
+
+CREATE VIEW heartbeat AS
+  SELECT MAX(seen_at) AS alive_at FROM replica;
 CREATE SEQUENCE notification_queue_quiet MINVALUE 0;
 CREATE SEQUENCE grant_queue_quiet MINVALUE 0;
 CREATE SEQUENCE revocation_queue_quiet MINVALUE 0;
@@ -441,4 +458,5 @@ GRANT INSERT (client_id, user_id, refresh_token, token_sealed, authorization_cod
               granted_at),
       SELECT (id) ON grant_queue TO siwatch_backend;
 GRANT INSERT (client_id, user_id, requested_at), SELECT (id) ON revocation_queue TO siwatch_backend;
-GRANT SELECT ON app_client, credential_state, user_state, credential_change TO siwatch_backend, siwatch_reader;
+GRANT SELECT ON app_client, credential_state, user_state, credential_change, grant_outcome, revocation_outcome, heartbeat
+   TO siwatch_backend, siwatch_reader;

@@ -122,6 +122,8 @@ CREATE TABLE grant_log (
   CHECK ((outcome = 'rejected') = (reason IS NOT NULL))
 ) STRICT;
 
+CREATE INDEX grant_log_grant ON grant_log (grant_id);
+
 CREATE TABLE revocation_log (
   id               INTEGER PRIMARY KEY,
   request          INTEGER NOT NULL,
@@ -148,6 +150,8 @@ CREATE TABLE revocation_log (
 ) STRICT;
 
 CREATE INDEX revocation_log_user ON revocation_log (user_id);
+
+CREATE INDEX revocation_log_request ON revocation_log (request);
 
 CREATE TABLE credential_change (
   id               INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -398,3 +402,16 @@ o.client) < (c.state <> 'authorized', c.changed_at IS NULL, -COALESCE(c.changed_
 CASE c.reason WHEN 'account_deleted' THEN 0 WHEN 'revoked_by_app' THEN 1 WHEN 'consent_revoked' THEN 2
                  WHEN 'token_rejected' THEN 3 ELSE 4 END,
 c.client));
+
+CREATE VIEW grant_outcome AS
+  SELECT id, client_id, user_id, granted_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at FROM grant_queue
+   UNION ALL
+  SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
+
+CREATE VIEW revocation_outcome AS
+  SELECT id, client_id, user_id, requested_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at FROM revocation_queue
+   UNION ALL
+  SELECT request, client_id, user_id, requested_at, outcome, reason, settled_at FROM revocation_log;
+
+CREATE VIEW heartbeat AS
+  SELECT (SELECT value FROM counter WHERE name = 'alive_at') AS alive_at;

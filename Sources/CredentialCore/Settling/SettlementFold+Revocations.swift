@@ -81,6 +81,7 @@ extension SettlementFold {
         case .unnamedUser: return close(work, proof, .rejected, .unnamedUser)
         case .overtaken: return close(work, proof, .superseded)
         case .unknownClient: return close(work, proof, .rejected, .unknownClient)
+        case .disabled: return close(work, proof, .rejected, .revocationsDisabled)
         case .poison: return close(work, proof, .rejected, .poison)
         }
     }

@@ -110,6 +110,8 @@ package enum RevocationVerdict: Sendable, Equatable {
     case mayBeOvertaken
     /// No app of the configuration names its client any more.
     case unknownClient
+    /// The configuration forbids to revoke for its app.
+    case disabled
     /// It has killed the process too often.
     case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)
@@ -136,4 +138,5 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     case anotherUser = "another_user"
     /// Apple accepts the token and does not say whose it is, and never did.
     case unnamedUser = "unnamed_user"
+    case revocationsDisabled = "revocations_disabled"
 }

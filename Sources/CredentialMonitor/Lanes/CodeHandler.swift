@@ -17,19 +17,23 @@ package struct CodeHandler: WorkHandler {
         package var budget: RequestBudget
         /// Those of all else that the app asks.
         package var checks: RequestBudget
+        /// Whether the configuration allows to revoke.
+        package var mayRevoke: Bool
 
         package init(
             name: String,
             clientIDs: Set<String>,
             endpoint: any TokenEndpoint,
             budget: RequestBudget,
-            checks: RequestBudget
+            checks: RequestBudget,
+            mayRevoke: Bool = true
         ) {
             self.name = name
             self.clientIDs = clientIDs
             self.endpoint = endpoint
             self.budget = budget
             self.checks = checks
+            self.mayRevoke = mayRevoke
         }
     }
 
@@ -80,7 +84,14 @@ package struct CodeHandler: WorkHandler {
         self.appOfClient = appOfClient
         self.store = store
         self.verifier = verifier
-        judge = IssueJudge(store: store, verifier: verifier, sealer: sealer, clock: clock, telemetry: telemetry)
+        judge = IssueJudge(
+            store: store,
+            verifier: verifier,
+            sealer: sealer,
+            clock: clock,
+            telemetry: telemetry,
+            mayRevoke: { [appOfClient] in appOfClient[$0]?.app.mayRevoke ?? false }
+        )
         self.policy = policy
         self.breakers = breakers
         self.clock = clock

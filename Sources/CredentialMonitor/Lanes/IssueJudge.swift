@@ -11,10 +11,20 @@ struct IssueJudge: Sendable {
     let sealer: any TokenSealer
     let clock: WallClock
     let telemetry: Telemetry
+    /// Whether the configuration allows to revoke for the app of a client.
+    let mayRevoke: @Sendable (String) -> Bool
     /// By client, since the process started.
     private let records = NIOLockedValueBox<[String: CodeRecord]>([:])
 
-    init(store: any WorkStore, verifier: any IdentityTokenVerifier, sealer: any TokenSealer, clock: WallClock, telemetry: Telemetry) {
+    init(
+        store: any WorkStore,
+        verifier: any IdentityTokenVerifier,
+        sealer: any TokenSealer,
+        clock: WallClock,
+        telemetry: Telemetry,
+        mayRevoke: @escaping @Sendable (String) -> Bool
+    ) {
+        self.mayRevoke = mayRevoke
         self.store = store
         self.verifier = verifier
         self.sealer = sealer
@@ -123,7 +133,7 @@ struct IssueJudge: Sendable {
             records[content.clientID, default: CodeRecord()].append(isFailure: true)
             return records[content.clientID]?.doubt
         }
-        guard let token = tokens.refreshToken else { return }
+        guard let token = tokens.refreshToken, mayRevoke(content.clientID) else { return }
         // A mistake that strikes every sign-in would end every consent.
         if let doubt { return telemetry.codeTokenKept(content.clientID, because: TokenKept(doubt)) }
         // Whom Apple does not name, nobody knows.

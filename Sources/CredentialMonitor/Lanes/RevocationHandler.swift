@@ -13,12 +13,21 @@ package struct RevocationHandler: WorkHandler {
         package var clientIDs: Set<String>
         package var endpoint: any TokenEndpoint
         package var budget: RequestBudget
+        /// Whether the configuration allows to revoke.
+        package var mayRevoke: Bool
 
-        package init(name: String, clientIDs: Set<String>, endpoint: any TokenEndpoint, budget: RequestBudget) {
+        package init(
+            name: String,
+            clientIDs: Set<String>,
+            endpoint: any TokenEndpoint,
+            budget: RequestBudget,
+            mayRevoke: Bool = true
+        ) {
             self.name = name
             self.clientIDs = clientIDs
             self.endpoint = endpoint
             self.budget = budget
+            self.mayRevoke = mayRevoke
         }
     }
 
@@ -105,14 +114,22 @@ package struct RevocationHandler: WorkHandler {
     private func verdict(on request: ClaimedRevocationRequest) -> RevocationRequestVerdict {
         if request.claim.isPoison { return .rejected(.poison) }
         guard let credential = request.credential else { return .rejected(.malformed) }
-        return clientIDs.contains(credential.clientID) ? .accepted : .rejected(.unknownClient)
+        guard let (app, _) = apps.values.first(where: { $0.app.clientIDs.contains(credential.clientID) }) else {
+            return .rejected(.unknownClient)
+        }
+        return app.mayRevoke ? .accepted : .rejected(.revocationsDisabled)
     }
 
     // MARK: A token
 
+    /// Whether the configuration forbids what comes next. What was sent is sent: that it worked is worth knowing.
+    private func isForbidden(_ work: DueRevocation) -> Bool {
+        apps[work.app]?.app.mayRevoke == false && work.proof.next != .isStillAccepted
+    }
+
     /// What Apple is to be asked; nil where it is not to be asked at all.
     private func question(of work: DueRevocation) -> RevocationProof.Question? {
-        if work.claim.isPoison || !clientIDs.contains(work.id.clientID) { return nil }
+        if work.claim.isPoison || !clientIDs.contains(work.id.clientID) || isForbidden(work) { return nil }
         switch work.proof.next {
         case .isBelieved: return nil
         case .isAccepted, .revoke: return work.newerSignIn == .none ? work.proof.next : nil
@@ -123,6 +140,7 @@ package struct RevocationHandler: WorkHandler {
 
     private func verdict(on work: DueRevocation) async -> RevocationVerdict? {
         if work.claim.isPoison { return .poison }
+        if isForbidden(work) { return .disabled }
         guard let question = question(of: work), let (app, pace) = apps[work.app] else {
             switch work.newerSignIn {
             case .known: return .overtaken

@@ -116,6 +116,7 @@ extension Telemetry {
                 case .poison: .poison
                 case .unknownClient: .unknownClient
                 case .unnamedUser: .unnamedUser
+                case .disabled: .revocationsDisabled
                 default: .anotherUser
                 }
             logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })

@@ -156,6 +156,7 @@ extension Configuration.App {
         table.require("team_id", .appleID, into: &teamID)
         table.require("client_ids", .texts(.clientID), into: &clientIDs)
         table.read("canaries", .texts(.userID, mayBeEmpty: true), into: &canaries)
+        table.read("revocations", .flag, into: &revocations)
         table.tables("key") { table in
             var key = Key()
             table.require("id", .appleID, into: &key.id)

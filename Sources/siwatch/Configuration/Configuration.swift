@@ -43,6 +43,8 @@ struct Configuration: Sendable, Equatable {
         var keys: [Key] = []
         /// Users whom the operator knows to be good, by their `sub`.
         var canaries: [String] = []
+        /// Whether Apple may be asked to revoke.
+        var revocations = true
 
         struct Key: Sendable, Equatable {
             var id = ""

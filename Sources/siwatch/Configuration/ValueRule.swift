@@ -35,6 +35,15 @@ extension ValueRule<Duration> {
     }
 }
 
+extension ValueRule<Bool> {
+    static var flag: ValueRule {
+        ValueRule { value, path, mistakes in
+            if value.boolean == nil { mistakes.append(.at(path, "must be true or false, not \(value.kind)")) }
+            return value.boolean
+        }
+    }
+}
+
 extension ValueRule<Int> {
     /// A whole number from 1 to a billion.
     static var count: ValueRule { count(upTo: 1_000_000_000) }

@@ -138,6 +138,7 @@ struct Daemon {
             intake: writer.intake,
             telemetry: telemetry
         )
+        let mayRevoke = Dictionary(uniqueKeysWithValues: configuration.apps.map { ($0.name, $0.revocations) })
         apps = configuration.apps.map { app in
             let secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
             let lease = seat.lease(of: .app(app.name))
@@ -182,7 +183,8 @@ struct Daemon {
                     clientIDs: app.clientIDs,
                     endpoint: app.endpoint,
                     budget: app.codeBudget,
-                    checks: app.budget
+                    checks: app.budget,
+                    mayRevoke: mayRevoke[app.name] ?? false
                 )
             },
             store: store,
@@ -202,7 +204,13 @@ struct Daemon {
         )
         revocations = RevocationHandler(
             apps: apps.map { app in
-                RevocationHandler.App(name: app.name, clientIDs: app.clientIDs, endpoint: app.endpoint, budget: app.budget)
+                RevocationHandler.App(
+                    name: app.name,
+                    clientIDs: app.clientIDs,
+                    endpoint: app.endpoint,
+                    budget: app.budget,
+                    mayRevoke: mayRevoke[app.name] ?? false
+                )
             },
             store: store,
             sealer: database.sealer,

@@ -162,6 +162,7 @@ extension RevocationReceipt {
         case .unknownClient: "no app of the configuration named this client, so nothing was revoked"
         case .malformed: "the request was not text or too long to be meant, so nothing was revoked"
         case .poison: "siwatch died five times while it held it, and gave it up"
+        case .revocationsDisabled: "the configuration says revocations = false for its app, so nothing was revoked"
         case .anotherUser: "Apple accepts the token as another user's, so it was not revoked"
         case .unnamedUser: "Apple accepts the token without saying whose it is, so it was not revoked"
         case nil: reason?.printable ?? ""

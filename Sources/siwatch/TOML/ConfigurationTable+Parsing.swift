@@ -69,7 +69,7 @@ extension ConfigurationValue {
         case .string: self = .string(value.string!)
         case .int: self = .integer(value.int!)
         case .double: self = .float
-        case .bool: self = .boolean
+        case .bool: self = .boolean(value.bool!)
         case .date: self = .date
         case .time: self = .time
         case .dateTime: self = .dateTime

@@ -26,7 +26,8 @@ struct ConfigurationTable: Codable, Equatable, Sendable {
 enum ConfigurationValue: Codable, Equatable, Sendable {
     case string(String)
     case integer(Int)
-    case float, boolean, date, time, dateTime
+    case boolean(Bool)
+    case float, date, time, dateTime
     case list([ConfigurationValue])
     case table(ConfigurationTable)
 }
@@ -38,6 +39,10 @@ extension ConfigurationValue {
 
     var integer: Int? {
         if case .integer(let number) = self { number } else { nil }
+    }
+
+    var boolean: Bool? {
+        if case .boolean(let value) = self { value } else { nil }
     }
 
     var list: [ConfigurationValue]? {

@@ -420,7 +420,7 @@ import Testing
     @Test(
         arguments: [
             (.anotherUser, .rejected, .anotherUser), (.overtaken, .superseded, nil), (.unknownClient, .rejected, .unknownClient),
-            (.poison, .rejected, .poison), (.unnamedUser, .rejected, .unnamedUser),
+            (.poison, .rejected, .poison), (.unnamedUser, .rejected, .unnamedUser), (.disabled, .rejected, .revocationsDisabled),
         ] as [(RevocationVerdict, RevocationOutcome, RevocationRejection?)]
     )
     func whatIsGivenUpChangesNobody(_ verdict: RevocationVerdict, _ outcome: RevocationOutcome, _ reason: RevocationRejection?) throws {

@@ -71,6 +71,7 @@ struct ConfigurationMistakeTests {
         Case("[apple]\nissuers = [1]", "apple.issuers[0]", "must be a string, not an integer"),
         Case((clients, "client_ids = \"com.example.app\""), "app[0].client_ids", "must be a list of strings, not a string"),
         Case((clients, "client_ids = [\"a\", [\"b\"]]"), "app[0].client_ids[1]", "must be a string, not a list"),
+        Case(("name =", "revocations = 0\nname ="), "app[0].revocations", "must be true or false, not an integer"),
         Case(("[[app.key]]", "[app.key]"), "app[0].key", "must be a list of tables, each under a header [[app.key]]"),
     ]
 

@@ -81,7 +81,7 @@ struct ConfigurationTests {
 
         let text = try String(contentsOf: example, encoding: .utf8)
         let shown = Set(text.matches(of: #/(?m)^([a-z_]+) = /#).map { String($0.1) })
-        #expect(shown.count == 31 && shown.contains("rejected_token"), "\(shown.sorted())")
+        #expect(shown.count == 32 && shown.contains("rejected_token"), "\(shown.sorted())")
     }
 
     @Test func everyKeyIsRead() throws {
@@ -172,6 +172,11 @@ struct ConfigurationTests {
         #expect(apps.map(\.name) == ["example", "other"])
         #expect(apps[0].keys.map(\.file) == ["etc/AuthKey_ABC123DEFG.p8", "etc/two.p8"])
         #expect(apps[1].keys.map(\.file) == ["/keys/three.p8"], "two apps may share a key")
+    }
+
+    @Test func anAppMayBeForbiddenToRevoke() throws {
+        let text = Self.app.replacing("name =", with: "revocations = false\nname =")
+        #expect(try Configuration(parsing: text, from: "siwatch.toml").apps.map(\.revocations) == [false])
     }
 
     @Test func aBareNameIsACredentialWhereThereIsOne() throws {

@@ -55,7 +55,8 @@ struct TOMLParserTests {
         let list = try #require(table["a"]?.list)
         #expect(
             list == [
-                .integer(.max), .integer(16), .float, .float, .float, .boolean, .time, .table(ConfigurationTable()), .list([]), .string(""),
+                .integer(.max), .integer(16), .float, .float, .float, .boolean(true), .time, .table(ConfigurationTable()), .list([]),
+                .string(""),
             ]
         )
         #expect(table["s"]?.string == "\u{1}\u{7f}\u{ffff}\u{10ffff}\"\\/ \u{2028}\r\n\t")

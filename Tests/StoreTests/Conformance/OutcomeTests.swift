@@ -35,7 +35,8 @@ import Testing
         #expect(
             try await outcomes(of: "grant", in: store)
                 == [
-                    [1, "app", "ann", "applied", nil], [2, "app", "bob", "rejected", "rejected_by_apple"], [3, "app", nil, "waiting", nil],
+                    [1, "app", "ann", "applied", nil], [2, "app", "bob", "rejected", "rejected_by_apple"],
+                    [3, "app", nil, "waiting", nil],
                 ]
         )
         #expect(

@@ -65,6 +65,8 @@ import Testing
             "SELECT state FROM credential_state WHERE user_id = 'u7' AND app = 'example'",
             "SELECT state, email FROM user_state WHERE app = 'example' AND user_id = 'u7'",
             "SELECT state, email FROM user_state WHERE user_id = 'u7'",
+            "SELECT outcome, reason FROM grant_outcome WHERE id = 7",
+            "SELECT client_id, outcome, reason FROM revocation_outcome WHERE id = 7",
             "SELECT * FROM credential_change WHERE id > 7 ORDER BY id LIMIT 500",
             "SELECT (SELECT min(id) FROM credential_change), (SELECT max(id) FROM credential_change)",
         ]
