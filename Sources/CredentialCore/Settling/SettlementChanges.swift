@@ -20,6 +20,8 @@ package struct SettlementChanges: Sendable {
     package var admitted: [AdmittedRejection] = []
     /// The clients of which Apple accepted a token, and when it was asked, by its clock.
     package var validAt: [String: Timestamp] = [:]
+    /// The same, of tokens that it had accepted before.
+    package var provedAt: [String: Timestamp] = [:]
     /// Checks that Apple answered, and those that it did not.
     package var checks = (answered: 0, failed: 0)
     /// The apps of which a new token came, to ask about.
@@ -93,10 +95,13 @@ package struct TokenToRevoke: Sendable {
     package var clientID: String
     package var key: RefreshToken.Key
     package var sealed: SealedToken
+    /// The team from which Apple has accepted it.
+    package var verifiedTeam: String?
 
-    package init(clientID: String, key: RefreshToken.Key, sealed: SealedToken) {
+    package init(clientID: String, key: RefreshToken.Key, sealed: SealedToken, verifiedTeam: String? = nil) {
         self.clientID = clientID
         self.key = key
         self.sealed = sealed
+        self.verifiedTeam = verifiedTeam
     }
 }

@@ -28,7 +28,8 @@ extension SettlementFold {
         }
         let tokens = holdings.compactMap { holding -> TokenToRevoke? in
             guard let token = holding.record.credential.token, let sealed = token.sealed else { return nil }
-            return TokenToRevoke(clientID: holding.clientID, key: token.key, sealed: sealed)
+            let team = holding.record.credential.verifiedTeam
+            return TokenToRevoke(clientID: holding.clientID, key: token.key, sealed: sealed, verifiedTeam: team)
         }
         guard !tokens.isEmpty else { return close(work, .noToken) }
         // Asked for twice: one proof of each is enough.
@@ -72,7 +73,9 @@ extension SettlementFold {
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isBreakerOpen(of: work.app):
             return revoke(work, proof, .alreadyInvalid)
-        case .admitted, .unproven, .mayBeOvertaken:
+        case .otherTeam where proof.next == .isBelieved && !isBreakerOpen(of: work.app):
+            return close(work, proof, .rejected, .otherTeam)
+        case .admitted, .unproven, .otherTeam, .mayBeOvertaken:
             let due = proof.wait(under: rules.policy, at: now)
             return proceed(with: work, proof, due: due)
         case .failed(let time, let retryAfter):

@@ -13,6 +13,8 @@ package struct Credential: Sendable, Equatable {
     package var revokedAt: Timestamp?
     /// `V`: when Apple was last asked about `T` and answered 200.
     package var verifiedAt: Timestamp?
+    /// The team that asked then: to another team Apple may reject a good token.
+    package var verifiedTeam: String?
     /// `X`: when Apple was last asked about `T` and answered with an `invalid_grant` that was admitted.
     package var rejectedAt: Timestamp?
 
@@ -24,6 +26,7 @@ package struct Credential: Sendable, Equatable {
         if let token, token.key >= new.key { return }
         token = new
         verifiedAt = nil
+        verifiedTeam = nil
         rejectedAt = nil
     }
 
@@ -31,7 +34,11 @@ package struct Credential: Sendable, Equatable {
     package mutating func apply(_ answer: RefreshAnswer) {
         guard answer.token == token?.key else { return }
         switch answer.verdict {
-        case .valid: verifiedAt = latest(verifiedAt, answer.requestedAt)
+        case .valid:
+            // Two teams at one time: the greater name, so that no order matters.
+            if let verifiedAt, (verifiedAt, verifiedTeam ?? "") >= (answer.requestedAt, answer.teamID ?? "") { return }
+            verifiedAt = answer.requestedAt
+            verifiedTeam = answer.teamID
         case .rejected: rejectedAt = latest(rejectedAt, answer.requestedAt)
         }
     }
@@ -59,6 +66,10 @@ package struct Credential: Sendable, Equatable {
     package var isTokenRejected: Bool {
         isGreater(rejectedAt, than: verifiedAt)
     }
+
+    /// Whether Apple has accepted `T` from a team. What it says of `T` to another says nothing of the user: an app that has changed hands
+    /// asks about the tokens of its old team.
+    package func wasTokenAccepted(by teamID: String?) -> Bool { verifiedAt != nil && verifiedTeam == teamID }
 
     /// Whether Apple rejects `T` and has never accepted it: it was dead before it came here, was issued to another client, or is no
     /// token. Its rejection says nothing of any sign-in.

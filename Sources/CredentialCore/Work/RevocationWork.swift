@@ -33,6 +33,8 @@ package struct DueRevocation: Sendable {
     package var sealed: SealedToken
     package var proof: RevocationProof
     package var newerSignIn: NewerSignIn
+    /// The team from which Apple had accepted it when the request was opened; nil where it never had.
+    package var verifiedTeam: String?
 
     package init(
         request: Int64,
@@ -43,7 +45,8 @@ package struct DueRevocation: Sendable {
         token: RefreshToken.Key,
         sealed: SealedToken,
         proof: RevocationProof = RevocationProof(),
-        newerSignIn: NewerSignIn = .none
+        newerSignIn: NewerSignIn = .none,
+        verifiedTeam: String? = nil
     ) {
         self.request = request
         self.requestedAt = requestedAt
@@ -54,6 +57,7 @@ package struct DueRevocation: Sendable {
         self.sealed = sealed
         self.proof = proof
         self.newerSignIn = newerSignIn
+        self.verifiedTeam = verifiedTeam
     }
 
     /// When the app wanted it, by Apple's clock: not after Apple was first asked. A backend whose clock is ahead must not take a later
@@ -88,6 +92,8 @@ package enum RevocationVerdict: Sendable, Equatable {
     case admitted
     /// Whether it has long been dead is not known yet.
     case unproven
+    /// Apple had accepted it from another team, and has accepted others from the one that asks now: whether it is dead cannot be found out.
+    case otherTeam
     /// It is another user's: two users' tokens were mixed up, and this one is not to be revoked.
     case anotherUser
     /// Its user has signed in again.
@@ -118,4 +124,6 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     case malformed
     case poison
     case anotherUser = "another_user"
+    /// Apple had accepted the token from another team, and rejects it to the one that asks now, which proves nothing.
+    case otherTeam = "other_team"
 }

@@ -62,7 +62,7 @@ extension Telemetry {
             case (.grant, .grant(let outcome, _)):
                 self = .grant(outcome)
             case (.refresh(let work, let verdict), .refreshed):
-                self = .refresh(app: work.app, RefreshLabel(verdict))
+                self = .refresh(app: work.app, RefreshLabel(verdict, wasAccepted: work.wasAccepted))
             case (.refresh(let work, _), .held):
                 self = .refresh(app: work.app, .held)
             case (.revocationRequest(let work, _), .revocation(let outcome)):
@@ -115,6 +115,7 @@ extension Telemetry {
                 switch verdict {
                 case .poison: .poison
                 case .unknownClient: .unknownClient
+                case .otherTeam: .otherTeam
                 default: .anotherUser
                 }
             logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
@@ -149,11 +150,14 @@ extension Telemetry {
 /// The outcomes of a refresh as metrics name them.
 enum RefreshLabel: String, CaseIterable {
     case valid, rejected, held, ambiguous, misconfigured, throttled, unavailable
+    /// It is rejected, and Apple had never accepted it.
+    case neverAccepted = "never_accepted"
 
-    fileprivate init(_ verdict: RefreshVerdict) {
+    fileprivate init(_ verdict: RefreshVerdict, wasAccepted: Bool) {
         switch verdict {
         case .valid: self = .valid
-        case .rejected(_, let isProven): self = isProven ? .rejected : .held
+        case .rejected(_, isProven: false): self = .held
+        case .rejected(_, isProven: true): self = wasAccepted ? .rejected : .neverAccepted
         case .anotherUser, .unclear: self = .ambiguous
         case .failed(.misconfigured, _, _): self = .misconfigured
         case .failed(.throttled, _, _): self = .throttled

@@ -96,7 +96,7 @@ extension PostgresStore {
                 FROM free WHERE r.request = free.request AND r.client = free.client
               RETURNING free.place, r.*)
             SELECT request, client, attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
-                   \(RevocationProof.columns)
+                   verified_team, \(RevocationProof.columns)
               FROM claimed ORDER BY place
             """,
             chosen.parameters + [owner.parameter]
@@ -111,7 +111,8 @@ extension PostgresStore {
                 claim: Claim(owner: owner, attempts: row.int(at: 2)),
                 token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 5)), fingerprint: row.bytes(at: 6)),
                 sealed: SealedToken(bytes: row.bytes(at: 7)),
-                proof: RevocationProof(row, from: 8)
+                proof: RevocationProof(row, from: 9),
+                verifiedTeam: row.text(at: 8)
             )
         }.map { work in
             var work = work

@@ -7,7 +7,7 @@ extension CredentialRecord {
     private static let names = [
         "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",
         "due_at", "failures", "attempts", "claimed_by", "unverified", "pending_since", "pending_asked_at", "pending_key", "never_accepted",
-        "first_check", "answer",
+        "first_check", "answer", "verified_team",
     ]
     /// - Parameter table: how the statement calls `credential`.
     static func columns(of table: String) -> String { names.map { "\(table).\($0)" }.joined(separator: ", ") }
@@ -40,6 +40,7 @@ extension CredentialRecord {
         isNeverAccepted = row.bool(at: start + 16)
         firstCheck = row.isNull(at: start + 17) ? nil : FirstCheck(rawValue: row.int(at: start + 17))
         answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
+        credential.verifiedTeam = row.text(at: start + 19)
     }
 
     /// - Parameter rows: of `table.insert` or `table.update`.
@@ -69,7 +70,8 @@ extension CredentialRecord {
             pending?.keyID,
             isNeverAccepted,
             firstCheck?.rawValue,
-            answer?.rawValue
+            answer?.rawValue,
+            credential.verifiedTeam
         )
     }
 }

@@ -50,8 +50,9 @@ struct RevocationTable {
         guard let client = directory.clients[token.clientID] else { return }
         try connection.send(
             """
-            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
+                                    verified_team, due_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
             """,
             work.id,
             client.id,
@@ -61,6 +62,7 @@ struct RevocationTable {
             token.key.grantedAt,
             token.key.fingerprint,
             token.sealed.bytes,
+            token.verifiedTeam,
             now
         )
     }

@@ -56,7 +56,8 @@ extension SQLiteStore {
                     """
                     UPDATE revocation AS r SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2
                      WHERE request = ?3 AND client = ?4
-                    RETURNING attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, \(RevocationProof.columns)
+                    RETURNING attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, verified_team,
+                              \(RevocationProof.columns)
                     """,
                     in: db
                 )
@@ -73,7 +74,8 @@ extension SQLiteStore {
                             claim: Claim(owner: owner, attempts: Int(row.integer(at: 0))),
                             token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 3)), fingerprint: row.bytes(at: 4)),
                             sealed: SealedToken(bytes: row.bytes(at: 5)),
-                            proof: RevocationProof(row, from: 6)
+                            proof: RevocationProof(row, from: 7),
+                            verifiedTeam: row.text(at: 6)
                         )
                     }
                     guard var work = claimed else { return nil }

@@ -53,8 +53,9 @@ struct RevocationTable {
         guard let client = directory.clients[token.clientID] else { return }
         try PreparedStatement(
             """
-            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
+                                    verified_team, due_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             in: db
         ).run(
@@ -66,6 +67,7 @@ struct RevocationTable {
             token.key.grantedAt,
             token.key.fingerprint,
             token.sealed.bytes,
+            token.verifiedTeam,
             now
         )
     }

@@ -162,6 +162,8 @@ extension RevocationReceipt {
         case .malformed: "the request was not text or too long to be meant, so nothing was revoked"
         case .poison: "siwatch died five times while it held it, and gave it up"
         case .anotherUser: "Apple accepts the token as another user's, so it was not revoked"
+        case .otherTeam:
+            "Apple had accepted the token from another team and rejects it to this one, so whether it is dead could not be found out"
         case nil: reason?.printable ?? ""
         }
     }

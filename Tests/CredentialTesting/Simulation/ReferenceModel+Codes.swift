@@ -87,6 +87,7 @@ extension ReferenceModel {
         if let text = call.token {
             let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
             facts[credential]!.answers.append(Oracle.Answer(token: token, isValid: true, at: call.sentAt))
+            facts[credential]!.teams[token, default: []].append(Acceptance(at: call.sentAt, team: call.team ?? ""))
         }
         inserted[credential, default: []].insert(identity.signedInAt)
         return close(id, outcome)

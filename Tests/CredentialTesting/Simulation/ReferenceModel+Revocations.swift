@@ -31,6 +31,9 @@ extension ReferenceModel {
         var token: Token
         var text: String
         var requestedAt: Timestamp
+        /// The team from which Apple had accepted it by then, and the one that was answered first.
+        var verifiedTeam: String?
+        var askedTeam: String?
         var held: Held?
         /// Whether the user had signed in again when it was claimed, as far as anybody could know, or might have, by a code.
         var isOvertaken = false
@@ -132,7 +135,8 @@ extension ReferenceModel {
                 credential: id,
                 token: token,
                 text: facts[id]!.texts[token]!,
-                requestedAt: row.requestedAt
+                requestedAt: row.requestedAt,
+                verifiedTeam: verifiedTeam(of: id)
             )
         }
         return .postponed
@@ -186,7 +190,10 @@ extension ReferenceModel {
                 return [.postponed]
             }
             guard open.before == .rejected else { return [] }
-            if result == .revocation(.alreadyInvalid) { return [close(key, open, .alreadyInvalid)] }
+            // What Apple says to another team proves nothing.
+            let isOthers = open.verifiedTeam.map { $0 != open.askedTeam } ?? false
+            if result == .revocation(.alreadyInvalid), !isOthers { return [close(key, open, .alreadyInvalid)] }
+            if result == .revocation(.rejected), isOthers { return [close(key, open, .rejected, .otherTeam)] }
             reconsider(&open, at: now)
             return [.postponed]
         }
@@ -205,6 +212,7 @@ extension ReferenceModel {
             return [close(key, open, .proved)]
         case .accepted, .rejected:
             (open.before, open.keyID, open.askedAt, open.isBelied) = (call.word, call.keyID, call.askedAt, call.isLie)
+            open.askedTeam = call.team
         }
         return [.postponed]
     }

@@ -105,6 +105,7 @@ extension Simulation.Plan {
             codes: 0,
             revocations: 0,
             passwords: 0,
+            transfers: false,
             breaker: BreakerRules(),
             canaries: [:]
         )

@@ -31,6 +31,7 @@ extension SimulatedWorld.State {
         if let open, expected.contains(result) {
             if let known = open.keyID, let call, call.word != .none, known != call.keyID { count(.proofBegunAnew) }
             if open.isRevoked, call?.word == .accepted { count(.revocationInVain) }
+            if model.receipts.last?.reason == "other_team", result == .revocation(.rejected) { count(.otherTeam) }
             report(judge(open, call, of: work, result))
         }
         return expected
@@ -43,6 +44,9 @@ extension SimulatedWorld.State {
         of work: DueRevocation,
         _ result: Settled
     ) -> Violation? {
+        if result == .revocation(.rejected), model.receipts.last?.reason == "other_team", !ledger.proofs.isWellFounded(work) {
+            return Violation(.nothingIsLost, "a token of \(work.id.userID) is given up by a team that Apple has not accepted")
+        }
         guard result == .revocation(.proved) || result == .revocation(.alreadyInvalid) else { return nil }
         let user = work.id.userID
         if result == .revocation(.alreadyInvalid), !ledger.proofs.isWellFounded(work) {

@@ -149,6 +149,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case importedToken, neverAccepted, restore, clockStep, ended, grantFromFuture, forgettingHeld
     case codeExchanged, codeTaken, codeLate, codeUsed, codeRefused, answerLost, badIdentityToken, userMismatch, issuedForNobody
     case revocationProved, alreadyInvalid, overtaken, nothingToRevoke, revocationInVain, askedTwiceToRevoke, proofBegunAnew, foreignToken
+    case teamChanged, otherTeam, tokenOfOtherTeamRejected
 }
 
 /// The last lines of what happened, and a digest of all of them.

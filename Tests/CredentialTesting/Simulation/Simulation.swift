@@ -50,6 +50,8 @@ package struct Simulation {
         var revocations: Int
         /// Of a thousand things that happen to people whose token Apple has accepted, changes of the password.
         var passwords: Int
+        /// Whether apps change hands.
+        var transfers: Bool
         var breaker: BreakerRules
         /// Users who never leave, and whom the operator has named.
         var canaries: [String: Set<String>]
@@ -224,5 +226,7 @@ extension Simulation.Plan {
         breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30) ? ["example": ["user0"]] : [:]
         passwords = chance(40) ? Int.random(in: 100...500, using: &generator) : 0
+        transfers = chance(20)
+        if chance(20) { weathers.append(.refreshesRejected("app")) }
     }
 }
