@@ -93,8 +93,8 @@ BUGS = [
     (
         "a repeated rejection is believed although Apple accepted nobody in between",
         "PendingRejection.swift",
-        "return validAt > requestedAt.advanced(by: policy.timeout) && validAt <= rejection.requestedAt.advanced(by: policy.timeout)",
-        "return validAt == validAt",
+        "return provedAt > requestedAt.advanced(by: policy.timeout) && provedAt <= rejection.requestedAt.advanced(by: policy.timeout)",
+        "return provedAt == provedAt",
     ),
     (
         "the end of an old token ends a newer sign-in",
@@ -209,6 +209,30 @@ BUGS = [
         "UserRecord.swift",
         "neverAccepted += after.neverAccepted - before.neverAccepted",
         "neverAccepted += after.neverAccepted",
+    ),
+    (
+        "what Apple says to another team is believed",
+        "SettlementFold+Refreshes.swift",
+        "        if finding == .rejected, wasAccepted, !known.credential.wasTokenAccepted(by: work.teamID) { return .forgotten }\n",
+        "",
+    ),
+    (
+        "a token that another team asks about is taken for dead",
+        "RevocationHandler.swift",
+        "return work.verifiedTeam == nil || work.verifiedTeam == prover.teamID ? .admitted : .otherTeam",
+        "return prover.teamID == nil ? .otherTeam : .admitted",
+    ),
+    (
+        "the team that Apple accepted a token from is the first one for ever",
+        "Credential.swift",
+        "            verifiedTeam = answer.teamID\n",
+        "            verifiedTeam = verifiedTeam ?? answer.teamID\n",
+    ),
+    (
+        "a code proves what Apple says of refreshes",
+        "CodeHandler.swift",
+        "recordAccepted(by: response.identity, isProof: false, at: answeredAt)",
+        "recordAccepted(by: response.identity, isProof: true, at: answeredAt)",
     ),
     (
         "the retention erases rejected tokens at once",

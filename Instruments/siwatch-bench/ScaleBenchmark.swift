@@ -103,6 +103,7 @@ struct ScaleBenchmark: Sendable {
             let due = try await store.claimDueCredentials(
                 of: "example",
                 upTo: Self.claimed,
+                firstChecks: Self.claimed,
                 at: later,
                 policy: RefreshPolicy(),
                 preferring: []

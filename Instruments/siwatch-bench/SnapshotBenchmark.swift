@@ -128,6 +128,7 @@ struct SnapshotBenchmark: Sendable {
                 let due = try await store.claimDueCredentials(
                     of: "example",
                     upTo: Self.claimed,
+                    firstChecks: Self.claimed,
                     at: .current,
                     policy: RefreshPolicy(),
                     preferring: []

@@ -68,9 +68,10 @@ struct LaneKeeperTests {
     @Test func answersFromBeforeAnotherOwnerProveNothing() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             let (site, breakers) = (Site(monitor), monitor.writer.breakers)
-            func isProven() -> Bool { breakers.isProven(clientID: Monitor.clients[0], keyID: "KEY", at: monitor.clock.now) }
+            func isProven() -> Bool { breakers.prover(clientID: Monitor.clients[0], keyID: "KEY", at: monitor.clock.now) != nil }
             await site.renew()
-            breakers.recordAccepted(by: ClientIdentity(clientID: Monitor.clients[0], keyID: "KEY"), at: monitor.clock.now)
+            let identity = ClientIdentity(clientID: Monitor.clients[0], keyID: "KEY")
+            breakers.recordAccepted(by: identity, isProof: true, at: monitor.clock.now)
             await site.renew(after: .seconds(1))
             #expect(isProven())
             site.fleet.owns(2)
@@ -146,6 +147,7 @@ struct LaneKeeperTests {
             let due = try await monitor.store.claimDueCredentials(
                 of: Monitor.app,
                 upTo: 1,
+                firstChecks: 1,
                 at: monitor.clock.now,
                 policy: monitor.policy,
                 preferring: []

@@ -266,7 +266,10 @@ struct Monitor {
 
     /// Apple has accepted a user's tokens, in the moment of their sign-ins.
     func accept(_ user: String) async throws {
-        try await execute("UPDATE credential SET verified_at = token_granted_at WHERE user_id = ?", [user])
+        try await execute(
+            "UPDATE credential SET verified_at = token_granted_at, verified_team = ? WHERE user_id = ?",
+            [ScriptedTokenEndpoint.teamID, user]
+        )
     }
 
     func notify(_ payload: String) async throws {

@@ -127,6 +127,111 @@ struct RejectionTests {
         }
     }
 
+    // MARK: Another team, and what proves nothing
+
+    /// Apple rejects the tokens of the old team, for good, and accepts those that it issues to the new one.
+    @Test func anAppThatChangesHandsSignsNobodyOut() async throws {
+        try await Monitor.with { monitor in
+            let users = (1...10).map { "user\($0)" }
+            for user in users { try await monitor.signIn(user) }
+            try await day(of: monitor)
+            monitor.endpoint.sign(with: "NEWKEY0001", of: "NEWTEAM001")
+            monitor.endpoint.answer(.rejected)
+            for user in ["new", "left"] { monitor.endpoint.answer(.valid, for: user) }
+            for user in ["new", "left"] { try await monitor.signIn(user) }
+            for round in 1...5 {
+                if round == 2 { monitor.endpoint.answer(.rejected, for: "left") }
+                try await day(of: monitor)
+                monitor.clock.advance(by: Self.settle)
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            for user in users { #expect(try await monitor.state(of: user) == "authorized granted") }
+            #expect(try await monitor.state(of: "left") == "revoked token_rejected", "a token of the new team ends as any does")
+            #expect(try await pending(in: monitor) == 0)
+            #expect(try await monitor.count("SELECT unverified FROM app") == 10, "it is not kept silent")
+            #expect(try await !isOpen(monitor))
+            let teams = try await monitor.store.tokens(of: Monitor.app, fromTeamsBesides: "NEWTEAM001", upTo: 1000)
+            #expect(teams == [ScriptedTokenEndpoint.teamID: 10])
+            try expectADayBetweenAnswers(in: monitor)
+        }
+    }
+
+    /// Apple rejects every refresh of a client for three days, and exchanges its codes as always.
+    @Test func codesProveNothingOfRefreshes() async throws {
+        try await Monitor.with { monitor in
+            let users = (1...15).map { "user\($0)" }
+            for user in users { try await monitor.signIn(user) }
+            try await day(of: monitor)
+            monitor.endpoint.answer(.rejected)
+            for day in 1...3 {
+                for hour in 1...26 {
+                    monitor.endpoint.answerCodes(.issued("code\(day).\(hour)"))
+                    try await monitor.code("c\(day).\(hour)")
+                    try await monitor.settle(monitor.codeHandler)
+                    monitor.clock.advance(by: .seconds(3600))
+                    try await monitor.settle(monitor.refreshHandler)
+                }
+            }
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
+            // It is over, and of one it was true.
+            monitor.endpoint.answer(.valid)
+            monitor.endpoint.answer(.rejected, for: "user1")
+            for _ in 1...3 {
+                try await self.day(of: monitor)
+                monitor.clock.advance(by: Self.settle)
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            let ended: String? = try await monitor.value("SELECT group_concat(user_id) FROM credential_state WHERE state <> 'authorized'")
+            #expect(ended == "user1")
+        }
+    }
+
+    /// A wrong key on the first day, or tokens of another client: only a client that is proven ends the asking.
+    @Test func ofTokensThatWereNeverAcceptedTheAskingGoesOnUntilTheClientIsProven() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.rejected)
+            for user in 1...3 { try await monitor.signIn("user\(user)") }
+            func gone() async throws -> Int { try await monitor.count("SELECT never_accepted FROM app") }
+            for number in 1...4 {
+                monitor.endpoint.answerCodes(.issued("code\(number)"))
+                try await monitor.code("c\(number)")
+                try await monitor.settle(monitor.codeHandler)
+                try await day(of: monitor)
+                monitor.clock.advance(by: Self.settle)
+                try await monitor.settle(monitor.refreshHandler)
+                #expect(try await gone() == 0)
+            }
+            monitor.endpoint.answer(.valid, for: "good")
+            try await monitor.signIn("good")
+            for _ in 1...3 {
+                try await day(of: monitor)
+                monitor.clock.advance(by: Self.settle)
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            #expect(try await gone() == 3)
+        }
+    }
+
+    /// An import of tokens that are none, in the middle of normal answers.
+    @Test func tokensThatAreNoneKeepNobodysRejectionFromBeingBelieved() async throws {
+        try await Monitor.with { monitor in
+            for user in 1...40 {
+                try await monitor.signIn("garbage\(user)")
+                monitor.endpoint.answer(.rejected, for: "garbage\(user)")
+            }
+            let askedAt = try await rejectAnn(among: 120, in: monitor)
+            #expect(try await !isOpen(monitor))
+            monitor.clock.set(to: askedAt.advanced(by: Self.settle))
+            try await monitor.settle(monitor.refreshHandler)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+            let rejected = try monitor.metrics.expectCounter(
+                "siwatch_first_checks_total",
+                [("app", Monitor.app), ("outcome", "rejected")]
+            )
+            #expect(rejected.totalValue == 40)
+        }
+    }
+
     @Test func a200OlderThanAnIntervalProvesNothing() async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("bob")
@@ -555,6 +660,7 @@ struct RejectionTests {
         try await monitor.accept("ann")
         for user in 1...others { try await monitor.grant("user\(user)", at: longAgo) }
         try await monitor.settle(monitor.grantHandler)
+        for user in 1...others { try await monitor.accept("user\(user)") }
         for user in 1...others {
             if user == others / 2 { try await check("ann", in: monitor) }
             monitor.clock.advance(by: .seconds(5))
@@ -581,7 +687,7 @@ struct RejectionTests {
     private func open(_ monitor: Monitor, users: Int) async throws {
         for user in 1...users { try await monitor.grant("user\(user)") }
         try await monitor.signIn("good")
-        try await monitor.execute("UPDATE credential SET verified_at = token_granted_at")
+        try await monitor.execute("UPDATE credential SET verified_at = token_granted_at, verified_team = 'TESTTEAM01'")
         monitor.endpoint.answer(.valid, for: "good")
         monitor.endpoint.answer(.rejected)
         try await day(of: monitor)

@@ -15,6 +15,7 @@ struct RevocationLaneTests {
     /// A user signed in a minute ago, whose account is deleted now.
     private func delete(_ user: String, _ monitor: Monitor, clients: [String] = [Monitor.clients[0]]) async throws {
         for client in clients { try await monitor.signIn(user, client: client, token: "r-\(client)") }
+        try await monitor.accept(user)
         monitor.clock.advance(by: .minutes(1))
         try await monitor.requestRevocation(user)
     }
@@ -91,10 +92,40 @@ struct RevocationLaneTests {
         }
     }
 
+    /// What Apple had accepted from one team it rejects to another: whether it is dead nobody knows, and the receipt says that.
+    @Test func aTokenOfTheOldTeamIsNeitherProvedNorTakenForDead() async throws {
+        try await Monitor.with { monitor in
+            for user in ["ann", "bob"] { try await monitor.signIn(user) }
+            for user in ["ann", "bob"] { try await monitor.accept(user) }
+            monitor.endpoint.sign(with: "NEWKEY0001", of: "NEWTEAM001")
+            monitor.endpoint.answer(.rejected)
+            for user in ["ann", "bob"] { try await monitor.requestRevocation(user, at: monitor.clock.now.advanced(by: .seconds(60))) }
+            monitor.clock.advance(by: .minutes(2))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog().isEmpty, "the team may be a mistake: it waits")
+            // Apple accepts the new team.
+            try await monitor.signIn("new")
+            monitor.endpoint.answer(.valid, for: "new")
+            for _ in 1...2 {
+                monitor.clock.advance(by: .seconds(91_000))
+                try await monitor.settle(monitor.refreshHandler)
+            }
+            for _ in 1...2 {
+                try await monitor.settle(monitor.revocationHandler)
+                monitor.clock.advance(by: .minutes(1))
+            }
+            #expect(try await monitor.revocationLog() == ["rejected other_team", "rejected other_team"])
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
     @Test func anOpenBreakerDelaysWhatWasDeadAlone() async throws {
         try await Monitor.with { monitor in
-            for user in ["ann", "bob", "eve"] { try await monitor.signIn(user) }
-            try await monitor.accept("ann")
+            for user in ["ann", "bob", "eve"] {
+                try await monitor.signIn(user)
+                try await monitor.accept(user)
+            }
             monitor.endpoint.answer(.rejected, for: "ann")
             monitor.endpoint.answer(.valid, .rejected, for: "bob")
             for user in ["ann", "bob"] {

@@ -322,11 +322,12 @@ struct TroubledStore: WorkStore {
     func claimDueCredentials(
         of app: String,
         upTo limit: Int,
+        firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
         preferring preferred: Set<String>
     ) async throws -> [DueCredential] {
-        try await store.claimDueCredentials(of: app, upTo: limit, at: now, policy: policy, preferring: preferred)
+        try await store.claimDueCredentials(of: app, upTo: limit, firstChecks: firstChecks, at: now, policy: policy, preferring: preferred)
     }
 
     func claimPendingRejections(

@@ -27,6 +27,8 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     }
 
     fileprivate struct State: Sendable {
+        var keyID: String
+        var teamID: String?
         var calls: [Call] = []
         var exchanges: [Exchange] = []
         var revocations: [Revocation] = []
@@ -42,14 +44,17 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     }
 
     private let clock: WallClock
-    private let keyID: String
     private let state: Observed<State>
 
-    /// - Parameter keyID: the key that every answer names as the one that asked.
-    package init(clock: WallClock, keyID: String = "TESTKEY001", answering outcome: RefreshOutcome = .valid) {
+    /// The team of the key, unless a test names another.
+    package static let teamID = "TESTTEAM01"
+
+    /// - Parameters:
+    ///   - keyID: the key that every answer names as the one that asked.
+    ///   - teamID: its team.
+    package init(clock: WallClock, keyID: String = "TESTKEY001", teamID: String? = teamID, answering outcome: RefreshOutcome = .valid) {
         self.clock = clock
-        self.keyID = keyID
-        state = Observed(State(scripts: [nil: [outcome]]))
+        state = Observed(State(keyID: keyID, teamID: teamID, scripts: [nil: [outcome]]))
     }
 
     /// Answers the next requests for a user with `outcomes`, one after another; the last one repeats.
@@ -75,6 +80,16 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     package func answerRevocations(_ outcomes: RevokeOutcome...) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.ends = outcomes }
+    }
+
+    /// Another key asks from now on, of another team.
+    package func sign(with keyID: String, of teamID: String) {
+        state.update { ($0.keyID, $0.teamID) = (keyID, teamID) }
+    }
+
+    private func identity(of clientID: String) -> ClientIdentity {
+        let state = state.value
+        return ClientIdentity(clientID: clientID, keyID: state.keyID, teamID: state.teamID)
     }
 
     /// Lets requests arrive and keeps their answers back, of one user or of everybody. What is answered is settled on arrival.
@@ -107,7 +122,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     package func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse {
         let call = Call(credential: credential, token: token, sentAt: clock.now)
         let outcome = state.update { $0.outcome(of: call) }
-        let identity = ClientIdentity(clientID: credential.clientID, keyID: keyID)
+        let identity = identity(of: credential.clientID)
         do {
             try await state.wait { !$0.isHeld(credential.userID) }
             return RefreshResponse(outcome, by: identity)
@@ -122,7 +137,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
             state.exchanges.append(exchange)
             return state.issues.count == 1 ? state.issues[0] : state.issues.removeFirst()
         }
-        return ExchangeResponse(outcome, by: ClientIdentity(clientID: clientID, keyID: keyID))
+        return ExchangeResponse(outcome, by: identity(of: clientID))
     }
 
     package func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse {
@@ -130,7 +145,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
             state.revocations.append(Revocation(clientID: clientID, token: token))
             return state.ends.count == 1 ? state.ends[0] : state.ends.removeFirst()
         }
-        return RevokeResponse(outcome, by: ClientIdentity(clientID: clientID, keyID: keyID))
+        return RevokeResponse(outcome, by: identity(of: clientID))
     }
 }
 

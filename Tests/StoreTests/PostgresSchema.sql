@@ -176,8 +176,9 @@ CREATE TABLE client (
   id        BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   client_id TEXT   COLLATE "C" NOT NULL UNIQUE,
   app       BIGINT NOT NULL,
-  -- When Apple last accepted a token of it.
-  valid_at  BIGINT
+  -- When Apple last accepted a token of it, and when one that it had accepted before.
+  valid_at  BIGINT,
+  proved_at BIGINT
 );
 
 CREATE TABLE credential (
@@ -194,6 +195,8 @@ CREATE TABLE credential (
   sealed_token      BYTEA,
   revoked_at        BIGINT,
   verified_at       BIGINT,
+  -- The team that asked then: what Apple says of the token to another one proves nothing.
+  verified_team     TEXT,
   rejected_at       BIGINT,
   answered_at       BIGINT,
   -- What Apple said of the token then, believed or not.
@@ -229,6 +232,8 @@ CREATE INDEX credential_first ON credential (client, first_check, due_at) WHERE 
 -- For those who list them.
 CREATE INDEX credential_never_accepted ON credential (app, user_id) WHERE never_accepted;
 CREATE INDEX credential_foreign ON credential (app, user_id) WHERE answer = 'another_user';
+-- Tokens that are held, by the team from which Apple has accepted them.
+CREATE INDEX credential_team ON credential (app, verified_team) WHERE verified_team IS NOT NULL AND sealed_token IS NOT NULL;
 -- Rejected tokens that are still kept, for a while, to undo a mistake.
 CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at IS NOT NULL AND sealed_token IS NOT NULL;
 -- Rejections that wait to be believed, and those of them that are due.
@@ -261,6 +266,7 @@ CREATE TABLE revocation (
   sealed_token      BYTEA  NOT NULL,
   -- What was known of the token when the request was opened.
   standing          TEXT   NOT NULL CHECK (standing IN ('accepted', 'former', 'never_accepted')),
+  verified_team     TEXT,
   key_id            TEXT,
   before_at         BIGINT,
   before_date       BIGINT,

@@ -189,8 +189,9 @@ CREATE TABLE client (
   id        INTEGER PRIMARY KEY,
   client_id TEXT    NOT NULL UNIQUE,
   app       INTEGER NOT NULL REFERENCES app (id),
-  -- When Apple last accepted a token of it.
-  valid_at  INTEGER
+  -- When Apple last accepted a token of it, and when one that it had accepted before.
+  valid_at  INTEGER,
+  proved_at INTEGER
 ) STRICT;
 
 CREATE TABLE credential (
@@ -206,6 +207,8 @@ CREATE TABLE credential (
   sealed_token      BLOB,
   revoked_at        INTEGER,
   verified_at       INTEGER,
+  -- The team that asked then: what Apple says of the token to another one proves nothing.
+  verified_team     TEXT,
   rejected_at       INTEGER,
   answered_at       INTEGER,
   -- What Apple said of the token then, believed or not.
@@ -243,6 +246,8 @@ CREATE INDEX credential_never_accepted ON credential (app, user_id) WHERE never_
 
 CREATE INDEX credential_foreign ON credential (app, user_id) WHERE answer = 'another_user';
 
+CREATE INDEX credential_team ON credential (app, verified_team) WHERE verified_team IS NOT NULL AND sealed_token IS NOT NULL;
+
 CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at IS NOT NULL AND sealed_token IS NOT NULL;
 
 CREATE INDEX credential_pending ON credential (app, pending_since) WHERE pending_since IS NOT NULL;
@@ -274,6 +279,7 @@ CREATE TABLE revocation (
   sealed_token      BLOB    NOT NULL,
   -- What was known of the token when the request was opened.
   standing          TEXT    NOT NULL CHECK (standing = 'accepted' OR standing = 'former' OR standing = 'never_accepted'),
+  verified_team     TEXT,
   key_id            TEXT,
   before_at         INTEGER,
   before_date       INTEGER,

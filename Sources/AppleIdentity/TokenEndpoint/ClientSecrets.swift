@@ -18,6 +18,7 @@ package final class ClientSecrets: Sendable {
         /// The key is named by what it is and not by its file alone: what Apple said to a wrong key proves nothing of the right one that
         /// takes its name.
         let keyID: String
+        let teamID: String
         /// How often the key was loaded again.
         let load: Int
         var minted: [String: Minted] = [:]
@@ -25,11 +26,12 @@ package final class ClientSecrets: Sendable {
         init(_ key: ClientSecretKey, of teamID: String, load: Int = 0) {
             self.key = key
             keyID = "\(key.id) \(key.fingerprint(with: teamID))"
+            self.teamID = teamID
             self.load = load
         }
 
         func identity(of clientID: String) -> ClientIdentity {
-            ClientIdentity(clientID: clientID, keyID: keyID, load: load)
+            ClientIdentity(clientID: clientID, keyID: keyID, teamID: teamID, load: load)
         }
     }
 

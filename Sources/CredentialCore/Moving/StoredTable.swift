@@ -82,7 +82,7 @@ extension StoredTable {
             .texts("name"),
             .integers("paused_at", "unverified", "never_accepted", "foreign_tokens", "pending", "admitted", "missed")
         ),
-        StoredTable("client", .setting, .integers("id"), .texts("client_id"), .integers("app", "valid_at")),
+        StoredTable("client", .setting, .integers("id"), .texts("client_id"), .integers("app", "valid_at", "proved_at")),
         // PostgreSQL has a row of each user, to lock it, though nothing may have happened.
         StoredTable(
             "user_event",
@@ -99,7 +99,7 @@ extension StoredTable {
             "credential",
             .users,
             key: "user_id, client",
-            .texts("user_id", "state", "reason", "answer", "pending_key", "claimed_by"),
+            .texts("user_id", "state", "reason", "answer", "pending_key", "verified_team", "claimed_by"),
             .integers("client", "app", "changed_at", "granted_at", "token_granted_at", "revoked_at", "verified_at", "rejected_at"),
             .integers("answered_at", "pending_since", "pending_asked_at", "due_at", "failures", "former_granted_at"),
             .bytes("token_fingerprint", "sealed_token", "former_fingerprint", "former_sealed"),
@@ -139,7 +139,7 @@ extension StoredTable {
             key: "request, client, token_fingerprint",
             .integers("request", "client", "app", "requested_at", "token_granted_at", "before_at", "before_date", "revoke_at"),
             .integers("revoke_date", "after_at", "after_date", "rounds", "failures", "due_at"),
-            .texts("user_id", "standing", "key_id", "before_answer", "after_answer", "claimed_by"),
+            .texts("user_id", "standing", "verified_team", "key_id", "before_answer", "after_answer", "claimed_by"),
             .bytes("token_fingerprint", "sealed_token"),
             .integers("attempts", bytes: 4)
         ),

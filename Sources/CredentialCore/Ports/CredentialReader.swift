@@ -11,6 +11,8 @@ package protocol CredentialReader: Sendable {
     func neverAcceptedTokens(of app: String) async throws -> [NeverAcceptedToken]
     /// The tokens of an app that Apple accepts as another user's, by user.
     func foreignTokens(of app: String) async throws -> [ForeignToken]
+    /// How many tokens of an app are held that Apple has accepted from other teams than this one, by team, counted up to about `limit`.
+    func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) async throws -> [String: Int]
     /// How many rows of the queues of notifications and sign-ins could be taken now, by queue, counted up to `limit` for each lane.
     func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int]
     /// Sign-ins that were looked at and put off, and those whose code waits: up to `limit` of each are counted.

@@ -59,9 +59,13 @@ package protocol WorkStore: Sendable {
 
     /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.
     /// A pending rejection is no reason to ask before the daily check.
+    ///
+    /// - Parameter firstChecks: how many of them may be first checks of new sign-ins, which go before a backlog. They take what the others
+    ///   leave besides. With none, tokens that Apple has accepted before go before all others.
     func claimDueCredentials(
         of app: String,
         upTo limit: Int,
+        firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
         preferring preferred: Set<String>

@@ -7,19 +7,26 @@ package struct ClientProofs: Sendable {
 
     package init() {}
 
-    /// Notes an answer to a check. What is known of an earlier load of the same client is void from then on.
+    /// Notes an answer to a check of a token that Apple had accepted before. What is known of an earlier load of the same client is void
+    /// from then on.
     ///
     /// - Parameter isValid: a 200; else `invalid_grant`.
     package mutating func record(isValid: Bool, by identity: ClientIdentity, at time: Timestamp, settle: Duration) {
         update(identity) {
-            if isValid { $0.validAt = time }
+            if isValid { ($0.acceptedAt, $0.provedAt) = (time, time) }
             $0.append(isRejection: !isValid, at: time, settle: settle)
         }
     }
 
-    /// Notes a 200 about somebody who was asked about out of turn: it proves the client, and says nothing of the answers around it.
-    package mutating func recordValid(by identity: ClientIdentity, at time: Timestamp) {
-        update(identity) { $0.validAt = time }
+    /// Notes a 200 that is no answer to such a check: it says nothing of the answers around it.
+    ///
+    /// - Parameter isProof: whether Apple had accepted the token before. Else the 200 says that the key works, and proves nothing of what
+    ///   Apple rejects.
+    package mutating func recordValid(by identity: ClientIdentity, isProof: Bool, at time: Timestamp) {
+        update(identity) {
+            $0.acceptedAt = time
+            if isProof { $0.provedAt = time }
+        }
     }
 
     private mutating func update(_ identity: ClientIdentity, _ change: (inout AnswerRecord) -> Void) {
@@ -33,16 +40,16 @@ package struct ClientProofs: Sendable {
         records = records.filter { !clients.contains($0.key.clientID) }
     }
 
-    /// Whether a client had a 200 with this key within the last interval.
-    package func isProven(clientID: String, keyID: String, at now: Timestamp, within interval: Duration) -> Bool {
-        records.contains { identity, record in
+    /// Who has proved that Apple accepts a client with this key, within the last interval; nil where nobody has.
+    package func prover(clientID: String, keyID: String, at now: Timestamp, within interval: Duration) -> ClientIdentity? {
+        records.first { identity, record in
             identity.clientID == clientID && identity.keyID == keyID && record.isProven(at: now, within: interval)
-        }
+        }?.key
     }
 
-    /// The clients that are proven, whatever the key: what another key proved is forgotten.
-    package func provenClients(at now: Timestamp, within interval: Duration) -> Set<String> {
-        Set(records.filter { $0.value.isProven(at: now, within: interval) }.map(\.key.clientID))
+    /// The clients that have had any 200 within the last interval, whatever the key: what was said to another is forgotten.
+    package func acceptedClients(at now: Timestamp, within interval: Duration) -> Set<String> {
+        Set(records.filter { $0.value.isAccepted(at: now, within: interval) }.map(\.key.clientID))
     }
 
     /// The clients that are proven, each with its key and with the time in which its answers were normal on both sides.

@@ -17,19 +17,19 @@ package struct PendingRejection: Sendable, Equatable {
 }
 
 extension PendingRejection {
-    /// Whether Apple says again what waits, and has accepted the client after the first time. A time without any 200 may have been one
-    /// incident, or a mistake of ours, and its second rejection says no more than its first.
+    /// Whether Apple says again what waits, and has accepted the client after the first time, with a token that it had accepted before. A
+    /// time without any 200 may have been one incident, or a mistake of ours, and its second rejection says no more than its first.
     ///
     /// One that waits from the future is of a clock that has since been set back, and is replaced. By Apple's clock an interval has to
     /// lie between the two: ours may have leapt over it.
     ///
-    /// - Parameter validAt: when Apple last accepted a token of the client, by its clock.
-    func isRepeated(by rejection: PendingRejection, validAt: Timestamp?, under policy: RefreshPolicy) -> Bool {
+    /// - Parameter provedAt: when Apple last accepted a token of the client that it had accepted before, by its clock.
+    func isRepeated(by rejection: PendingRejection, provedAt: Timestamp?, under policy: RefreshPolicy) -> Bool {
         guard keyID == rejection.keyID, answeredAt <= rejection.answeredAt,
-            requestedAt.advanced(by: policy.interval) <= rejection.requestedAt, let validAt
+            requestedAt.advanced(by: policy.interval) <= rejection.requestedAt, let provedAt
         else { return false }
         // A request that was under way then may have been answered before whatever went wrong.
-        return validAt > requestedAt.advanced(by: policy.timeout) && validAt <= rejection.requestedAt.advanced(by: policy.timeout)
+        return provedAt > requestedAt.advanced(by: policy.timeout) && provedAt <= rejection.requestedAt.advanced(by: policy.timeout)
     }
 }
 

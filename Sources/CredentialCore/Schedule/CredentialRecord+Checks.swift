@@ -25,8 +25,15 @@ extension CredentialRecord {
     }
 
     /// Apple has just issued the token that has been taken: that is its first check.
-    package mutating func takeFirst(_ answer: RefreshVerdict, of id: CredentialID, under policy: RefreshPolicy) {
-        hear(answer)
+    ///
+    /// - Parameter teamID: the team that asked.
+    package mutating func takeFirst(
+        _ answer: RefreshVerdict,
+        of id: CredentialID,
+        from teamID: String? = nil,
+        under policy: RefreshPolicy
+    ) {
+        hear(answer, from: teamID)
         answeredAt = answer.answeredAt
         firstCheck = nil
         dueAt = nextCheck(after: answer, of: id, policy)
@@ -34,16 +41,19 @@ extension CredentialRecord {
 
     /// Apple was asked at a check, and the claim ends.
     ///
-    /// - Parameter wait: what becomes of a rejection.
+    /// - Parameters:
+    ///   - teamID: the team that asked.
+    ///   - wait: what becomes of a rejection.
     package mutating func take(
         _ verdict: RefreshVerdict,
         of id: CredentialID,
+        from teamID: String? = nil,
         wait: RejectionWait,
         under user: AppUser,
         _ rules: SettlementRules,
         at now: Timestamp
     ) {
-        hear(verdict)
+        hear(verdict, from: teamID)
         release()
         firstCheck = nil
         // An answer from the future is of a clock that has since been set back.
@@ -71,7 +81,8 @@ extension CredentialRecord {
 
     /// What becomes of a rejection that is not a fact yet.
     package enum RejectionWait: Sendable {
-        /// The breaker holds it: the user is asked about again at the next check.
+        /// The breaker holds it, or another team asked than the one that Apple has accepted the token from: the user is asked about again
+        /// at the next check.
         case forgotten
         case begins
         /// Apple has repeated the one that waits, which counts since the first time.
@@ -79,9 +90,16 @@ extension CredentialRecord {
     }
 
     /// Apple was asked about a canary beside the schedule, which stays as it is.
-    package mutating func takeOutOfTurn(_ verdict: RefreshVerdict, under policy: RefreshPolicy, at now: Timestamp) {
+    ///
+    /// - Parameter teamID: the team that asked.
+    package mutating func takeOutOfTurn(
+        _ verdict: RefreshVerdict,
+        from teamID: String? = nil,
+        under policy: RefreshPolicy,
+        at now: Timestamp
+    ) {
         let hasWaited = pending != nil
-        hear(verdict)
+        hear(verdict, from: teamID)
         if hasWaited, pending == nil { leaveToNextCheck(policy.interval) }
         isUnverified = isUnverified && policy.isUnverified(credential, at: now)
     }
@@ -135,9 +153,9 @@ extension CredentialRecord {
         isNeverAccepted = credential.isTokenNeverAccepted(under: user)
     }
 
-    private mutating func hear(_ verdict: RefreshVerdict) {
+    private mutating func hear(_ verdict: RefreshVerdict, from teamID: String?) {
         if case .valid(let requestedAt, _) = verdict, let token = credential.token?.key {
-            credential.apply(RefreshAnswer(.valid, token: token, requestedAt: requestedAt))
+            credential.apply(RefreshAnswer(.valid, token: token, requestedAt: requestedAt, teamID: teamID))
         }
         guard let said = verdict.answer else { return }
         answer = said

@@ -20,6 +20,8 @@ package struct SettlementChanges: Sendable {
     package var admitted: [AdmittedRejection] = []
     /// The clients of which Apple accepted a token, and when it was asked, by its clock.
     package var validAt: [String: Timestamp] = [:]
+    /// The same, of tokens that it had accepted before.
+    package var provedAt: [String: Timestamp] = [:]
     /// Checks that Apple answered, and those that it did not.
     package var checks = (answered: 0, failed: 0)
     /// The apps of which a new token came, to ask about.
@@ -94,13 +96,16 @@ package struct TokenToRevoke: Sendable {
     package var key: RefreshToken.Key
     package var sealed: SealedToken
     package var standing: DueRevocation.Standing
+    /// The team from which Apple has accepted it, as the newest token.
+    package var verifiedTeam: String?
 
     /// Nil where there is no token, or it has been erased.
-    package init?(_ token: RefreshToken?, at clientID: String, standing: DueRevocation.Standing) {
+    package init?(_ token: RefreshToken?, at clientID: String, standing: DueRevocation.Standing, verifiedTeam: String? = nil) {
         guard let token, let sealed = token.sealed else { return nil }
         self.clientID = clientID
         key = token.key
         self.sealed = sealed
         self.standing = standing
+        self.verifiedTeam = verifiedTeam
     }
 }

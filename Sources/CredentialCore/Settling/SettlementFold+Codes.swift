@@ -10,7 +10,8 @@ extension SettlementFold {
             guard let app = apps[credential.clientID] else { return log(work, .rejected, .unknownClientExpired) }
             accepted(credential, of: app, at: requestedAt)
             let answer = RefreshVerdict.valid(requestedAt: requestedAt, answeredAt: answeredAt)
-            return log(work, apply(grant, credential, of: app, issued: answer), userID: credential.userID)
+            let outcome = apply(grant, credential, of: app, issued: answer, to: work.teamID)
+            return log(work, outcome, userID: credential.userID)
         case .rejected(let reason, let detail):
             return log(work, .rejected, reason, detail: detail)
         case .failed(let time, let isAnswerLost):
@@ -29,9 +30,8 @@ extension SettlementFold {
         work.deadline > now ? work.deadline : work.firstClaimedAt.advanced(by: AuthorizationCode.life)
     }
 
-    /// A client had a 200: Apple does not blame it any more.
+    /// A client had a 200: Apple does not blame it any more. It proves nothing of refreshes.
     private mutating func accepted(_ credential: CredentialID, of app: String, at time: Timestamp) {
-        basis.validAt[credential.clientID] = latest(basis.validAt[credential.clientID], time)
         changes.validAt[credential.clientID] = latest(changes.validAt[credential.clientID], time)
         let subject = RejectionBreaker.Subject(credential, isCheck: false)
         withBreaker(of: app) { [rules, now] in _ = $0.judge(.valid, of: subject, under: rules.breaker, at: now) }

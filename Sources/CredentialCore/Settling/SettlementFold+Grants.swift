@@ -19,12 +19,15 @@ extension SettlementFold {
         }
     }
 
-    /// - Parameter answer: what Apple said of the token when it issued it; nil where a backend brought it.
+    /// - Parameters:
+    ///   - answer: what Apple said of the token when it issued it; nil where a backend brought it.
+    ///   - teamID: the team that it was issued to.
     mutating func apply(
         _ grant: Grant,
         _ credential: CredentialID,
         of app: String,
-        issued answer: RefreshVerdict? = nil
+        issued answer: RefreshVerdict? = nil,
+        to teamID: String? = nil
     ) -> GrantLogOutcome {
         let id = AppUserID(app: app, userID: credential.userID)
         // What Apple has just issued for a code is a sign-in, whatever token it comes to.
@@ -34,7 +37,7 @@ extension SettlementFold {
             var record = known ?? CredentialRecord()
             user.registers.apply(grant)
             let isNewToken = record.take(grant, of: credential, under: rules.policy, at: now)
-            if isNewToken, let answer { record.takeFirst(answer, of: credential, under: rules.policy) }
+            if isNewToken, let answer { record.takeFirst(answer, of: credential, from: teamID, under: rules.policy) }
             user[credential.clientID] = record
             if record.credential != known?.credential || user.registers != registers { return (.applied, isNewToken) }
             let isSame =

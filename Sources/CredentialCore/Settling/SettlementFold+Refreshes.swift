@@ -14,9 +14,9 @@ extension SettlementFold {
             // Not as it was known: what the breaker said may have taken back what waited.
             guard var record = user[work.id.clientID] else { return }
             if work.purpose == .canary {
-                record.takeOutOfTurn(verdict, under: rules.policy, at: now)
+                record.takeOutOfTurn(verdict, from: work.teamID, under: rules.policy, at: now)
             } else {
-                record.take(verdict, of: work.id, wait: wait ?? .forgotten, under: user.registers, rules, at: now)
+                record.take(verdict, of: work.id, from: work.teamID, wait: wait ?? .forgotten, under: user.registers, rules, at: now)
             }
             user[work.id.clientID] = record
         }
@@ -34,21 +34,28 @@ extension SettlementFold {
     ) -> CredentialRecord.RejectionWait? {
         // Whoever asks about a token that was rejected before learns nothing from hearing it again.
         guard let finding = verdict.finding, !(known.credential.isTokenRejected && finding == .rejected) else { return nil }
+        let wasAccepted = known.credential.verifiedAt != nil
+        // To another team than the one that Apple has accepted the token from it may reject a good one: nobody need wait for that.
+        if finding == .rejected, wasAccepted, !known.credential.wasTokenAccepted(by: work.teamID) { return .forgotten }
         let clientID = work.id.clientID
         let isRepeated =
             verdict.rejection.map {
-                known.pending?.isRepeated(by: $0, validAt: basis.validAt[clientID], under: rules.policy) ?? false
+                known.pending?.isRepeated(by: $0, provedAt: basis.provedAt[clientID], under: rules.policy) ?? false
             } ?? false
+        // Tokens that Apple has never accepted say nothing of how it answers: there may be many, and dead for long.
         let subject = RejectionBreaker.Subject(
             work.id,
             isCanary: rules.isCanary(work.id.userID, of: app),
-            isCheck: work.purpose == .check && !isRepeated
+            isCheck: work.purpose == .check && !isRepeated && wasAccepted
         )
         let admission = withBreaker(of: app) { [rules, now] in $0.judge(finding, of: subject, under: rules.breaker, at: now) }
         switch finding {
         case .valid:
-            basis.validAt[clientID] = latest(basis.validAt[clientID], verdict.requestedAt)
             changes.validAt[clientID] = latest(changes.validAt[clientID], verdict.requestedAt)
+            if wasAccepted {
+                basis.provedAt[clientID] = latest(basis.provedAt[clientID], verdict.requestedAt)
+                changes.provedAt[clientID] = latest(changes.provedAt[clientID], verdict.requestedAt)
+            }
             return nil
         case .blamed: return nil
         case .rejected: return admission == .held ? .forgotten : isRepeated ? .goesOn : .begins

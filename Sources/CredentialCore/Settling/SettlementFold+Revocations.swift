@@ -29,8 +29,9 @@ extension SettlementFold {
         if waiting.contains(where: { $0.grantedAt > work.requestedAt }) { return close(work, .superseded) }
         let tokens = holdings.flatMap { holding in
             let credential = holding.record.credential
+            let standing: DueRevocation.Standing = credential.verifiedAt == nil ? .neverAccepted : .accepted
             return [
-                TokenToRevoke(credential.token, at: holding.clientID, standing: credential.verifiedAt == nil ? .neverAccepted : .accepted),
+                TokenToRevoke(credential.token, at: holding.clientID, standing: standing, verifiedTeam: credential.verifiedTeam),
                 TokenToRevoke(credential.formerToken, at: holding.clientID, standing: .former),
             ].compactMap(\.self)
         }
@@ -71,7 +72,9 @@ extension SettlementFold {
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isBreakerOpen(of: work.app):
             return work.standing == .accepted ? revoke(work, proof, .alreadyInvalid) : close(work, proof, .noValidToken)
-        case .admitted, .unproven, .mayBeOvertaken:
+        case .otherTeam where proof.next == .isBelieved && !isBreakerOpen(of: work.app):
+            return close(work, proof, .rejected, .otherTeam)
+        case .admitted, .unproven, .otherTeam, .mayBeOvertaken:
             let due = proof.wait(under: rules.policy, at: now)
             return proceed(with: work, proof, due: due)
         case .failed(let time, let retryAfter):

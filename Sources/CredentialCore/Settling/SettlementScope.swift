@@ -16,7 +16,7 @@ package struct SettlementScope: Sendable {
     package private(set) var leaving: Set<AppUserID> = []
     /// The apps whose breakers have something to say.
     package private(set) var judgedApps: Set<String> = []
-    /// The clients of whom it matters when Apple last accepted a token.
+    /// The clients of whom it matters when Apple last accepted a token that it had accepted before.
     package private(set) var rejectedClients: Set<String> = []
 
     /// - Parameter apps: the app of each client.
@@ -59,7 +59,7 @@ package struct SettlementScope: Sendable {
             case .revocation(let work, let verdict):
                 revocations.append((RevocationID(work), work.claim))
                 touch(work.id.userID, at: work.id.clientID)
-                if verdict == .admitted, let app = apps[work.id.clientID] { judgedApps.insert(app) }
+                if verdict == .admitted || verdict == .otherTeam, let app = apps[work.id.clientID] { judgedApps.insert(app) }
             }
         }
         users.sort { $0.userID < $1.userID }
@@ -81,8 +81,8 @@ package struct SettlementBasis: Sendable {
     package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]
     /// By app; none for one that has judged nothing yet.
     package var breakers: [String: StoredBreaker] = [:]
-    /// When Apple last accepted a token of a client, by its clock.
-    package var validAt: [String: Timestamp] = [:]
+    /// When Apple last accepted a token of a client that it had accepted before, by its clock.
+    package var provedAt: [String: Timestamp] = [:]
 
     package init() {}
 }

@@ -16,6 +16,8 @@ package struct Credential: Sendable, Equatable {
     package var revokedAt: Timestamp?
     /// `V`: when Apple was last asked about `T` and answered 200.
     package var verifiedAt: Timestamp?
+    /// The team that asked then: to another team Apple may reject a good token.
+    package var verifiedTeam: String?
     /// `X`: when Apple was last asked about `T` and answered with an `invalid_grant` that was admitted.
     package var rejectedAt: Timestamp?
 
@@ -28,6 +30,7 @@ package struct Credential: Sendable, Equatable {
         displaceToken()
         token = new
         verifiedAt = nil
+        verifiedTeam = nil
         rejectedAt = nil
     }
 
@@ -56,8 +59,11 @@ package struct Credential: Sendable, Equatable {
         guard answer.token == token?.key else { return }
         switch answer.verdict {
         case .valid:
-            verifiedAt = latest(verifiedAt, answer.requestedAt)
             formerToken?.sealed = nil
+            // Two teams at one time: the greater name, so that no order matters.
+            if let verifiedAt, (verifiedAt, verifiedTeam ?? "") >= (answer.requestedAt, answer.teamID ?? "") { return }
+            verifiedAt = answer.requestedAt
+            verifiedTeam = answer.teamID
         case .rejected: rejectedAt = latest(rejectedAt, answer.requestedAt)
         }
     }
@@ -90,6 +96,10 @@ package struct Credential: Sendable, Equatable {
     package var isTokenRejected: Bool {
         isGreater(rejectedAt, than: verifiedAt)
     }
+
+    /// Whether Apple has accepted `T` from a team. What it says of `T` to another says nothing of the user: an app that has changed hands
+    /// asks about the tokens of its old team.
+    package func wasTokenAccepted(by teamID: String?) -> Bool { verifiedAt != nil && verifiedTeam == teamID }
 
     /// Whether Apple rejects `T` and has never accepted it: it was dead before it came here, was issued to another client, or is no
     /// token. Its rejection says nothing of any sign-in.

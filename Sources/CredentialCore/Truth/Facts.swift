@@ -57,11 +57,14 @@ package struct RefreshAnswer: Sendable, Equatable {
     package var token: RefreshToken.Key
     /// When the request was sent: the answer says nothing of what happened after.
     package var requestedAt: Timestamp
+    /// The team that asked.
+    package var teamID: String?
 
-    package init(_ verdict: Verdict, token: RefreshToken.Key, requestedAt: Timestamp) {
+    package init(_ verdict: Verdict, token: RefreshToken.Key, requestedAt: Timestamp, teamID: String? = nil) {
         self.verdict = verdict
         self.token = token
         self.requestedAt = requestedAt
+        self.teamID = teamID
     }
 }
 

@@ -16,6 +16,8 @@ package struct ClaimedCode: Sendable {
     package var isAnswerLost: Bool
     /// What the backend wrote; nil where it is not UTF-8 or too long to be meant.
     package var content: Content?
+    /// The team that asked Apple, once it has.
+    package var teamID: String?
 
     package struct Content: Sendable {
         package var clientID: String

@@ -92,6 +92,12 @@ package struct DueCredential: Sendable {
     package var claim: Claim
     package var token: RefreshToken.Key
     package var sealed: SealedToken
+    /// Whether Apple had accepted the token before: what it says of another proves nothing of the client, and nothing of its users.
+    package var wasAccepted: Bool
+    /// The team from which it had.
+    package var verifiedTeam: String?
+    /// The team that asked Apple, once it has.
+    package var teamID: String?
 
     package init(
         id: CredentialID,
@@ -99,7 +105,9 @@ package struct DueCredential: Sendable {
         purpose: Purpose = .check,
         claim: Claim,
         token: RefreshToken.Key,
-        sealed: SealedToken
+        sealed: SealedToken,
+        wasAccepted: Bool = false,
+        verifiedTeam: String? = nil
     ) {
         self.id = id
         self.app = app
@@ -107,5 +115,7 @@ package struct DueCredential: Sendable {
         self.claim = claim
         self.token = token
         self.sealed = sealed
+        self.wasAccepted = wasAccepted
+        self.verifiedTeam = verifiedTeam
     }
 }

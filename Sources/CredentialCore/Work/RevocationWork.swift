@@ -34,6 +34,8 @@ package struct DueRevocation: Sendable {
     package var standing: Standing
     package var proof: RevocationProof
     package var newerSignIn: NewerSignIn
+    /// The team from which Apple had accepted it when the request was opened; nil where it never had.
+    package var verifiedTeam: String?
 
     package init(
         request: Int64,
@@ -45,7 +47,8 @@ package struct DueRevocation: Sendable {
         sealed: SealedToken,
         standing: Standing = .accepted,
         proof: RevocationProof = RevocationProof(),
-        newerSignIn: NewerSignIn = .none
+        newerSignIn: NewerSignIn = .none,
+        verifiedTeam: String? = nil
     ) {
         self.request = request
         self.requestedAt = requestedAt
@@ -57,6 +60,7 @@ package struct DueRevocation: Sendable {
         self.standing = standing
         self.proof = proof
         self.newerSignIn = newerSignIn
+        self.verifiedTeam = verifiedTeam
     }
 
     /// What was known of the token when the request was opened.
@@ -100,6 +104,8 @@ package enum RevocationVerdict: Sendable, Equatable {
     case admitted
     /// Whether it has long been dead is not known yet.
     case unproven
+    /// Apple had accepted it from another team, and has accepted others from the one that asks now: whether it is dead cannot be found out.
+    case otherTeam
     /// It is another user's: two users' tokens were mixed up, and this one is not to be revoked.
     case anotherUser
     /// It may be another user's: Apple has never said whose it is.
@@ -139,4 +145,6 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     /// Apple accepts the token and does not say whose it is, and never did.
     case unnamedUser = "unnamed_user"
     case revocationsDisabled = "revocations_disabled"
+    /// Apple had accepted the token from another team, and rejects it to the one that asks now, which proves nothing.
+    case otherTeam = "other_team"
 }

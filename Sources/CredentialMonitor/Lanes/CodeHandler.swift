@@ -143,16 +143,19 @@ package struct CodeHandler: WorkHandler {
     }
 
     package func resolve(_ work: ClaimedCode) async -> [Settlement] {
-        guard let verdict = await verdict(on: work) else { return [] }
+        var asked = work
+        guard let verdict = await verdict(on: work, team: &asked.teamID) else { return [] }
         if case .failed = verdict {
             retriesUntil.withLockedValue { $0 = clock.now.advanced(by: AuthorizationCode.longestWait * 2) }
         }
         telemetry.codeJudged(work, verdict)
-        return [.code(work, verdict)]
+        return [.code(asked, verdict)]
     }
 
     /// Nil where our own fault keeps a verdict from being: the row stays claimed.
-    private func verdict(on work: ClaimedCode) async -> CodeVerdict? {
+    ///
+    /// - Parameter teamID: is set to the team that asked.
+    private func verdict(on work: ClaimedCode, team teamID: inout String?) async -> CodeVerdict? {
         if work.claim.isPoison { return .rejected(.poison) }
         guard let content = work.content else { return .rejected(.malformed) }
         let isLate = isLate(work)
@@ -169,12 +172,13 @@ package struct CodeHandler: WorkHandler {
         let sentAt = clock.now
         let response = await app.budget.whileUnderWay { await exchange(content, by: app.endpoint) }
         let answeredAt = clock.now
+        teamID = response.identity.teamID
         // It never left: another replica is to send it.
         if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.budget.isOurs { return .unpermitted(at: answeredAt) }
         pace.follow(RoadSign(response), of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
         switch response.outcome {
         case .issued(let tokens):
-            breakers.recordAccepted(by: response.identity, at: answeredAt)
+            breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt)
             let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
             return await judge.verdict(
                 on: tokens,

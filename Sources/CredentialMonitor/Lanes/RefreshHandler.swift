@@ -19,6 +19,8 @@ package struct RefreshHandler: WorkHandler {
     private let clock: WallClock
     private let telemetry: Telemetry
     private let trials = NIOLockedValueBox<[String: Timestamp]>([:])
+    /// Whether the next odd permit is that of a first check.
+    private let firstCheckGoesFirst = NIOLockedValueBox(true)
 
     package let lane: Lane
 
@@ -94,6 +96,7 @@ package struct RefreshHandler: WorkHandler {
                 due += try await store.claimDueCredentials(
                     of: app,
                     upTo: permits - due.count,
+                    firstChecks: firstChecks(among: permits - due.count, whileOpen: breaker.isOpen),
                     at: now,
                     policy: policy,
                     preferring: breaker.blamedClients
@@ -105,6 +108,17 @@ package struct RefreshHandler: WorkHandler {
         } catch {
             budget.giveBack(permits, isProbing: breaker.isOpen)
             throw error
+        }
+    }
+
+    /// Half of the permits, and of an odd one every second: nobody knows whether new tokens are any good, and there may be many. While the
+    /// breaker is open they wait for tokens that Apple has accepted before, whose answers close it.
+    private func firstChecks(among permits: Int, whileOpen isOpen: Bool) -> Int {
+        if isOpen { return 0 }
+        guard permits % 2 == 1 else { return permits / 2 }
+        return firstCheckGoesFirst.withLockedValue { goesFirst in
+            goesFirst.toggle()
+            return permits / 2 + (goesFirst ? 0 : 1)
         }
     }
 
@@ -134,8 +148,11 @@ package struct RefreshHandler: WorkHandler {
         let answeredAt = clock.now
         pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         telemetry.refreshAnswered(app, work.id, response.outcome)
+        if !work.wasAccepted { telemetry.firstChecked(app, response.outcome) }
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        return [.refresh(work, verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt))]
+        var asked = work
+        asked.teamID = response.identity.teamID
+        return [.refresh(asked, verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt))]
     }
 
     /// What the answer comes to for the user. A 200 and a rejection prove something of the client and the key, too.

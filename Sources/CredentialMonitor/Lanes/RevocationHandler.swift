@@ -148,8 +148,9 @@ package struct RevocationHandler: WorkHandler {
             case .none where !clientIDs.contains(work.id.clientID): return .unknownClient
             case .none: break
             }
-            let isProven = breakers.isProven(clientID: work.id.clientID, keyID: work.proof.keyID ?? "", at: clock.now)
-            return isProven ? .admitted : .unproven
+            let prover = breakers.prover(clientID: work.id.clientID, keyID: work.proof.keyID ?? "", at: clock.now)
+            guard let prover else { return .unproven }
+            return work.verifiedTeam == nil || work.verifiedTeam == prover.teamID ? .admitted : .otherTeam
         }
         let token: Secret
         do {
@@ -171,7 +172,11 @@ package struct RevocationHandler: WorkHandler {
         if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
         pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
         telemetry.refreshAnswered(work.app, work.id, response.outcome)
-        if response.outcome == .valid || response.outcome == .unnamed { breakers.recordAccepted(by: response.identity, at: clock.now) }
+        if response.outcome == .valid || response.outcome == .unnamed {
+            // After its revocation it has been accepted before in any case.
+            let isProof = work.standing != .neverAccepted || question == .isStillAccepted
+            breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
+        }
         return verdict(on: response, to: question, of: work, sentAt: sentAt)
     }
 

@@ -78,19 +78,22 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.paused.contains(app) || $0.breakers[app]?.isOpen ?? false }
     }
 
-    /// Notes a 200 or an `invalid_grant`.
+    /// Notes a 200 or an `invalid_grant`. What Apple says of a token that it had not accepted before is no measure of its answers, nor that
+    /// it rejects to one team what it had accepted from another.
     func record(isValid: Bool, of work: DueCredential, by identity: ClientIdentity, at time: Timestamp) {
-        state.withLockedValue { [rules] state in
-            switch work.purpose {
-            case .check: state.proofs.record(isValid: isValid, by: identity, at: time, settle: rules.settle)
-            case .canary, .admission: if isValid { state.proofs.recordValid(by: identity, at: time) }
-            }
+        guard isValid || work.verifiedTeam == identity.teamID else { return }
+        if work.purpose == .check, work.wasAccepted {
+            state.withLockedValue { [rules] in $0.proofs.record(isValid: isValid, by: identity, at: time, settle: rules.settle) }
+        } else if isValid {
+            recordAccepted(by: identity, isProof: work.wasAccepted, at: time)
         }
     }
 
     /// Notes a 200 that is no answer to a check.
-    func recordAccepted(by identity: ClientIdentity, at time: Timestamp) {
-        state.withLockedValue { $0.proofs.recordValid(by: identity, at: time) }
+    ///
+    /// - Parameter isProof: whether it is about a token that Apple had accepted before.
+    func recordAccepted(by identity: ClientIdentity, isProof: Bool, at time: Timestamp) {
+        state.withLockedValue { $0.proofs.recordValid(by: identity, isProof: isProof, at: time) }
     }
 
     /// What was proved with another key no longer counts.
@@ -99,16 +102,17 @@ package final class Breakers: Sendable {
     }
 
     func isProven(_ identity: ClientIdentity, at now: Timestamp) -> Bool {
-        isProven(clientID: identity.clientID, keyID: identity.keyID, at: now)
+        prover(clientID: identity.clientID, keyID: identity.keyID, at: now) != nil
     }
 
-    func isProven(clientID: String, keyID: String, at now: Timestamp) -> Bool {
-        state.withLockedValue { $0.proofs.isProven(clientID: clientID, keyID: keyID, at: now, within: interval) }
+    /// Who has proved, within the last interval and since the start, that Apple accepts this client with this key; nil where nobody has.
+    func prover(clientID: String, keyID: String, at now: Timestamp) -> ClientIdentity? {
+        state.withLockedValue { $0.proofs.prover(clientID: clientID, keyID: keyID, at: now, within: interval) }
     }
 
     /// Those that have had no 200 with the key at work, within the last interval and since the start.
     func unproven(_ clients: Set<String>, at now: Timestamp) -> Set<String> {
-        state.withLockedValue { [interval] in clients.subtracting($0.proofs.provenClients(at: now, within: interval)) }
+        state.withLockedValue { [interval] in clients.subtracting($0.proofs.acceptedClients(at: now, within: interval)) }
     }
 
     /// Which pending rejections of an app are to be believed now.

@@ -138,6 +138,11 @@ extension LoggedEvent {
     )
     static let breakerClosed = LoggedEvent("breaker_closed", .notice, "Apple's answers are normal again; rejections are believed")
     static let canaryUnknown = LoggedEvent("canary_unknown", .warning, "A canary has no token that Apple could be asked about")
+    static let teamChanged = LoggedEvent(
+        "team_changed",
+        .warning,
+        "Apple has accepted tokens of this app from another team than the configuration names; no rejection of theirs is believed"
+    )
     static let signingKeysFailed = LoggedEvent(
         "signing_keys_failed",
         .warning,
@@ -169,7 +174,7 @@ extension LoggedEvent {
         answerUnavailable, throttled,
         codeRejected, codeTokenKept,
         revocationUnproved, revocationRejected, tokenUnreadable,
-        appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, signingKeysFailed,
+        appPaused, appResumed, checksDoNotFit, checksFit, breakerOpened, breakerClosed, canaryUnknown, teamChanged, signingKeysFailed,
         signingKeysNotKept, clockSkewed, clockRight, clockDoubted, clockTrusted,
     ]
 }

@@ -93,6 +93,12 @@ extension Metric {
         "Tokens that were to be revoked, and requests that came to none, by what came of them."
     )
     static let refreshes = Metric("refreshes_total", .counter, by: ["app", "outcome"], "Checks of a refresh token, by outcome.")
+    static let firstChecks = Metric(
+        "first_checks_total",
+        .counter,
+        by: ["app", "outcome"],
+        "Checks of tokens that Apple had not accepted before: accepted, or rejected."
+    )
     static let refreshDuration = Metric(
         "refresh_duration_seconds",
         .histogram(buckets: seconds),
@@ -212,7 +218,7 @@ extension Metric {
     package static let all = [
         buildInfo, ready, notifications, notificationsRejected, notificationLag, notificationsEvicted, notificationLastReceived,
         notificationsMissed, queueDepth, queueOldest, queueDue, grants, codeExchanges, codeExchangeDuration, revocations, refreshes,
-        refreshDuration, refreshesInFlight, refreshRound, credentials,
+        firstChecks, refreshDuration, refreshesInFlight, refreshRound, credentials,
         credentialsOverdue, credentialsUnverified, credentialsNeverAccepted, credentialsPending, stateTransitions, appleResponses,
         signingKeys, signingKeysLastRefresh, settlements, settlementBatchSize, storeTransactionDuration, storeErrors, storeFull,
         foreignCheckpoints,

@@ -34,6 +34,15 @@ extension Telemetry {
         }
     }
 
+    /// Of a token that Apple had not accepted before.
+    func firstChecked(_ app: String, _ outcome: RefreshOutcome) {
+        switch outcome {
+        case .valid: count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.accepted.rawValue])
+        case .rejected: count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.rejected.rawValue])
+        case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable: break
+        }
+    }
+
     func codeExchanged(in duration: Duration) {
         codeExchangeDuration.record(duration.inSeconds)
     }
@@ -127,6 +136,11 @@ extension Telemetry {
         logger.log(.breakerClosed, ["app": "\(app)"])
     }
 
+    /// - Parameter count: tokens that Apple has accepted from another team than the configuration names.
+    package func teamChanged(_ app: String, from oldTeam: String, to team: String, count: Int) {
+        logger.log(.teamChanged, ["app": "\(app)", "reason": "from \(oldTeam), and not from \(team)", "count": "\(count)"])
+    }
+
     package func canaryUnknown(_ app: String, userID: String) {
         logger.log(.canaryUnknown, ["app": "\(app)", "user": "\(pseudonym(userID))"])
     }
@@ -175,6 +189,11 @@ extension Telemetry {
     package func signingKeysNotKept(_ reason: String) {
         logger.log(.signingKeysNotKept, ["error": "\(reason)"])
     }
+}
+
+/// What Apple says of a token that it had not accepted before.
+enum FirstCheckLabel: String, CaseIterable {
+    case accepted, rejected
 }
 
 extension Logger.Metadata {

@@ -62,7 +62,7 @@ extension Telemetry {
             case (.grant, .grant(let outcome, _)):
                 self = .grant(outcome)
             case (.refresh(let work, let verdict), .refreshed):
-                self = .refresh(app: work.app, RefreshLabel(verdict))
+                self = .refresh(app: work.app, RefreshLabel(verdict, wasAccepted: work.wasAccepted))
             case (.refresh(let work, _), .held):
                 self = .refresh(app: work.app, .held)
             case (.revocationRequest(let work, _), .revocation(let outcome)):
@@ -117,6 +117,7 @@ extension Telemetry {
                 case .unknownClient: .unknownClient
                 case .unnamedUser: .unnamedUser
                 case .disabled: .revocationsDisabled
+                case .otherTeam: .otherTeam
                 default: .anotherUser
                 }
             logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
@@ -154,12 +155,15 @@ enum RefreshLabel: String, CaseIterable {
     /// A 200 without an id_token, whatever it comes to.
     case unnamed
     case rejected, held, ambiguous, misconfigured, throttled, unavailable
+    /// It is rejected, and Apple had never accepted it.
+    case neverAccepted = "never_accepted"
 
-    fileprivate init(_ verdict: RefreshVerdict) {
+    fileprivate init(_ verdict: RefreshVerdict, wasAccepted: Bool) {
         switch verdict {
         case .valid: self = .valid
         case .unnamed: self = .unnamed
-        case .rejected(_, let isProven): self = isProven ? .rejected : .held
+        case .rejected(_, isProven: false): self = .held
+        case .rejected(_, isProven: true): self = wasAccepted ? .rejected : .neverAccepted
         case .anotherUser, .unclear: self = .ambiguous
         case .failed(.misconfigured, _, _): self = .misconfigured
         case .failed(.throttled, _, _): self = .throttled

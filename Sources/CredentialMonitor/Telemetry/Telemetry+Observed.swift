@@ -133,6 +133,7 @@ extension Telemetry {
         }
         for app in apps {
             for label in RefreshLabel.allCases { create(Metric.refreshes, ["app": app, "outcome": label.rawValue]) }
+            for label in FirstCheckLabel.allCases { create(Metric.firstChecks, ["app": app, "outcome": label.rawValue]) }
             for outcome in GrantRejection.codeOutcomes { create(Metric.codeExchanges, ["app": app, "outcome": outcome]) }
             for outcome in RevocationOutcome.allCases { create(Metric.revocations, ["app": app, "outcome": outcome.rawValue]) }
             for state in CredentialState.allCases { create(Metric.credentials, ["app": app, "state": state.rawValue]) }

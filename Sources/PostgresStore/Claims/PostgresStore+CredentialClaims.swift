@@ -9,6 +9,7 @@ extension PostgresStore {
     package func claimDueCredentials(
         of app: String,
         upTo limit: Int,
+        firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
         preferring preferred: Set<String>
@@ -20,10 +21,7 @@ extension PostgresStore {
             guard try !Self.isPaused(appID, on: connection) else { return [] }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
             var due = try schedule.due(of: first, upTo: limit, on: connection)
-            if due.isEmpty {
-                due = try schedule.firstChecks(upTo: limit, on: connection)
-                due += try schedule.due(of: schedule.clients, upTo: limit - due.count, on: connection)
-            }
+            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, on: connection) }
             try schedule.sendRepairs(on: connection)
             return try Self.claim(due, directory, owner: owner, at: now, policy: policy, on: connection)
         }
@@ -120,7 +118,8 @@ extension PostgresStore {
             guard try !Self.isPaused(appID, on: connection) else { return [] }
             let rows = try connection.rows(
                 """
-                SELECT c.client, c.user_id, c.token_granted_at, c.token_fingerprint, c.sealed_token
+                SELECT c.client, c.user_id, c.token_granted_at, c.token_fingerprint, c.sealed_token, c.verified_at IS NOT NULL,
+                       c.verified_team
                   FROM credential c LEFT JOIN canary a ON a.user_id = c.user_id AND a.client = c.client
                  WHERE c.user_id = ANY($1) AND c.app = $2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
                    AND (a.asked_at IS NULL OR a.asked_at <= $3 OR a.asked_at > $4)
@@ -139,7 +138,9 @@ extension PostgresStore {
                     purpose: .canary,
                     claim: Claim(owner: "", attempts: 0),
                     token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 2)), fingerprint: row.bytes(at: 3)),
-                    sealed: SealedToken(bytes: row.bytes(at: 4))
+                    sealed: SealedToken(bytes: row.bytes(at: 4)),
+                    wasAccepted: row.bool(at: 5),
+                    verifiedTeam: row.text(at: 6)
                 )
             }
             let taken = Array(due.prefix(limit))
@@ -189,7 +190,8 @@ extension PostgresStore {
               UPDATE credential c SET due_at = free.lease_end, attempts = LEAST(GREATEST(c.attempts, 0), 1000) + 1, claimed_by = $5
                 FROM free WHERE c.user_id = free.user_id AND c.client = free.client
               RETURNING free.place, c.*)
-            SELECT client, user_id, token_granted_at, token_fingerprint, sealed_token, attempts, pending_since, pending_asked_at, pending_key
+            SELECT client, user_id, token_granted_at, token_fingerprint, sealed_token, attempts, pending_since, pending_asked_at, pending_key,
+                   verified_at IS NOT NULL, verified_team
               FROM claimed ORDER BY place
             """,
             chosen.parameters + [owner.parameter]
@@ -207,7 +209,9 @@ extension PostgresStore {
                 purpose: purpose,
                 claim: Claim(owner: owner, attempts: row.int(at: 5)),
                 token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 2)), fingerprint: row.bytes(at: 3)),
-                sealed: SealedToken(bytes: row.bytes(at: 4))
+                sealed: SealedToken(bytes: row.bytes(at: 4)),
+                wasAccepted: row.bool(at: 9),
+                verifiedTeam: row.text(at: 10)
             )
         }
     }

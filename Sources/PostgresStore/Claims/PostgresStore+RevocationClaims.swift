@@ -98,7 +98,7 @@ extension PostgresStore {
                 FROM free WHERE r.request = free.request AND r.client = free.client AND r.token_fingerprint = free.token_fingerprint
               RETURNING free.place, r.*)
             SELECT request, client, attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing,
-                   \(RevocationProof.columns)
+                   verified_team, \(RevocationProof.columns)
               FROM claimed ORDER BY place
             """,
             chosen.parameters + [owner.parameter]
@@ -114,7 +114,8 @@ extension PostgresStore {
                 token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 5)), fingerprint: row.bytes(at: 6)),
                 sealed: SealedToken(bytes: row.bytes(at: 7)),
                 standing: row.text(at: 8).flatMap(DueRevocation.Standing.init) ?? .neverAccepted,
-                proof: RevocationProof(row, from: 9)
+                proof: RevocationProof(row, from: 10),
+                verifiedTeam: row.text(at: 9)
             )
         }.map { work in
             var work = work

@@ -11,6 +11,41 @@ struct Schedule {
     let policy: RefreshPolicy
     let now: Timestamp
 
+    /// First checks before all others, up to a share, and what the others leave besides: there may be many, of tokens that are none.
+    func next(upTo limit: Int, firstChecks share: Int, on connection: Connection) throws -> [ClaimableCredential] {
+        if share == 0 {
+            let accepted = try accepted(upTo: limit, on: connection)
+            if !accepted.isEmpty { return accepted }
+        }
+        var first = try firstChecks(upTo: min(share, limit), on: connection)
+        let others = try due(of: clients, upTo: limit - first.count, on: connection)
+        if first.count == min(share, limit), first.count + others.count < limit {
+            let known = Set(first.map(\.id))
+            first += try firstChecks(upTo: limit - others.count, on: connection).filter { !known.contains($0.id) }
+        }
+        return Array(first.prefix(limit - others.count)) + others
+    }
+
+    /// Of tokens that Apple has accepted before, longest due first: what it says of those closes a breaker. It leaves others below, so it
+    /// moves no floor.
+    private func accepted(upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
+        guard limit > 0 else { return [] }
+        let answers = try clients.map { client in
+            try connection.send(
+                """
+                SELECT user_id, client, attempts, due_at FROM credential
+                 WHERE client = $1 AND due_at <= $2 AND verified_at IS NOT NULL AND NOT (\(waits)) ORDER BY due_at LIMIT $4
+                """,
+                client,
+                now,
+                policy.repetition,
+                limit
+            )
+        }
+        let found = try answers.flatMap { ClaimableCredential.all(try connection.rows(of: $0)) }
+        return Array(found.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
+    }
+
     /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
     func firstChecks(upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
         try first(limit, of: clients, \.firstChecks, on: connection) { client, floor in
@@ -111,6 +146,13 @@ struct ClaimableCredential {
     var client: Int64
     var attempts: Int
     var dueAt: Timestamp
+
+    var id: ID { ID(userID: userID, client: client) }
+
+    struct ID: Hashable {
+        var userID: String
+        var client: Int64
+    }
 
     /// - Parameter rows: `user_id, client, attempts, due_at`.
     static func all(_ rows: Rows) -> [Self] {

@@ -111,6 +111,21 @@ extension PostgresStore: CredentialReader {
         }
     }
 
+    package func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) async throws -> [String: Int] {
+        func teams(_ comparison: String) -> String {
+            """
+            (SELECT verified_team AS team FROM credential
+              WHERE app = (SELECT id FROM app WHERE name = $1) AND verified_team IS NOT NULL AND sealed_token IS NOT NULL
+                AND verified_team \(comparison) $2 LIMIT $3)
+            """
+        }
+        let sql = "SELECT team, COUNT(*) FROM (\(teams("<")) UNION ALL \(teams(">"))) AS t GROUP BY team"
+        return try await reader.run { connection in
+            let rows = try connection.rows(sql, app, teamID, limit)
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0.text(at: 0) ?? "", $0.int(at: 1)) })
+        }
+    }
+
     package func foreignTokens(of app: String) async throws -> [ForeignToken] {
         try await reader.run { connection in
             try connection.rows(

@@ -19,8 +19,8 @@ extension SettlementTransaction {
         let users = try table.sendLock(scope.users)
         let tokens = try sendTokensBeingRevoked(of: scope.leaving)
         let waiting = try sendWaitingGrants(of: scope.signingIn)
-        let valid = try connection.send(
-            "SELECT client_id, valid_at FROM client WHERE client_id = ANY($1) AND valid_at IS NOT NULL",
+        let proved = try connection.send(
+            "SELECT client_id, proved_at FROM client WHERE client_id = ANY($1) AND proved_at IS NOT NULL",
             ArrayOf(scope.rejectedClients)
         )
         let breakers = try BreakerTable.sendLock(scope.judgedApps.compactMap { directory.apps[$0]?.id }, on: connection)
@@ -40,7 +40,7 @@ extension SettlementTransaction {
         try read(revocations, of: scope, into: &basis)
         try read(tokens: tokens, into: &basis)
         try read(waiting: waiting, into: &basis)
-        try connection.rows(of: valid).forEach { row in basis.validAt[row.text(at: 0) ?? ""] = row.time(at: 1) }
+        try connection.rows(of: proved).forEach { row in basis.provedAt[row.text(at: 0) ?? ""] = row.time(at: 1) }
         try read(breakers: breakers, into: &basis)
         return basis
     }

@@ -104,6 +104,16 @@ extension SettlementTransaction {
             valid,
             [now.parameter]
         )
+        var proved = RowArrays()
+        for (client, time) in changes.provedAt { proved.append(client, time) }
+        try connection.send(
+            """
+            UPDATE client SET proved_at = n.at FROM unnest($1, $2) AS n (client_id, at)
+             WHERE client.client_id = n.client_id AND (client.proved_at IS NULL OR client.proved_at < n.at OR client.proved_at > $3)
+            """,
+            proved,
+            [now.parameter]
+        )
         try send(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
         try send(changes.checks.failed, CheckCounter.failed, CheckCounter.failedAt)
     }

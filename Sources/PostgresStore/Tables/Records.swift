@@ -7,7 +7,7 @@ extension CredentialRecord {
     private static let names = [
         "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",
         "due_at", "failures", "attempts", "claimed_by", "unverified", "pending_since", "pending_asked_at", "pending_key", "never_accepted",
-        "first_check", "answer", "former_granted_at", "former_fingerprint", "former_sealed",
+        "first_check", "answer", "verified_team", "former_granted_at", "former_fingerprint", "former_sealed",
     ]
     /// - Parameter table: how the statement calls `credential`.
     static func columns(of table: String) -> String { names.map { "\(table).\($0)" }.joined(separator: ", ") }
@@ -35,7 +35,8 @@ extension CredentialRecord {
         isNeverAccepted = row.bool(at: start + 16)
         firstCheck = row.isNull(at: start + 17) ? nil : FirstCheck(rawValue: row.int(at: start + 17))
         answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
-        credential.formerToken = RefreshToken(row, from: start + 19)
+        credential.verifiedTeam = row.text(at: start + 19)
+        credential.formerToken = RefreshToken(row, from: start + 20)
     }
 
     /// - Parameter rows: of `table.insert` or `table.update`.
@@ -66,6 +67,7 @@ extension CredentialRecord {
             isNeverAccepted,
             firstCheck?.rawValue,
             answer?.rawValue,
+            credential.verifiedTeam,
             credential.formerToken?.key.grantedAt,
             credential.formerToken?.key.fingerprint,
             credential.formerToken?.sealed?.bytes

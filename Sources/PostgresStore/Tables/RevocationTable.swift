@@ -51,8 +51,8 @@ struct RevocationTable {
         try connection.send(
             """
             INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
-                                    standing, due_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                                    standing, verified_team, due_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
             """,
             work.id,
             client.id,
@@ -63,6 +63,7 @@ struct RevocationTable {
             token.key.fingerprint,
             token.sealed.bytes,
             token.standing.rawValue,
+            token.verifiedTeam,
             now
         )
     }

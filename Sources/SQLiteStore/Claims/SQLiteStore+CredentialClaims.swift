@@ -10,6 +10,7 @@ extension SQLiteStore {
     package func claimDueCredentials(
         of app: String,
         upTo limit: Int,
+        firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
         preferring preferred: Set<String>
@@ -22,10 +23,7 @@ extension SQLiteStore {
             guard try !Self.isPaused(appID, in: db) else { return nil }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
             var due = try schedule.due(of: first, upTo: limit, in: db)
-            if due.isEmpty {
-                due = try schedule.firstChecks(upTo: limit, in: db)
-                due += try schedule.due(of: schedule.clients, upTo: limit - due.count, in: db)
-            }
+            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, in: db) }
             return (due, try schedule.mustBeRepaired(in: db))
         }
         guard let found, found.mustRepair || !found.due.isEmpty else { return [] }
@@ -130,7 +128,7 @@ extension SQLiteStore {
         @Sendable func due(in db: Database) throws -> [DueCredential] {
             let statement = try db.cachedStatement(
                 sql: """
-                    SELECT c.client, c.token_granted_at, c.token_fingerprint, c.sealed_token
+                    SELECT c.client, c.token_granted_at, c.token_fingerprint, c.sealed_token, c.verified_at IS NOT NULL, c.verified_team
                       FROM credential c LEFT JOIN canary a ON a.user_id = c.user_id AND a.client = c.client
                      WHERE c.user_id = ?1 AND c.app = ?2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
                        AND (a.asked_at IS NULL OR a.asked_at <= ?3 OR a.asked_at > ?4)
@@ -146,7 +144,9 @@ extension SQLiteStore {
                         purpose: .canary,
                         claim: Claim(owner: "", attempts: 0),
                         token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row[1]), fingerprint: row.bytes(at: 2)),
-                        sealed: SealedToken(bytes: row.bytes(at: 3))
+                        sealed: SealedToken(bytes: row.bytes(at: 3)),
+                        wasAccepted: row[4],
+                        verifiedTeam: row[5]
                     )
                 }
             }
@@ -184,7 +184,8 @@ extension SQLiteStore {
             """
             UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
              WHERE user_id = ? AND client = ? AND due_at = ? \(onlyPending ? "AND pending_since IS NOT NULL" : "")
-            RETURNING token_granted_at, token_fingerprint, sealed_token, attempts, pending_since, pending_asked_at, pending_key
+            RETURNING token_granted_at, token_fingerprint, sealed_token, attempts, pending_since, pending_asked_at, pending_key,
+                      verified_at, verified_team
             """,
             in: db
         )
@@ -199,7 +200,9 @@ extension SQLiteStore {
                     purpose: purpose,
                     claim: Claim(owner: owner, attempts: Int(row.integer(at: 3))),
                     token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 0)), fingerprint: row.bytes(at: 1)),
-                    sealed: SealedToken(bytes: row.bytes(at: 2))
+                    sealed: SealedToken(bytes: row.bytes(at: 2)),
+                    wasAccepted: !row.isNull(at: 7),
+                    verifiedTeam: row.text(at: 8)
                 )
             } ?? nil
         }

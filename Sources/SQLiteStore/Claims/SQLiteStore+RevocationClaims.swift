@@ -56,7 +56,7 @@ extension SQLiteStore {
                     """
                     UPDATE revocation AS r SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2
                      WHERE request = ?3 AND client = ?4 AND token_fingerprint = ?5
-                    RETURNING attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing,
+                    RETURNING attempts, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing, verified_team,
                               \(RevocationProof.columns)
                     """,
                     in: db
@@ -75,7 +75,8 @@ extension SQLiteStore {
                             token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 3)), fingerprint: row.bytes(at: 4)),
                             sealed: SealedToken(bytes: row.bytes(at: 5)),
                             standing: row.text(at: 6).flatMap(DueRevocation.Standing.init) ?? .neverAccepted,
-                            proof: RevocationProof(row, from: 7)
+                            proof: RevocationProof(row, from: 8),
+                            verifiedTeam: row.text(at: 7)
                         )
                     }
                     guard var work = claimed else { return nil }

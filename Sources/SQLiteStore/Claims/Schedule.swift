@@ -12,6 +12,38 @@ struct Schedule {
     let policy: RefreshPolicy
     let now: Timestamp
 
+    /// First checks before all others, up to a share, and what the others leave besides: there may be many, of tokens that are none.
+    func next(upTo limit: Int, firstChecks share: Int, in db: Database) throws -> [ClaimableCredential] {
+        if share == 0 {
+            let accepted = try accepted(upTo: limit, in: db)
+            if !accepted.isEmpty { return accepted }
+        }
+        var first = try firstChecks(upTo: min(share, limit), in: db)
+        let others = try due(of: clients, upTo: limit - first.count, in: db)
+        if first.count == min(share, limit), first.count + others.count < limit {
+            let known = Set(first.map(\.id))
+            first += try firstChecks(upTo: limit - others.count, in: db).filter { !known.contains($0.id) }
+        }
+        return Array(first.prefix(limit - others.count)) + others
+    }
+
+    /// Of tokens that Apple has accepted before, longest due first: what it says of those closes a breaker.
+    private func accepted(upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
+        try first(limit, of: clients) { client in
+            try ClaimableCredential.all(
+                """
+                SELECT user_id, client, attempts, due_at FROM credential
+                 WHERE client = ?1 AND due_at <= ?2 AND verified_at IS NOT NULL AND NOT (\(waits)) ORDER BY due_at LIMIT ?4
+                """,
+                client,
+                now,
+                policy.repetition.milliseconds,
+                limit,
+                in: db
+            )
+        }
+    }
+
     /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
     func firstChecks(upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
         try first(limit, of: clients) { client in
@@ -99,6 +131,13 @@ struct ClaimableCredential {
     var client: Int64
     var attempts: Int
     var dueAt: Timestamp
+
+    var id: ID { ID(userID: userID, client: client) }
+
+    struct ID: Hashable {
+        var userID: String
+        var client: Int64
+    }
 
     /// - Parameter sql: selects `user_id, client, attempts, due_at`.
     static func all<each Value: BindableValue>(_ sql: String, _ values: repeat each Value, in db: Database) throws -> [Self] {

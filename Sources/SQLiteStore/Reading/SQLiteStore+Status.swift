@@ -130,6 +130,21 @@ extension SQLiteStore: CredentialReader {
         }
     }
 
+    package func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) async throws -> [String: Int] {
+        func teams(_ comparison: String) -> String {
+            """
+            SELECT team FROM (SELECT verified_team AS team FROM credential INDEXED BY credential_team
+                               WHERE app = (SELECT id FROM app WHERE name = ?1) AND verified_team IS NOT NULL AND sealed_token IS NOT NULL
+                                 AND verified_team \(comparison) ?2 LIMIT ?3)
+            """
+        }
+        let sql = "SELECT team, COUNT(*) FROM (\(teams("<")) UNION ALL \(teams(">"))) GROUP BY team"
+        return try await read { db in
+            let rows = try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [app, teamID, limit])
+            return Dictionary(uniqueKeysWithValues: rows.map { ($0[0] as String, $0[1] as Int) })
+        }
+    }
+
     package func waitingGrants(datedAfter time: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts {
         try await read { db in
             // Who was looked at and put off has a due time and no claim; who has just come has none.

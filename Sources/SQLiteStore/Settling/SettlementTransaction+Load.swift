@@ -17,11 +17,11 @@ extension SettlementTransaction {
             basis.breakers[name] = try BreakerTable.load(app.id, in: db)
         }
         for clientID in scope.rejectedClients {
-            let validAt = try Int64.fetchOne(
-                db.cachedStatement(sql: "SELECT valid_at FROM client WHERE client_id = ?"),
+            let provedAt = try Int64.fetchOne(
+                db.cachedStatement(sql: "SELECT proved_at FROM client WHERE client_id = ?"),
                 arguments: [clientID]
             )
-            basis.validAt[clientID] = validAt.map(Timestamp.init(milliseconds:))
+            basis.provedAt[clientID] = provedAt.map(Timestamp.init(milliseconds:))
         }
         return basis
     }

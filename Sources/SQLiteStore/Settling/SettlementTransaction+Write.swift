@@ -106,6 +106,12 @@ extension SettlementTransaction {
                 [time.milliseconds, client, now.milliseconds]
             )
         }
+        for (client, time) in changes.provedAt {
+            try db.execute(
+                cached: "UPDATE client SET proved_at = ?1 WHERE client_id = ?2 AND (proved_at IS NULL OR proved_at < ?1 OR proved_at > ?3)",
+                [time.milliseconds, client, now.milliseconds]
+            )
+        }
         try save(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
         try save(changes.checks.failed, CheckCounter.failed, CheckCounter.failedAt)
     }

@@ -54,8 +54,8 @@ struct RevocationTable {
         try PreparedStatement(
             """
             INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
-                                    standing, due_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                                    standing, verified_team, due_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             in: db
         ).run(
@@ -68,6 +68,7 @@ struct RevocationTable {
             token.key.fingerprint,
             token.sealed.bytes,
             token.standing.rawValue,
+            token.verifiedTeam,
             now
         )
     }

@@ -24,7 +24,7 @@ extension CredentialRecord {
     private static let names = [
         "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",
         "due_at", "failures", "attempts", "claimed_by", "unverified", "pending_since", "pending_asked_at", "pending_key", "never_accepted",
-        "first_check", "answer", "former_granted_at", "former_fingerprint", "former_sealed",
+        "first_check", "answer", "verified_team", "former_granted_at", "former_fingerprint", "former_sealed",
     ]
     static let columns = names.joined(separator: ", ")
     static let table = SavedRows(of: "credential", key: ["user_id", "client", "app"], values: ["state", "reason", "changed_at"] + names)
@@ -47,7 +47,8 @@ extension CredentialRecord {
         isNeverAccepted = row.integer(at: start + 16) != 0
         firstCheck = row.isNull(at: start + 17) ? nil : FirstCheck(rawValue: Int(row.integer(at: start + 17)))
         answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
-        credential.formerToken = RefreshToken(row, from: start + 19)
+        credential.verifiedTeam = row.text(at: start + 19)
+        credential.formerToken = RefreshToken(row, from: start + 20)
     }
 
     /// - Parameter statement: `table.insert` or `table.update`.
@@ -83,6 +84,7 @@ extension CredentialRecord {
             isNeverAccepted,
             firstCheck?.rawValue,
             answer?.rawValue,
+            credential.verifiedTeam,
             credential.formerToken?.key.grantedAt,
             credential.formerToken?.key.fingerprint,
             credential.formerToken?.sealed?.bytes

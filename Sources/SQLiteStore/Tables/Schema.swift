@@ -242,8 +242,9 @@ enum Schema {
           id        INTEGER PRIMARY KEY,
           client_id TEXT    NOT NULL UNIQUE,
           app       INTEGER NOT NULL REFERENCES app (id),
-          -- When Apple last accepted a token of it.
-          valid_at  INTEGER
+          -- When Apple last accepted a token of it, and when one that it had accepted before.
+          valid_at  INTEGER,
+          proved_at INTEGER
         ) STRICT;
 
         CREATE TABLE credential (
@@ -260,6 +261,8 @@ enum Schema {
           sealed_token      BLOB,
           revoked_at        INTEGER,
           verified_at       INTEGER,
+          -- The team that asked then: what Apple says of the token to another one proves nothing.
+          verified_team     TEXT,
           rejected_at       INTEGER,
           answered_at       INTEGER,
           -- What Apple said of the token then, believed or not.
@@ -295,6 +298,8 @@ enum Schema {
         -- For those who list them.
         CREATE INDEX credential_never_accepted ON credential (app, user_id) WHERE never_accepted;
         CREATE INDEX credential_foreign ON credential (app, user_id) WHERE answer = 'another_user';
+        -- Tokens that are held, by the team from which Apple has accepted them.
+        CREATE INDEX credential_team ON credential (app, verified_team) WHERE verified_team IS NOT NULL AND sealed_token IS NOT NULL;
         -- Rejected tokens that are still kept, for a while, to undo a mistake.
         CREATE INDEX credential_rejected ON credential (rejected_at) WHERE rejected_at IS NOT NULL AND sealed_token IS NOT NULL;
         -- Rejections that wait to be believed, and those of them that are due.
@@ -330,6 +335,7 @@ enum Schema {
           sealed_token      BLOB    NOT NULL,
           -- What was known of the token when the request was opened.
           standing          TEXT    NOT NULL CHECK (\(isOne("standing", of: "accepted", "former", "never_accepted"))),
+          verified_team     TEXT,
           key_id            TEXT,
           before_at         INTEGER,
           before_date       INTEGER,

@@ -20,6 +20,7 @@ struct Check: AsyncParsableCommand {
         let configuration = try options.readConfiguration()
         var mistakes: [String] = []
         var rounds: [AppRound] = []
+        var otherTeams: [OtherTeam] = []
         var unknownCanaries = configuration.apps.flatMap { app in app.canaries.map { UnknownCanary(app: app.name, userID: $0) } }
         var keys: Keys?
         do {
@@ -45,7 +46,7 @@ struct Check: AsyncParsableCommand {
                 isThere = try database.exists()
             }
             // To read beside a daemon takes the right to write, too.
-            if isThere, obstacles.isEmpty { (unknownCanaries, rounds) = try await examine(database, configuration, keys) }
+            if isThere, obstacles.isEmpty { (unknownCanaries, rounds, otherTeams) = try await examine(database, configuration, keys) }
         } catch DatabaseFile.Unusable.unreadable where !obstacles.isEmpty {
             // Why that is so is said.
         } catch {
@@ -62,6 +63,7 @@ struct Check: AsyncParsableCommand {
         }
         for warning in warnings { printError("warning: database.url: \(warning)") }
         for canary in unknownCanaries { printError("warning: \(configuration.source): \(canary)") }
+        for team in otherTeams { printError("warning: \(configuration.source): \(team)") }
         for round in rounds where !round.round.fits { printError("warning: \(configuration.source): \(round)") }
         print("\(configuration.source) is good.")
         for app in configuration.apps {
@@ -74,12 +76,12 @@ struct Check: AsyncParsableCommand {
 
     /// Whether the database goes with the configuration and its keys.
     ///
-    /// - Returns: the canaries it has no token of, and how long a check of all tokens takes.
+    /// - Returns: the canaries it has no token of, how long a check of all tokens takes, and the tokens of other teams.
     private func examine(
         _ database: DatabaseLocation,
         _ configuration: Configuration,
         _ keys: Keys?
-    ) async throws -> ([UnknownCanary], [AppRound]) {
+    ) async throws -> ([UnknownCanary], [AppRound], [OtherTeam]) {
         try await database.openForReading().closing { store in
             try store.check(configuration.clientsOfApps)
             if let keys, let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {
@@ -92,7 +94,8 @@ struct Check: AsyncParsableCommand {
             }
             return (
                 try await store.unknownCanaries(of: configuration),
-                try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name))
+                try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name)),
+                try await store.otherTeams(than: configuration)
             )
         }
     }

@@ -18,7 +18,8 @@ extension Daemon {
             logger: logger,
             telemetry: telemetry,
             clock: clock,
-            isStarted: { readiness.isStarted }
+            isStarted: { readiness.isStarted },
+            comment: sayOtherTeams
         ) { [apps, writer, output, logger, telemetry] new, keys in
             let taken = atWork.withLockedValue { configuration in
                 configuration = configuration.reloading(new)

@@ -303,6 +303,7 @@ struct Daemon {
         for warning in configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
         do {
             for canary in try await store.unknownCanaries(of: configuration) { telemetry.canaryUnknown(canary.app, userID: canary.userID) }
+            await sayOtherTeams(than: configuration)
             logger.log(.starting, ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
             try await ServiceGroup(configuration: group).run()
         } catch is CancellationError where readiness.stoppingSince != nil {
@@ -314,6 +315,14 @@ struct Daemon {
         }
         let took = readiness.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero
         logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])
+    }
+
+    /// An app whose tokens Apple has accepted from another team has changed hands, or its line is wrong.
+    func sayOtherTeams(than configuration: Configuration) async {
+        // Where the database does not answer, other lines say so.
+        for team in (try? await store.otherTeams(than: configuration)) ?? [] {
+            telemetry.teamChanged(team.app, from: team.oldTeamID, to: team.teamID, count: team.tokens)
+        }
     }
 
     /// Less than TimeoutStopSec in the unit: what is left then comes back by its lease.

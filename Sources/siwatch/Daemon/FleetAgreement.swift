@@ -16,6 +16,7 @@ struct FleetAgreement {
         func milliseconds(_ name: String, _ duration: Duration) -> String { "\(name) = \(duration.milliseconds) ms" }
         let apps = configuration.apps.sorted { $0.name < $1.name }.flatMap { app in
             ["app = \(app.name)"] + lines("app.client", app.clientIDs) + lines("app.canary", app.canaries)
+                + (app.revocations ? [] : ["app.revocations = false"])
         }
         let rules = [
             "breaker.window = \(configuration.breaker.window)",

@@ -17,6 +17,8 @@ struct Reload: Service {
     let telemetry: Telemetry
     let clock: WallClock
     let isStarted: @Sendable () -> Bool
+    /// What else is to be said of a configuration that has been taken over.
+    let comment: @Sendable (Configuration) async -> Void
     let takeOver: @Sendable (Configuration, Keys) -> Void
 
     /// One after the other, however many signals come.
@@ -34,6 +36,7 @@ struct Reload: Service {
             let (configuration, keys) = try await read()
             takeOver(configuration, keys)
             telemetry.configurationLoaded(at: clock.now)
+            await comment(configuration)
         } catch {
             telemetry.reloadFailed()
             let mistakes = (error as? InvalidConfiguration)?.mistakes.map { "\($0)" } ?? (error as? CommandFailure)?.messages

@@ -224,7 +224,7 @@ extension UserHistory.HeldCredential {
             if isNeverAccepted { return "Apple rejects the token and has never accepted it, so that it is not asked about again" }
             if let rejectionPendingAt { return "Apple rejected the token at \(rejectionPendingAt.text), which is not believed yet" }
             return isGreater(rejectedAt, than: verifiedAt)
-                ? nil : "Apple rejected the token then, which was not believed: see the breaker and the client in siwatch status"
+                ? nil : "Apple rejected the token then, which was not believed: see the breaker, the client and the team in siwatch status"
         case .anotherUser:
             return "Apple accepts the token as another user's, so that it says nothing of this one: siwatch was told it for the wrong user"
         case .unclear: return "that answer said neither yes nor no of the token; the log has it as answer_ambiguous"

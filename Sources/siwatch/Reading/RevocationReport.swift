@@ -165,6 +165,8 @@ extension RevocationReceipt {
         case .revocationsDisabled: "the configuration says revocations = false for its app, so nothing was revoked"
         case .anotherUser: "Apple accepts the token as another user's, so it was not revoked"
         case .unnamedUser: "Apple accepts the token without saying whose it is, so it was not revoked"
+        case .otherTeam:
+            "Apple had accepted the token from another team and rejects it to this one, so whether it is dead could not be found out"
         case nil: reason?.printable ?? ""
         }
     }

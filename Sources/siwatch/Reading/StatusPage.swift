@@ -92,6 +92,7 @@ struct StatusPage {
         lines += revocations
         lines += report.rounds.filter { !$0.round.fits }.map { "\($0)" }
         lines += report.unknownCanaries.map { "\($0)" }
+        lines += report.otherTeams.map { "\($0)" }
         return lines.isEmpty ? [] : [""] + lines
     }
 

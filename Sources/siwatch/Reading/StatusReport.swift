@@ -31,6 +31,7 @@ struct StatusReport: Encodable {
     /// How long a check of every token takes.
     var rounds: [AppRound]
     var unknownCanaries: [UnknownCanary]
+    var otherTeams: [OtherTeam]
     var waitingGrants: WaitingGrants
     var waitingRevocations: WaitingRevocationCounts
     var quarantined: [String: Int]
@@ -89,6 +90,7 @@ struct StatusReport: Encodable {
             quarantined = try await store.quarantineCounts()
         }
         unknownCanaries = try await store.unknownCanaries(of: configuration)
+        otherTeams = try await store.otherTeams(than: configuration)
         let keys = try await store.signingKeys()
         signingKeys = keys.count
         signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
@@ -101,6 +103,6 @@ struct StatusReport: Encodable {
         case version, database, isRunning, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials, overdue, checks,
             breakers,
             unprovenClients
-        case rounds, unknownCanaries, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt
+        case rounds, unknownCanaries, otherTeams, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt
     }
 }

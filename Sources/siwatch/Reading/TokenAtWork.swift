@@ -53,8 +53,8 @@ extension RevocationProof {
             parts = ["Apple was asked to revoke it at \(revocation?.askedAt.text ?? ""), and is to be asked whether it accepts it still"]
         case .isBelieved:
             parts = [
-                "Apple rejected it at \(before?.askedAt.text ?? "") when first asked, which is believed once Apple has accepted another token of "
-                    + "this client with the same key and the breaker of the app is closed"
+                "Apple rejected it at \(before?.askedAt.text ?? "") when first asked, which is believed once Apple has again accepted "
+                    + "another token of this client with the same key and the breaker of the app is closed"
             ]
         }
         if rounds > 0 { parts.append("Apple has accepted it still after \(rounds) revocations") }

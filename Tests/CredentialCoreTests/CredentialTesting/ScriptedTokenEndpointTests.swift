@@ -19,7 +19,8 @@ import Testing
 
     @Test func withoutAScriptEveryTokenIsValid() async {
         let response = await ask(anna)
-        #expect(response == RefreshResponse(.valid, by: ClientIdentity(clientID: "com.example.app", keyID: "KEY1")))
+        let identity = ClientIdentity(clientID: "com.example.app", keyID: "KEY1", teamID: ScriptedTokenEndpoint.teamID)
+        #expect(response == RefreshResponse(.valid, by: identity))
     }
 
     @Test func aScriptIsReadInOrderAndItsLastLineRepeats() async {

@@ -79,13 +79,26 @@ import Testing
     @Test func answersOutOfTurnProveTheClientAndNothingElse() {
         var trial = Trial()
         let rejectedAt = trial.reject()
-        trial.proofs.recordValid(by: Self.key, at: trial.now)
+        trial.proofs.recordValid(by: Self.key, isProof: true, at: trial.now)
         trial.now = trial.now.advanced(by: .seconds(900))
         #expect(
             trial.admissions == [
                 AdmissionRule(clientID: "app", keyID: "KEY1", answered: .earliest...rejectedAt, repeatedAfter: Self.interval)
             ]
         )
+    }
+
+    /// While Apple rejects all tokens of before, it exchanges codes, and accepts what it has issued since.
+    @Test func neitherACodeNorTheFirst200OfANewTokenProvesAnything() {
+        var trial = Trial()
+        let rejectedAt = trial.reject()
+        trial.now = trial.now.advanced(by: .seconds(900))
+        trial.proofs.recordValid(by: Self.key, isProof: false, at: trial.now)
+        #expect(trial.admissions.isEmpty)
+        #expect(trial.proofs.prover(clientID: "app", keyID: "KEY1", at: trial.now, within: Self.interval) == nil)
+        #expect(trial.proofs.acceptedClients(at: trial.now, within: Self.interval) == ["app"], "the key works")
+        trial.proofs.recordValid(by: Self.key, isProof: true, at: trial.now)
+        #expect(trial.admissions.map(\.answered.upperBound) == [rejectedAt])
     }
 
     /// However it lies in time: as long as nobody else was asked meanwhile, nobody knows.
@@ -222,7 +235,7 @@ import Testing
         let last = trial.reject(3)
         trial.answer(100)
         trial.now = last.advanced(by: .seconds(86_400))
-        trial.proofs.recordValid(by: Self.key, at: trial.now)
+        trial.proofs.recordValid(by: Self.key, isProof: true, at: trial.now)
         #expect(!trial.isBelieved(last))
     }
 

@@ -48,6 +48,8 @@ import Testing
         heldAs claim: Claim = claim,
         at now: Timestamp = now
     ) -> SettlementChanges {
+        var work = work
+        work.teamID = "TEAM"
         let settlements = verdicts.map { Settlement.code(work, $0) }
         let scope = SettlementScope(of: settlements, apps: ["app": "example"], under: rules)
         var basis = SettlementBasis()
@@ -78,7 +80,9 @@ import Testing
         #expect(changes.results == [.grant(.applied, nil)])
         #expect(changes.announcements.map(\.source) == [.grant])
         #expect(changes.replenished == ["example"] && changes.validAt == ["app": Self.now])
+        #expect(changes.provedAt.isEmpty, "a code proves nothing of refreshes")
         let record = try #require(Self.record(changes))
+        #expect(record.credential.verifiedTeam == "TEAM")
         #expect(record.credential.verifiedAt == Self.now && record.credential.grantedAt == Self.start)
         #expect(record.answer == .valid && record.answeredAt == Self.now && record.firstCheck == nil)
         #expect(record.dueAt == Self.rules.policy.nextCheck(afterAnswerAt: Self.now, of: Self.ann))

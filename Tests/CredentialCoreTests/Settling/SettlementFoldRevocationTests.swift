@@ -327,6 +327,19 @@ import Testing
         #expect(Self.states(changes).allSatisfy { $0 == "app authorized granted" } && changes.announcements.isEmpty)
     }
 
+    /// Apple may reject a good token of the old team: nobody can find out whether it is dead, and the receipt does not say so.
+    @Test func aTokenOfAnotherTeamIsNotTakenForDead() throws {
+        let world = Self.world(("app", 1))
+        let changes = world.fold(.revocation(Self.due(.rejected), .otherTeam))
+        #expect(changes.results == [.revocation(.rejected)])
+        #expect(try #require(Self.finished(changes)) == (.rejected, .otherTeam))
+        #expect(Self.states(changes).allSatisfy { $0 == "app authorized granted" }, "no state follows")
+        #expect(changes.users.first?["app"]?.credential.revokedAt == nil)
+        var open = world
+        open.breaker = .distrustful(since: Self.now)
+        #expect(open.fold(.revocation(Self.due(.rejected), .otherTeam)).results == [.postponed], "while the breaker is open nobody knows")
+    }
+
     @Test func eachAnswerIsKept() throws {
         let world = Self.world(("app", 1))
         let first = try #require(Self.proceeded(world.fold(.revocation(Self.due(), Self.answer(.accepted)))))

@@ -24,7 +24,7 @@ import Testing
         var users: [AppUserID: [(clientID: String, record: CredentialRecord)]] = [:]
         var registers: [AppUserID: AppUser] = [:]
         var breakers: [String: RejectionBreaker] = [:]
-        var validAt: [String: Timestamp] = [:]
+        var provedAt: [String: Timestamp] = [:]
         var notifications: Set<Int64> = []
         var grants: [Int64: WaitingGrant] = [:]
         var grantUsers: [Int64: String] = [:]
@@ -41,7 +41,7 @@ import Testing
                 }
             }
             for app in scope.judgedApps { basis.breakers[app] = breakers[app].map(StoredBreaker.readable) }
-            for client in scope.rejectedClients { basis.validAt[client] = validAt[client] }
+            for client in scope.rejectedClients { basis.provedAt[client] = provedAt[client] }
             let changes = SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now)
             write(changes, at: now)
             return changes
@@ -58,7 +58,7 @@ import Testing
                 users[user.id] = user.holdings.map { ($0.clientID, $0.record) }
             }
             breakers.merge(changes.breakers) { $1 }
-            validAt.merge(changes.validAt) { max($0, $1) }
+            provedAt.merge(changes.provedAt) { max($0, $1) }
             for row in changes.queueRows {
                 switch row {
                 case .logNotification(let work, _, _, _, _), .quarantine(let work, _, _): notifications.remove(work.id)
@@ -81,7 +81,7 @@ import Testing
         /// All else that is kept, to compare.
         var summary: [String] {
             users.flatMap { id, held in held.map { "\(id) \($0.clientID) \($0.record)" } }.sorted()
-                + registers.map { "\($0) \($1)" }.sorted() + validAt.map { "\($0) \($1)" }.sorted()
+                + registers.map { "\($0) \($1)" }.sorted() + provedAt.map { "\($0) \($1)" }.sorted()
         }
     }
 
@@ -292,7 +292,7 @@ import Testing
             second.announcements == [Announcement(app: "example", credential: id, change: change, source: .notification, tokenID: "j2")]
         )
         #expect(second.counts.allSatisfy { $0.value == 0 })
-        tables.grants[3] = WaitingGrant(id: 3, clientID: "app", grantedAt: times[1])
+        tables.grants[3] = WaitingGrant(id: 3, clientID: "app", grantedAt: times[1], attempts: 1)
         tables.grantUsers[3] = "ann"
         let work = ClaimedGrant(
             id: 3,
@@ -301,6 +301,108 @@ import Testing
             content: ClaimedGrant.Content(credential: id, refreshToken: nil, address: nil)
         )
         #expect(tables.settle([.grant(work, .accepted(Grant(grantedAt: times[1]), id))], at: times[2]).announcements.isEmpty)
+    }
+
+    // MARK: Another team, and tokens that were never accepted
+
+    /// What Apple says of a user's token, asked by a team.
+    private static func verdict(
+        _ answer: RefreshAnswer.Verdict,
+        _ user: String = "ann",
+        team: String,
+        of tables: inout Tables,
+        at now: Timestamp
+    ) throws -> SettlementChanges {
+        let id = AppUserID(app: "example", userID: user)
+        tables.users[id]![0].record.claimedBy = claim.owner
+        tables.users[id]![0].record.attempts = claim.attempts
+        var due = try due(tables, user)
+        due.teamID = team
+        let rejection = PendingRejection(requestedAt: now, answeredAt: now, keyID: "KEY of \(team)")
+        let verdict: RefreshVerdict =
+            switch answer {
+            case .valid: .valid(requestedAt: now, answeredAt: now)
+            case .rejected: .rejected(rejection, isProven: true)
+            }
+        return tables.settle([.refresh(due, verdict)], at: now)
+    }
+
+    /// The app has changed hands: the new team's rejections of the old team's tokens are no facts, however often they come.
+    @Test func aRejectionToAnotherTeamIsNoFact() throws {
+        let users = ["ann", "bob", "cal", "dan", "eve"]
+        var tables = Self.tables("ann", "bob", "cal", "dan", "eve", "new", "canary")
+        let policy = Self.rules.policy
+        var now = Self.start.advanced(by: .seconds(600))
+        for user in users + ["canary"] { _ = try Self.verdict(.valid, user, team: "OLD", of: &tables, at: now) }
+        for day in 1...5 {
+            now = now.advanced(by: policy.repetition)
+            _ = try Self.verdict(.valid, "new", team: "NEW", of: &tables, at: now)
+            for user in users + ["canary"] {
+                let changes = try Self.verdict(.rejected, user, team: "NEW", of: &tables, at: now.advanced(by: .seconds(60)))
+                #expect(changes.results == [.held] && changes.openedApps.isEmpty)
+            }
+            let breaker = tables.breakers["example", default: RejectionBreaker()]
+            #expect(!breaker.isOpen && breaker.judged.rejections == 0)
+            let record = try #require(tables.record(CredentialID(clientID: "app", userID: "ann")))
+            #expect(record.pending == nil && record.answer == .rejected && record.credential.verifiedTeam == "OLD")
+            let ann = CredentialID(clientID: "app", userID: "ann")
+            #expect(record.dueAt == policy.nextCheck(afterAnswerAt: now.advanced(by: .seconds(60)), of: ann))
+            #expect(record.isUnverified == (day > 2), "its user shows as unverified in time")
+        }
+        // The line was wrong, and is put right.
+        _ = try Self.verdict(.rejected, team: "OLD", of: &tables, at: now.advanced(by: .seconds(120)))
+        #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending?.keyID == "KEY of OLD")
+    }
+
+    /// A rejection that waits is taken back: what would repeat it, Apple has said to another team.
+    @Test func aRejectionToAnotherTeamRepeatsNone() throws {
+        var tables = Self.tables("ann", "bob")
+        let now = Self.start.advanced(by: .seconds(600))
+        for user in ["ann", "bob"] { _ = try Self.verdict(.valid, user, team: "OLD", of: &tables, at: now) }
+        let day = Self.rules.policy.repetition
+        _ = try Self.verdict(.rejected, team: "OLD", of: &tables, at: now.advanced(by: day))
+        #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending != nil)
+        let changes = try Self.verdict(.rejected, team: "NEW", of: &tables, at: now.advanced(by: day * 2))
+        #expect(changes.tallies["example"]?.pending == -1)
+        #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending == nil)
+    }
+
+    @Test func theTeamIsThatOfTheNewest200() throws {
+        var tables = Self.tables("ann")
+        let now = Self.start.advanced(by: .seconds(600))
+        var team: String? { tables.record(CredentialID(clientID: "app", userID: "ann"))?.credential.verifiedTeam }
+        _ = try Self.verdict(.valid, team: "ONE", of: &tables, at: now)
+        #expect(team == "ONE")
+        _ = try Self.verdict(.valid, team: "TWO", of: &tables, at: now.advanced(by: .seconds(1)))
+        #expect(team == "TWO", "Apple may accept a token from both for a while")
+        _ = try Self.verdict(.valid, team: "ONE", of: &tables, at: now)
+        #expect(team == "TWO", "an older answer")
+    }
+
+    /// Apple accepts what it has just issued, whatever it says of all else.
+    @Test func onlyATokenThatWasAcceptedBeforeProvesTheClient() throws {
+        var tables = Self.tables("ann")
+        let now = Self.start.advanced(by: .seconds(600))
+        let first = try Self.verdict(.valid, team: "TEAM", of: &tables, at: now)
+        #expect(first.validAt == ["app": now] && first.provedAt.isEmpty)
+        let next = now.advanced(by: Self.rules.policy.repetition)
+        let second = try Self.verdict(.valid, team: "TEAM", of: &tables, at: next)
+        #expect(second.validAt == ["app": next] && second.provedAt == ["app": next])
+    }
+
+    /// An import of tokens that are none: nobody else's rejection has to wait for that.
+    @Test func theBreakerJudgesTokensThatWereAcceptedOnce() throws {
+        let garbage = ["a", "b", "c", "d", "e", "f"]
+        var tables = Self.tables("a", "b", "c", "d", "e", "f", "ann", "bob", "cal")
+        var now = Self.start.advanced(by: .seconds(600))
+        for user in ["ann", "bob", "cal"] { _ = try Self.verdict(.valid, user, team: "TEAM", of: &tables, at: now) }
+        _ = try Self.verdict(.rejected, "ann", team: "TEAM", of: &tables, at: now.advanced(by: .seconds(1)))
+        for user in garbage { _ = try Self.verdict(.rejected, user, team: "TEAM", of: &tables, at: now.advanced(by: .seconds(2))) }
+        #expect(tables.breakers["example"]?.judged.answers == 1 && tables.breakers["example"]?.isOpen == false)
+        #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending != nil)
+        now = now.advanced(by: .seconds(10))
+        for user in ["bob", "cal"] { _ = try Self.verdict(.rejected, user, team: "TEAM", of: &tables, at: now) }
+        #expect(tables.breakers["example"]?.isOpen == true, "three good tokens, of three answers")
     }
 
     /// Whom the batch touches and whom it does not: opening takes back what waits of both.

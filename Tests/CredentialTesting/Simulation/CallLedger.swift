@@ -13,6 +13,8 @@ struct AnsweredCall {
     var answeredAt: Timestamp
     /// Whether the token was no good at this client by the time of the answer: the truth behind an `invalid_grant`.
     var isDead: Bool
+    /// The one that asked.
+    var team: String?
 }
 
 /// Who was asked about when, and whose answer was committed.
@@ -64,7 +66,7 @@ struct CallLedger {
     /// another sign-in, is the same.
     private var checks: [CredentialID: Check] = [:]
     /// The rejections of each token: when Apple was asked, and whether it told the truth.
-    private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool)]] = [:]
+    private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool, team: String?)]] = [:]
     private var replacedAt: [CredentialID: Timestamp] = [:]
     private var canaryAskedAt: [CredentialID: Timestamp] = [:]
     /// When an operator last wanted somebody to be asked about out of turn.
@@ -103,7 +105,7 @@ struct CallLedger {
     mutating func answered(_ work: DueCredential, _ call: AnsweredCall) {
         calls[Key(work, sentAt: call.sentAt)] = call
         if call.outcome == .rejected {
-            rejections[TokenKey(work), default: []].append((call.sentAt, call.isDead))
+            rejections[TokenKey(work), default: []].append((call.sentAt, call.isDead, call.team))
         }
     }
 
@@ -111,6 +113,11 @@ struct CallLedger {
     func wasTrue(_ rejection: PendingRejection, of work: DueCredential) -> Bool? {
         guard let spoken = rejections[TokenKey(work)], spoken.contains(where: { $0.sentAt == rejection.requestedAt }) else { return nil }
         return spoken.last?.isTrue
+    }
+
+    /// The teams that Apple gave this rejection to.
+    func teams(of rejection: PendingRejection, _ work: DueCredential) -> Set<String?> {
+        Set((rejections[TokenKey(work)] ?? []).filter { $0.sentAt == rejection.requestedAt }.map(\.team))
     }
 
     func wasRepeated(_ rejection: PendingRejection, of work: DueCredential) -> Bool {

@@ -9,6 +9,8 @@ struct AnsweredExchange {
     /// The sign-in behind it, where Apple has taken the code.
     var identity: ScriptedApple.Identity?
     var token: String?
+    /// The team that asked.
+    var team: String?
     /// As the process is to date the request and the answer.
     var sentAt: Timestamp
     var dated: Timestamp

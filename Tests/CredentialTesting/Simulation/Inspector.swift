@@ -149,7 +149,7 @@ struct Inspector {
         let rows = try database.rows(
             """
             SELECT s.client_id, s.state, s.reason, s.changed_at, s.verified_at, c.rejected_at, c.sealed_token IS NOT NULL,
-                   c.due_at IS NOT NULL, s.email, s.email_forwarding, c.never_accepted, c.former_sealed IS NOT NULL
+                   c.due_at IS NOT NULL, s.email, s.email_forwarding, c.never_accepted, c.former_sealed IS NOT NULL, c.verified_team
               FROM credential c
               JOIN client k ON k.id = c.client
               JOIN credential_state s ON s.user_id = c.user_id AND s.client_id = k.client_id
@@ -171,7 +171,8 @@ struct Inspector {
                 isScheduled: row[7],
                 email: row[8],
                 forwarding: row[9],
-                neverAccepted: row[10]
+                neverAccepted: row[10],
+                verifiedTeam: row[12]
             )
             let expected = state.model.row(of: credential)
             if found != expected {
@@ -254,11 +255,13 @@ struct Inspector {
         }
         // Nobody can be asked about without a token of this sign-in, or one that Apple has accepted since. One that was told again with
         // this sign-in, and is rejected before Apple has accepted it anew, may have ended before it. Without anybody's 200 no rejection is
-        // believed.
+        // believed, and none that Apple gives to another team than the one it has accepted the token from.
         let isOfSignIn = state.model.tokenIsOfNewestSignIn(credential)
         // An older token is gone where a revocation or an event ended it, and the sign-in may have ended with it.
         let isOurs = isOfSignIn || row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
-        if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, row.state == "authorized", good.contains(credential.clientID) {
+        if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, row.state == "authorized", good.contains(credential.clientID),
+            row.verifiedTeam == "TEAM\(state.apple.team(of: credential.clientID))"
+        {
             return Violation(.nothingIsStuck, "\(credential.name) has left, and is still authorized after all this time")
         }
         return nil
@@ -270,7 +273,7 @@ extension SimulatedWorld.State {
     fileprivate var goodClients: Set<String> {
         let good = model.credentials.filter { credential in
             model.row(of: credential)?.holdsToken == true
-                && model.tokenText(of: credential).map { apple.isAlive($0, at: credential) } ?? false
+                && model.tokenText(of: credential).map { apple.isAccepted($0, at: credential) } ?? false
         }
         return apple.unstuck(Set(good.map(\.clientID)))
     }

@@ -15,6 +15,8 @@ struct AnsweredQuestion {
 
     var word: Word
     var keyID: String
+    /// The one that asked.
+    var team: String?
     /// By our clock.
     var askedAt: Timestamp
     /// Whether Apple rejected a token that is good.
@@ -34,7 +36,7 @@ struct ProofLedger {
     }
 
     private var calls: [Key: AnsweredQuestion] = [:]
-    /// Clients and keys with a 200 since the process started, with the configuration at work.
+    /// Clients and keys with a 200 about a token that had been accepted before, since the process started, with the configuration at work.
     private var accepted: Set<[String]> = []
     /// Verdicts that believe a rejection, by a key that Apple had accepted by then.
     private var wellFounded: Set<Key> = []

@@ -86,7 +86,7 @@ extension ReferenceModel {
         let outcome = signIn(credential, at: grantedAt, token: call.token, address: identity.address)
         if let text = call.token {
             let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
-            accept(token, of: credential, at: call.sentAt)
+            accept(token, of: credential, at: call.sentAt, by: call.team)
         }
         inserted[credential, default: []].insert(identity.signedInAt)
         return close(id, outcome)

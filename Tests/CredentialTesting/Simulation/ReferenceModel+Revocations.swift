@@ -35,6 +35,9 @@ extension ReferenceModel {
         /// All tokens of the user at the client that had been told when the request was opened.
         var told: Set<String>
         var requestedAt: Timestamp
+        /// The team from which Apple had accepted it by then, and the one that was answered first.
+        var verifiedTeam: String?
+        var askedTeam: String?
         var held: Held?
         /// Whether the user had signed in again when it was claimed, as far as anybody could know, or might have, by a code.
         var isOvertaken = false
@@ -136,7 +139,8 @@ extension ReferenceModel {
                 text: text,
                 standing: standing,
                 told: Set(facts[id]!.texts.values),
-                requestedAt: row.requestedAt
+                requestedAt: row.requestedAt,
+                verifiedTeam: standing == .accepted ? verifiedTeam(of: id) : nil
             )
         }
         return .postponed
@@ -200,8 +204,11 @@ extension ReferenceModel {
                 return [.postponed]
             }
             guard open.before == .rejected else { return [] }
+            // What Apple says to another team proves nothing.
+            let isOthers = open.verifiedTeam.map { $0 != open.askedTeam } ?? false
             let dead: RevocationOutcome = open.standing == .accepted ? .alreadyInvalid : .noValidToken
-            if result == .revocation(dead) { return [close(key, open, dead)] }
+            if result == .revocation(dead), !isOthers { return [close(key, open, dead)] }
+            if result == .revocation(.rejected), isOthers { return [close(key, open, .rejected, .otherTeam)] }
             reconsider(&open, at: now)
             return [.postponed]
         }
@@ -224,6 +231,7 @@ extension ReferenceModel {
         case .accepted, .unnamed, .rejected:
             let word: AnsweredQuestion.Word = call.word == .rejected ? .rejected : .accepted
             (open.before, open.keyID, open.askedAt, open.isBelied) = (word, call.keyID, call.askedAt, call.isLie)
+            open.askedTeam = call.team
         }
         return [.postponed]
     }

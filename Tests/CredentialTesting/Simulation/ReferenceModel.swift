@@ -47,6 +47,8 @@ struct ReferenceModel {
         /// The token that the newest one displaced, in clear while it is kept.
         var former: (token: Token, text: String?)?
         var answers: [Oracle.Answer] = []
+        /// When Apple accepted each token, and from which team.
+        var teams: [Token: [Acceptance]] = [:]
         /// Requests to revoke that were proved to have worked.
         var revocations: Set<Timestamp> = []
         var revokedTokens: Set<Token> = []
@@ -55,6 +57,11 @@ struct ReferenceModel {
         var swept: Token?
         /// The rejected token that an operator wants to be asked about again.
         var rechecked: Token?
+    }
+
+    struct Acceptance {
+        var at: Timestamp
+        var team: String
     }
 
     /// What was committed of one user in one app.
@@ -79,10 +86,12 @@ struct ReferenceModel {
         var email: String?
         var forwarding: String?
         var neverAccepted: Bool
+        var verifiedTeam: String?
 
         var description: String {
             """
-            \(state) \(reason) at \(changedAt ?? 0), V \(verifiedAt ?? 0), X \(rejectedAt ?? 0), never accepted \(neverAccepted), \
+            \(state) \(reason) at \(changedAt ?? 0), V \(verifiedAt ?? 0) by \(verifiedTeam ?? "nobody"), X \(rejectedAt ?? 0), \
+            never accepted \(neverAccepted), \
             token \(holdsToken), former \(holdsFormerToken), scheduled \(isScheduled), \(email ?? "-") \(forwarding ?? "-")
             """
         }
@@ -164,8 +173,20 @@ struct ReferenceModel {
             isScheduled: holdsToken && (standing.isAskedAbout || facts.rechecked == standing.token),
             email: standing.mail.map { String(decoding: $0.address, as: UTF8.self) },
             forwarding: standing.shownRelay.map { $0 ? "enabled" : "disabled" },
-            neverAccepted: standing.isNeverAccepted
+            neverAccepted: standing.isNeverAccepted,
+            verifiedTeam: verifiedTeam(of: credential)
         )
+    }
+
+    /// The team from which Apple last accepted the token.
+    func verifiedTeam(of credential: CredentialID) -> String? {
+        guard let facts = facts[credential], let token = facts.token else { return nil }
+        return facts.teams[token]?.max { ($0.at, $0.team) < ($1.at, $1.team) }?.team
+    }
+
+    /// Whether Apple has ever accepted a token, as far as was committed.
+    func wasAccepted(_ token: RefreshToken.Key, of credential: CredentialID) -> Bool {
+        facts[credential]?.teams[Token(grantedAt: token.grantedAt, fingerprint: token.fingerprint)] != nil
     }
 
     private func standing(of credential: CredentialID) -> Oracle.Standing? {
@@ -377,9 +398,9 @@ struct ReferenceModel {
         touched.insert(work.id.userID)
         if work.purpose == .check, call?.outcome.isAnswer ?? false { facts[work.id]!.rechecked = nil }
         switch call?.outcome {
-        case .valid: accept(token, of: work.id, at: call!.sentAt)
+        case .valid: accept(token, of: work.id, at: call!.sentAt, by: call!.team)
         // Whose it is has to have been said before.
-        case .unnamed: if facts[work.id]!.isAccepted(token) { accept(token, of: work.id, at: call!.sentAt) }
+        case .unnamed: if facts[work.id]!.isAccepted(token) { accept(token, of: work.id, at: call!.sentAt, by: call!.team) }
         case .rejected: return [.refreshed, .held]
         case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable, nil: break
         }
@@ -387,8 +408,9 @@ struct ReferenceModel {
     }
 
     /// Apple calls a token good, and this user's.
-    mutating func accept(_ token: Token, of credential: CredentialID, at time: Timestamp) {
+    mutating func accept(_ token: Token, of credential: CredentialID, at time: Timestamp, by team: String?) {
         facts[credential]!.answers.append(Oracle.Answer(token: token, isValid: true, at: time))
+        facts[credential]!.teams[token, default: []].append(Acceptance(at: time, team: team ?? ""))
         if facts[credential]!.token == token { facts[credential]!.former?.text = nil }
     }
 

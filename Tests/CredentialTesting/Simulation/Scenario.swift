@@ -107,6 +107,7 @@ extension Simulation.Plan {
             codes: 0,
             revocations: 0,
             passwords: 0,
+            transfers: false,
             breaker: BreakerRules(),
             canaries: [:]
         )

@@ -40,6 +40,7 @@ extension ScriptedApple {
         if signIn.credential.clientID != clientID { return .clientMismatch }
         if issued.redirectURI != redirectURI { return .redirectURIMismatch }
         if issued.usedAt != nil { return .codeUsed }
+        if signIn.team != team(of: clientID) { return .rejectedByApple }
         if signIn.endedAt != nil || issued.issuedAt.duration(to: now) > Self.life { return .codeExpired }
         codes[number].usedAt = now
         let token = "c\(number).\(signIn.credential.userID)"
@@ -57,7 +58,7 @@ extension ScriptedApple {
     ///
     /// - Returns: whose it was; nil where it is no good, which Apple does not say.
     mutating func revoke(_ token: String, from clientID: String, at now: Timestamp) -> CredentialID? {
-        guard let signIn = signInsOfToken[token].map({ signIns[$0] }), isAlive(token, at: signIn.credential),
+        guard let signIn = signInsOfToken[token].map({ signIns[$0] }), isAccepted(token, at: signIn.credential),
             signIn.credential.clientID == clientID
         else { return nil }
         // A user of the simulation knows one app.
@@ -69,7 +70,8 @@ extension ScriptedApple {
 extension Weather {
     /// What a code is answered with in place of the truth; nil where the truth is told.
     func answer(toCodeOf clientID: String, using generator: inout SeededGenerator) -> ExchangeOutcome? {
-        switch answer(to: CredentialID(clientID: clientID, userID: ""), using: &generator) {
+        if case .refreshesRejected = self { return nil }
+        return switch answer(to: CredentialID(clientID: clientID, userID: ""), using: &generator) {
         case .unavailable(let detail, let retryAfter): .unavailable(detail, isAnswerLost: false, retryAfter: retryAfter)
         case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
         case .misconfigured(let error): .misconfigured(error)

@@ -12,6 +12,8 @@ struct ScriptedApple {
         var token: String?
         /// Whether a code was issued in place of a token, which the backend never sees.
         var isByCode = false
+        /// Whose the app was then: Apple accepts its token from no other team.
+        var team = 0
         /// When Apple ended it: consent revoked, account deleted, its token with the password, or by the app's own revocation.
         var endedAt: Timestamp?
     }
@@ -58,6 +60,8 @@ struct ScriptedApple {
     private var blamedClients: Set<String> = []
     /// Which of our keys each app signs with, and how often its configuration has been loaded.
     var identities: [String: (keyID: Int, load: Int)] = [:]
+    /// The team of each client, which its operators name too.
+    private(set) var teams: [String: Int] = [:]
 
     init(apps: [SimulatedApp]) {
         self.apps = apps
@@ -66,7 +70,8 @@ struct ScriptedApple {
     // MARK: What people do
 
     mutating func signIn(_ credential: CredentialID, at now: Timestamp, withToken: Bool) -> SignIn {
-        let signIn = SignIn(credential: credential, at: now, token: withToken ? "r\(signIns.count).\(credential.userID)" : nil)
+        var signIn = SignIn(credential: credential, at: now, token: withToken ? "r\(signIns.count).\(credential.userID)" : nil)
+        signIn.team = team(of: credential.clientID)
         if let token = signIn.token { signInsOfToken[token] = signIns.count }
         newest[credential] = signIns.count
         signInsOfUser[credential.userID, default: []].append(signIns.count)
@@ -119,11 +124,23 @@ struct ScriptedApple {
         signingKey += 1
     }
 
+    /// An app goes to the other of two teams.
+    mutating func transfer(_ app: SimulatedApp) {
+        for client in app.clientIDs { teams[client] = 1 - team(of: client) }
+    }
+
     // MARK: What is true
 
     /// Whether a token is good for a client: the one that it was issued to, while nothing has ended it.
     func isAlive(_ token: String, at credential: CredentialID) -> Bool {
         signInsOfToken[token].map { signIns[$0].endedAt == nil && signIns[$0].credential == credential } ?? false
+    }
+
+    func team(of clientID: String) -> Int { teams[clientID] ?? 0 }
+
+    /// Whether Apple accepts a token from the team that asks: a good one that was issued to it.
+    func isAccepted(_ token: String, at credential: CredentialID) -> Bool {
+        isAlive(token, at: credential) && signInsOfToken[token].map { signIns[$0].team == team(of: credential.clientID) } ?? false
     }
 
     /// All that a user's sign-ins ever brought to a backend.
@@ -138,7 +155,7 @@ struct ScriptedApple {
     /// Whether a token is good for a client, and somebody else's.
     func isForeign(_ token: String, at credential: CredentialID) -> Bool {
         guard let signIn = signInsOfToken[token].map({ signIns[$0] }), signIn.credential.userID != credential.userID else { return false }
-        return isAlive(token, at: signIn.credential) && signIn.credential.clientID == credential.clientID
+        return isAccepted(token, at: signIn.credential) && signIn.credential.clientID == credential.clientID
     }
 
     /// Of clients with a good token those of apps in which every client has one that Apple has blamed: a blamed one without keeps its
@@ -165,7 +182,7 @@ struct ScriptedApple {
         }
         let namesNobody = weather[app] == .namesNobody
         if isForeign(token, at: credential) { return namesNobody ? .unnamed : .anotherUser }
-        guard isAlive(token, at: credential) else { return .rejected }
+        guard isAccepted(token, at: credential) else { return .rejected }
         return namesNobody ? .unnamed : .valid
     }
 }

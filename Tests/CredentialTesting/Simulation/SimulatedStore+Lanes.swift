@@ -31,6 +31,7 @@ extension SimulatedWorld.State {
         if let open, expected.contains(result) {
             if let known = open.keyID, let call, call.word != .none, known != call.keyID { count(.proofBegunAnew) }
             if open.isRevoked, call?.word == .accepted { count(.revocationInVain) }
+            if model.receipts.last?.reason == "other_team", result == .revocation(.rejected) { count(.otherTeam) }
             report(judge(open, call, of: work, result))
         }
         return expected
@@ -43,6 +44,9 @@ extension SimulatedWorld.State {
         of work: DueRevocation,
         _ result: Settled
     ) -> Violation? {
+        if result == .revocation(.rejected), model.receipts.last?.reason == "other_team", !ledger.proofs.isWellFounded(work) {
+            return Violation(.nothingIsLost, "a token of \(work.id.userID) is given up by a team that Apple has not accepted")
+        }
         guard case .revocation(let outcome) = result, [.proved, .alreadyInvalid, .noValidToken].contains(outcome) else { return nil }
         let user = work.id.userID
         if outcome != .proved, !ledger.proofs.isWellFounded(work) {
@@ -55,7 +59,7 @@ extension SimulatedWorld.State {
             return nil
         }
         if outcome == .noValidToken {
-            guard apple.isAlive(open.text, at: work.id) else { return nil }
+            guard apple.isAccepted(open.text, at: work.id) else { return nil }
             return Violation(.nothingIsLost, "a good token of \(user) was to be revoked, and is taken for none")
         }
         guard open.told.contains(where: { apple.isAlive($0, at: work.id) }) else { return nil }

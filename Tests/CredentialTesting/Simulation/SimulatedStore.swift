@@ -94,12 +94,20 @@ struct SimulatedStore: WorkStore {
     func claimDueCredentials(
         of app: String,
         upTo limit: Int,
+        firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
         preferring preferred: Set<String>
     ) async throws -> [DueCredential] {
         try await call {
-            try await store.claimDueCredentials(of: app, upTo: limit, at: now, policy: policy, preferring: preferred)
+            try await store.claimDueCredentials(
+                of: app,
+                upTo: limit,
+                firstChecks: firstChecks,
+                at: now,
+                policy: policy,
+                preferring: preferred
+            )
         } effect: {
             $0.model.claimed($1)
             for work in $1 { $0.note("claimed \(work.id.clientID) \(work.id.userID), attempt \(work.claim.attempts)") }
@@ -262,6 +270,9 @@ extension SimulatedWorld.State {
         if ledger.wasRepeated(rejection, of: work) { count(.admittedOnRepetition) }
         if let row = model.row(of: work.id) {
             count(row.neverAccepted ? .neverAccepted : row.reason == "token_rejected" ? .ended : .admitted)
+        }
+        if let team = model.verifiedTeam(of: work.id), !ledger.teams(of: rejection, work).contains(team) {
+            return Violation(.noFalseRevocation, "a rejection of \(work.id.userID) is believed that Apple gave to another team")
         }
         return switch ledger.wasTrue(rejection, of: work) {
         case true?: nil

@@ -155,6 +155,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case codeExchanged, codeTaken, codeLate, codeUsed, codeRefused, answerLost, badIdentityToken, userMismatch, issuedForNobody
     case revocationProved, alreadyInvalid, overtaken, nothingToRevoke, revocationInVain, askedTwiceToRevoke, proofBegunAnew, foreignToken
     case retold, namelessAnswer, noValidToken
+    case teamChanged, otherTeam, tokenOfOtherTeamRejected
 }
 
 /// The last lines of what happened, and a digest of all of them.

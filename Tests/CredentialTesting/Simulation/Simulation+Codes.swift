@@ -109,7 +109,7 @@ extension Simulation {
             let date = state.truth.second
             call.dated = min(max(call.dated, date), date.advanced(by: .milliseconds(999)))
             let identity = state.identity(of: clientID, in: flight.app)
-            if case .issued = call.outcome { state.ledger.proofs.accepted(clientID, keyID: identity.keyID) }
+            call.team = identity.teamID
             state.ledger.codes.answered(work, call)
             state.note("Apple answers code \(work.id): \(call.outcome)")
             return ExchangeResponse(call.outcome, by: identity, date: date)

@@ -55,7 +55,7 @@ extension Simulation {
         case .resolved(let settlements):
             if world.with({ $0.hasDied }) { throw Crash() }
             world.with { state in
-                for case .revocation(let work, .admitted) in settlements {
+                for case .revocation(let work, let verdict) in settlements where verdict == .admitted || verdict == .otherTeam {
                     let keyID = state.model.revocations[ReferenceModel.RevocationKey(work)]?.keyID
                     state.ledger.proofs.believes(work, keyID: keyID)
                 }
@@ -173,7 +173,12 @@ extension SimulatedWorld.State {
     /// What the process signs with.
     func identity(of clientID: String, in app: SimulatedApp) -> ClientIdentity {
         let identity = apple.identities[app.name] ?? (keyID: 0, load: 0)
-        return ClientIdentity(clientID: clientID, keyID: "KEY\(identity.keyID)", load: identity.load)
+        return ClientIdentity(
+            clientID: clientID,
+            keyID: "KEY\(identity.keyID)",
+            teamID: "TEAM\(apple.team(of: clientID))",
+            load: identity.load
+        )
     }
 
     func isTimedOut(_ flight: Simulation.Flight) -> Bool { flight.trulySentAt.duration(to: truth) >= Simulation.timeout }
@@ -198,20 +203,29 @@ extension SimulatedWorld.State {
             count(.timeout)
         }
         let identity = identity(of: credential.clientID, in: flight.app)
-        if outcome == .valid || outcome == .unnamed { ledger.proofs.accepted(identity.clientID, keyID: identity.keyID) }
         switch flight.work {
         case .check(let work):
+            if outcome.isAccepted, model.wasAccepted(work.token, of: credential) {
+                ledger.proofs.accepted(identity.clientID, keyID: identity.keyID)
+            }
+            if outcome == .rejected, !isDead, model.verifiedTeam(of: credential).map({ $0 != identity.teamID }) ?? false {
+                count(.tokenOfOtherTeamRejected)
+            }
             let call = AnsweredCall(
                 credential: credential,
                 outcome: outcome,
                 sentAt: dated(flight),
                 trulySentAt: flight.trulySentAt,
                 answeredAt: truth,
-                isDead: isDead
+                isDead: isDead,
+                team: identity.teamID
             )
             ledger.answered(work, call)
             count(outcome)
         case .revocation(let work):
+            if outcome.isAccepted, model.wasAccepted(work.token, of: credential) || work.proof.next == .isStillAccepted {
+                ledger.proofs.accepted(identity.clientID, keyID: identity.keyID)
+            }
             let word: AnsweredQuestion.Word =
                 switch outcome {
                 case .valid: .accepted
@@ -221,7 +235,10 @@ extension SimulatedWorld.State {
                 case .ambiguous, .misconfigured, .throttled, .unavailable: .none
                 }
             let isLie = word == .rejected && !isDead
-            ledger.proofs.answered(work, AnsweredQuestion(word: word, keyID: identity.keyID, askedAt: flight.sentAt, isLie: isLie))
+            ledger.proofs.answered(
+                work,
+                AnsweredQuestion(word: word, keyID: identity.keyID, team: identity.teamID, askedAt: flight.sentAt, isLie: isLie)
+            )
             if word == .foreign { count(.foreignToken) }
         case .code: preconditionFailure("A code asks about no token.")
         }
@@ -238,4 +255,9 @@ extension SimulatedWorld.State {
         case .valid, .rejected, .ambiguous, .anotherUser: break
         }
     }
+}
+
+extension RefreshOutcome {
+    /// A 200, whomever it names.
+    fileprivate var isAccepted: Bool { self == .valid || self == .unnamed }
 }

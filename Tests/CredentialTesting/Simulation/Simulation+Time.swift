@@ -190,9 +190,11 @@ extension Simulation {
 
     // MARK: Calm
 
-    /// The trouble is over. In an app of few that takes up to three of the longest intervals: within one somebody's 200 closes the breaker,
-    /// within the next the one who has left is rejected, and after the third Apple has repeated it. Then everything that is true is known,
-    /// and nothing is left over.
+    /// The trouble is over. In an app of few that takes up to three of the longest intervals. Within one somebody's 200 closes the breaker,
+    /// within the next the one who has left is rejected, and after the third Apple has repeated it. Or the other one's token is new: its
+    /// first 200, within the first interval, proves nothing, so the second, which does, may come after the first repetition and before the
+    /// next. Both together take no longer: the 200 that closes the breaker is that first one. Then everything that is true is known, and
+    /// nothing is left over.
     mutating func calmDown() async throws {
         try await resumeAll()
         for app in plan.apps where world.with({ $0.apple.weather[app.name]?.isOurFault ?? false }) {

@@ -141,7 +141,10 @@ extension Simulation {
         let app = plan.apps.randomElement(using: &generator)!
         var weather = chance(500) ? plan.weathers.randomElement(using: &generator) : nil
         // Whoever is asked about once a day and is met by an incident each time is beyond anybody's help.
-        if case .massRejection = weather, !struck.insert(app.name).inserted { weather = nil }
+        switch weather {
+        case .massRejection, .refreshesRejected: if !struck.insert(app.name).inserted { weather = nil }
+        case .outage, .throttling, .invalidClient, .wrongKey, .wrongClient, .ambiguous, .slow, .namesNobody, nil: break
+        }
         let old = world.with { $0.apple.weather[app.name] }
         // A mistake comes with a configuration, and goes with another.
         if weather != old, weather?.isOurFault ?? false || old?.isOurFault ?? false {
@@ -155,7 +158,8 @@ extension Simulation {
 
     /// Another configuration is at work, with a key that was never at work before or with the first one.
     mutating func reload(_ app: SimulatedApp, isRight: Bool = false) {
-        let isFirst = isRight && chance(300)
+        // A key is one of its team's.
+        let isFirst = isRight && chance(300) && world.with { $0.apple.team(of: app.clientIDs[0]) == 0 }
         world.with { state in
             state.apple.reload(app, withFirstKey: isFirst)
             state.ledger.proofs.reloaded(app.clientIDs)
@@ -165,6 +169,19 @@ extension Simulation {
         let index = plan.apps.firstIndex(of: app)!
         process.budgets[index].resume()
         process.codeBudgets[index].resume()
+    }
+
+    /// An app goes to another team, or comes back, and its operators name that team and a key of it, which counts from the next start.
+    mutating func transfer() throws {
+        let app = plan.apps.randomElement(using: &generator)!
+        world.with { state in
+            state.apple.transfer(app)
+            state.apple.reload(app)
+            state.ledger.proofs.reloaded(app.clientIDs)
+            state.count(.teamChanged)
+            state.note("\(app.name) changes hands")
+        }
+        throw Crash()
     }
 
     mutating func turnKeys() {

@@ -54,6 +54,8 @@ package struct Simulation {
         var revocations: Int
         /// Of a thousand things that happen to people whose token Apple has accepted, changes of the password.
         var passwords: Int
+        /// Whether apps change hands.
+        var transfers: Bool
         var breaker: BreakerRules
         /// Users who never leave, and whom the operator has named.
         var canaries: [String: Set<String>]
@@ -232,5 +234,7 @@ extension Simulation.Plan {
         passwords = chance(40) ? Int.random(in: 100...500, using: &generator) : 0
         tellsAgain = chance(30)
         datesWrongly = chance(15)
+        transfers = chance(20)
+        if chance(20) { weathers.append(.refreshesRejected("app")) }
     }
 }

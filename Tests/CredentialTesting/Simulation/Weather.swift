@@ -15,6 +15,8 @@ enum Weather: Hashable {
     case wrongClient(String)
     /// Apple rejects good tokens, for this share of the requests.
     case massRejection(Double)
+    /// Apple rejects all tokens of one client, and exchanges its codes.
+    case refreshesRejected(String)
     /// Answers that name no culprit.
     case ambiguous
     /// Answers that come late or too late.
@@ -26,7 +28,7 @@ enum Weather: Hashable {
     var isOurFault: Bool {
         switch self {
         case .invalidClient, .wrongKey, .wrongClient: true
-        case .outage, .throttling, .massRejection, .ambiguous, .slow, .namesNobody: false
+        case .outage, .throttling, .massRejection, .refreshesRejected, .ambiguous, .slow, .namesNobody: false
         }
     }
 
@@ -37,7 +39,7 @@ enum Weather: Hashable {
         case .throttling(let retryAfter): .throttled(retryAfter: retryAfter)
         case .invalidClient: .misconfigured("invalid_client")
         case .wrongKey: .rejected
-        case .wrongClient(let clientID): credential.clientID == clientID ? .rejected : nil
+        case .wrongClient(let clientID), .refreshesRejected(let clientID): credential.clientID == clientID ? .rejected : nil
         case .massRejection(let share): Double.random(in: 0..<1, using: &generator) < share ? .rejected : nil
         case .ambiguous: .ambiguous("invalid_request")
         case .slow, .namesNobody: nil

@@ -181,6 +181,33 @@ import Testing
         }
     }
 
+    /// The app has changed hands, or the line is wrong: who is asked says so.
+    @Test(arguments: SiteDatabase.allCases) func tokensOfAnotherTeamAreNamed(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let words = "has accepted 2 tokens from team \(SimulatedApple.teamID), and the configuration names NEWTEAM001"
+            func said(by command: String) async throws -> Bool {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 0, "\(output)")
+                return output.joined(separator: " ").contains(words)
+            }
+            try await site.daemon { daemon in
+                try await site.settle(try await site.apple.signIn(2))
+                try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE verified_at IS NULL")
+                try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 2)
+                #expect(!daemon.output.contains { $0.contains("team_changed") })
+                try site.folder.edit(SimulatedApple.teamID, "NEWTEAM001")
+                daemon.signal(SIGHUP)
+                #expect(await daemon.line(containing: #""event":"team_changed""#) != nil)
+            }
+            for command in ["check", "status"] { #expect(try await said(by: command), "\(command)") }
+            let daemon = try await site.daemon { _ in }
+            let line = daemon.output.first { $0.contains("team_changed") }
+            #expect(line?.contains("from \(SimulatedApple.teamID), and not from NEWTEAM001") == true, "\(daemon.output)")
+            try site.folder.edit("NEWTEAM001", SimulatedApple.teamID)
+            for command in ["check", "status"] { #expect(try await !said(by: command), "\(command)") }
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func aUserIsRecheckedOnceAnHour(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             let user = try await site.apple.signIn(1)

@@ -46,6 +46,7 @@ struct FleetAgreementTests {
         "app.name": { $0.apps[0].name = "other" },
         "app.clientIDs": { $0.apps[0].clientIDs.removeLast() },
         "app.canaries": { $0.apps[0].canaries.removeLast() },
+        "app.revocations": { $0.apps[0].revocations = false },
         "refresh.interval": { $0.refresh.interval = .hours(12) },
         "refresh.timeout": { $0.refresh.timeout = .seconds(14) },
         "breaker.window": { $0.breaker.window = 501 },

@@ -16,8 +16,20 @@ extension StoreUnderTest {
         try await ports.claimGrants(upTo: limit, at: now, lease: Self.lease)
     }
 
-    func claimCredentials(of app: String = "example", upTo limit: Int = 100, at now: Timestamp) async throws -> [DueCredential] {
-        try await ports.claimDueCredentials(of: app, upTo: limit, at: now, policy: Self.policy, preferring: [])
+    func claimCredentials(
+        of app: String = "example",
+        upTo limit: Int = 100,
+        firstChecks: Int? = nil,
+        at now: Timestamp
+    ) async throws -> [DueCredential] {
+        try await ports.claimDueCredentials(
+            of: app,
+            upTo: limit,
+            firstChecks: firstChecks ?? limit,
+            at: now,
+            policy: Self.policy,
+            preferring: []
+        )
     }
 
     func settle(

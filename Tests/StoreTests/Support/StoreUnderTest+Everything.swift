@@ -44,6 +44,7 @@ extension StoreUnderTest {
         _ = try await ports.claimDueCredentials(
             of: "example",
             upTo: 1,
+            firstChecks: 1,
             at: .start + .days(9),
             policy: StoreUnderTest.policy,
             preferring: all
@@ -74,6 +75,7 @@ extension StoreUnderTest {
         _ = try await ports.apps()
         _ = try await ports.foreignTokens(of: "example")
         _ = try await ports.neverAcceptedTokens(of: "example")
+        _ = try await ports.tokens(of: "example", fromTeamsBesides: "TEAM", upTo: 10)
         _ = try await ports.waitingGrants(datedAfter: .start, upTo: 10)
         _ = try await ports.dueRows(at: .start, upTo: 10)
         _ = try await ports.clients()

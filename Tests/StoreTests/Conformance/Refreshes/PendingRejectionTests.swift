@@ -98,6 +98,7 @@ import Testing
     func aRepeatedRejectionWaitsAgainAndCountsSinceTheFirst(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
         try await store.signIn("other", token: "other")
+        try await store.accept("other")
         try await store.reject("other", at: Self.asked + .hours(12), finding: .valid)
         let again = Self.asked + .hours(36)
         #expect(try await store.reject("user", at: again) == .refreshed)
@@ -116,6 +117,7 @@ import Testing
     func aLeapOfTheClockIsNoRepetition(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
         try await store.signIn("other", token: "other")
+        try await store.accept("other")
         try await store.reject("other", at: Self.asked + .hours(12), finding: .valid)
         let leapt = Self.asked + .hours(36)
         #expect(try await store.reject("user", at: leapt, dated: Self.asked + .minutes(1)) == .refreshed)
@@ -141,6 +143,7 @@ import Testing
         let store = try await rejected(kind)
         if let validAfter {
             try await store.signIn("other", token: "other")
+        try await store.accept("other")
             try await store.reject("other", at: Self.asked + validAfter, finding: .valid)
         }
         let again = Self.asked + .days(2)
@@ -189,6 +192,7 @@ import Testing
     func oneThatIsRepeatedTwiceWaitsNoLonger(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
         try await store.signIn("other", token: "other")
+        try await store.accept("other")
         for day in 1...2 {
             let now = Self.asked + .hours(36 * day)
             try await store.reject("other", at: now - .hours(1), finding: .valid)
@@ -294,6 +298,7 @@ import Testing
     func theBreakerAndTheAnswersAreCommittedTogether(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.signIn(token: "r")
+        try await store.accept()
         let before = try await store.ports.breakers()
         let due = try await store.claimCredentials(at: Self.asked)[0]
         let verdict = RefreshVerdict.rejected(at: Self.asked)
@@ -328,6 +333,11 @@ import Testing
         #expect(try await store.ports.clients().map(\.validAt) == [nil, nil, nil])
         try await store.reject("user", at: Self.asked + .days(2), finding: .valid)
         #expect(try await store.ports.clients()[0].validAt == Self.asked + .days(2))
+        #expect(try await store.column("SELECT proved_at FROM client ORDER BY id") == [.at(Self.asked + .days(2)), nil, nil])
+        try await store.signIn("new", client: "web", token: "w")
+        try await store.reject("new", at: Self.asked + .days(2), finding: .valid)
+        #expect(try await store.ports.clients()[1].validAt == Self.asked + .days(2))
+        #expect(try await store.column("SELECT proved_at FROM client WHERE client_id = 'web'") == [nil], "a first 200 proves nothing")
         #expect(try await pending(store) == 0)
     }
 

@@ -64,6 +64,63 @@ import Testing
         #expect(try await store.claimCredentials(upTo: 100, at: now).count == 10)
     }
 
+    /// There may be many, and none of them any good.
+    @Test(arguments: StoreKind.allCases)
+    func firstChecksTakeTheirShareAndWhatTheOthersLeave(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let now = Timestamp.start + .days(3)
+        for number in 1...4 {
+            try await store.signIn("late\(number)", token: "r")
+            try await store.run("UPDATE credential SET first_check = NULL WHERE user_id = 'late\(number)'")
+        }
+        for number in 1...6 { try await store.signIn("new\(number)", token: "r", at: now - .minutes(11)) }
+        func claim(_ limit: Int, _ share: Int) async throws -> [String] {
+            users(try await store.claimCredentials(upTo: limit, firstChecks: share, at: now)).map { String($0.prefix(3)) }
+        }
+        try await store.signIn("good", token: "r", at: .start + .hours(1), now: .start + .hours(1))
+        try await store.accept("good")
+        #expect(try await claim(1, 0) == ["goo"], "its answer may close a breaker")
+        #expect(try await claim(1, 0) == ["lat"])
+        #expect(try await claim(1, 1) == ["new"])
+        #expect(try await claim(4, 2) == ["new", "new", "lat", "lat"])
+        #expect(try await claim(3, 1) == ["new", "new", "lat"], "what the others leave")
+        #expect(try await claim(9, 0) == ["new"])
+    }
+
+    /// What proves a client, and to which team, is known with the claim.
+    @Test(arguments: StoreKind.allCases)
+    func aClaimSaysWhetherAppleHadAcceptedTheTokenAndFromWhom(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        var due = try await store.claimCredentials(at: .start + .days(1))[0]
+        #expect(!due.wasAccepted && due.verifiedTeam == nil)
+        due.teamID = "OLDTEAM001"
+        try await store.settle(.valid, about: due, at: .start + .days(1))
+        #expect(try await store.column("SELECT verified_team FROM credential") == ["OLDTEAM001"])
+        let canaries = try await store.ports.takeCanaries(["user"], of: "example", upTo: 1, at: .start + .days(1))
+        #expect(canaries.map(\.wasAccepted) == [true] && canaries.map(\.verifiedTeam) == ["OLDTEAM001"])
+        due = try await store.claimCredentials(at: .start + .days(3))[0]
+        #expect(due.wasAccepted && due.verifiedTeam == "OLDTEAM001")
+        due.teamID = "NEWTEAM001"
+        #expect(try await store.settle(.refresh(due, .rejected(at: .start + .days(3))), at: .start + .days(3)) == .held)
+        #expect(try await store.column("SELECT pending_since FROM credential") == [nil])
+        func teams(besides team: String) async throws -> [String: Int] {
+            try await store.ports.tokens(of: "example", fromTeamsBesides: team, upTo: 10)
+        }
+        #expect(try await teams(besides: "NEWTEAM001") == ["OLDTEAM001": 1])
+        #expect(try await teams(besides: "OLDTEAM001").isEmpty)
+        #expect(try await store.ports.tokens(of: "other", fromTeamsBesides: "NEWTEAM001", upTo: 10).isEmpty)
+        try await store.requestRevocation("user", at: .start + .days(4))
+        let request = try await store.ports.claimRevocationRequests(upTo: 1, at: .start + .days(4), lease: .seconds(60))[0]
+        _ = try await store.settle(.revocationRequest(request, .accepted), at: .start + .days(4))
+        let token = try await store.ports.claimRevocations(permits: ["example": 1], at: .start + .days(4), policy: StoreUnderTest.policy)[0]
+        #expect(token.verifiedTeam == "OLDTEAM001")
+        // A new token is nobody's yet.
+        try await store.signIn(token: "new", at: .start + .days(5))
+        #expect(try await store.column("SELECT verified_team FROM credential") == [nil])
+        #expect(try await teams(besides: "NEWTEAM001").isEmpty)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func anUnknownAppHasNone(_ kind: StoreKind) async throws {
         let store = try kind.make()
