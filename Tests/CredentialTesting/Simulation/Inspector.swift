@@ -106,7 +106,9 @@ struct Inspector {
             told[credential] = new
             let occurredAt = Timestamp(milliseconds: row[7])
             // What the app has revoked Apple may still honour where the daemon holds another token, or none.
-            if to != "authorized", reason != "revoked_by_app", !state.misdated.contains(credential.userID), let signIn = goodSignIn(of: credential, before: occurredAt, state.apple) {
+            if to != "authorized", reason != "revoked_by_app", !state.misdated.contains(credential.userID),
+                let signIn = goodSignIn(of: credential, before: occurredAt, state.apple)
+            {
                 return Violation(
                     .noFalseRevocation,
                     """

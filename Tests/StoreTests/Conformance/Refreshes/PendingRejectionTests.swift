@@ -143,7 +143,7 @@ import Testing
         let store = try await rejected(kind)
         if let validAfter {
             try await store.signIn("other", token: "other")
-        try await store.accept("other")
+            try await store.accept("other")
             try await store.reject("other", at: Self.asked + validAfter, finding: .valid)
         }
         let again = Self.asked + .days(2)
