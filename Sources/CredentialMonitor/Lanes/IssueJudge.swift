@@ -11,6 +11,7 @@ struct IssueJudge: Sendable {
     let sealer: any TokenSealer
     let clock: WallClock
     let telemetry: Telemetry
+    let keyWaits = KeyWaits()
     /// By client, since the process started.
     private let records = NIOLockedValueBox<[String: CodeRecord]>([:])
 
@@ -90,11 +91,13 @@ struct IssueJudge: Sendable {
     ) async throws(VerificationError) -> VerifiedIdentity {
         guard let token else { throw .rejected(.missingClaim, detail: "no id_token") }
         var waited = Duration.zero
+        defer { if waited > .zero { keyWaits.end() } }
         while true {
             do throws(VerificationError) {
                 return try await verifier.verify(token, issuedTo: content.clientID, nonce: content.nonce, at: issuedAt)
             } catch {
                 guard case .keyNotYetKnown = error, waited < Self.longestWaitForKey, !Task.isCancelled else { throw error }
+                if waited == .zero { keyWaits.begin() }
                 waited += .seconds(1)
                 try? await clock.sleep(for: .seconds(1))
             }

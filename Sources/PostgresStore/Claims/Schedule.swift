@@ -12,8 +12,10 @@ struct Schedule {
     let now: Timestamp
 
     /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
-    func firstChecks(upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
-        try first(limit, of: clients, \.firstChecks, on: connection) { client, floor in
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func firstChecks(upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas, \.firstChecks, on: connection) { client, limit, floor in
             try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
@@ -28,8 +30,10 @@ struct Schedule {
     }
 
     /// All others, longest due first.
-    func due(of clients: [Int64], upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
-        try first(limit, of: clients, \.schedules, on: connection) { client, floor in
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas, \.schedules, on: connection) { client, limit, floor in
             try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
@@ -49,23 +53,28 @@ struct Schedule {
     ///
     /// - Parameters:
     ///   - kind: which checks they are.
-    ///   - send: asks for what is due of a client, from a time on.
+    ///   - send: asks for what is due of a client, up to a limit and from a time on.
     private func first(
         _ limit: Int,
         of clients: [Int64],
+        _ quotas: [Int64: Int],
         _ kind: WritableKeyPath<ClaimFloors, [Int64: ClaimFloor<Timestamp>]>,
         on connection: Connection,
-        _ send: (_ client: Int64, _ floor: Timestamp) throws -> Connection.Answer
+        _ send: (_ client: Int64, _ limit: Int, _ floor: Timestamp) throws -> Connection.Answer
     ) throws -> [ClaimableCredential] {
-        guard limit > 0 else { return [] }
+        let clients = clients.filter { quotas[$0] ?? 1 > 0 }
+        guard limit > 0, !clients.isEmpty else { return [] }
         let answers = try clients.map { client in
-            try send(client, connection.floors[keyPath: kind][client, default: ClaimFloor()].begin(at: now) ?? Timestamp(milliseconds: 0))
+            let floor = connection.floors[keyPath: kind][client, default: ClaimFloor()].begin(at: now) ?? Timestamp(milliseconds: 0)
+            return try send(client, min(limit, quotas[client] ?? limit), floor)
         }
         let found = try answers.map { try ClaimableCredential.all(connection.rows(of: $0)) }
         let due = clients.count == 1 ? found[0] : Array(found.flatMap(\.self).sorted { $0.dueAt < $1.dueAt }.prefix(limit))
         let end = due.count < limit ? now : due[limit - 1].dueAt
         for (client, found) in zip(clients, found) {
-            connection.floors[keyPath: kind][client]?.end(at: now, from: found.first?.dueAt, upTo: end)
+            // Of a client with a quota more may be due than was asked for.
+            let last = quotas[client].flatMap { found.count < $0 ? nil : found.last?.dueAt }
+            connection.floors[keyPath: kind][client]?.end(at: now, from: found.first?.dueAt, upTo: last.map { min($0, end) } ?? end)
         }
         return due
     }

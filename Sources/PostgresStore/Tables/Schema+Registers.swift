@@ -119,7 +119,7 @@ extension Schema {
           claimed_by        TEXT,
           PRIMARY KEY (request, client)
         );
-        CREATE INDEX revocation_due ON revocation (app, due_at);
+        CREATE INDEX revocation_due ON revocation (client, due_at);
         CREATE INDEX revocation_user ON revocation (user_id);
 
         CREATE TABLE signing_key (

@@ -13,8 +13,10 @@ struct Schedule {
     let now: Timestamp
 
     /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
-    func firstChecks(upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
-        try first(limit, of: clients) { client in
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func firstChecks(upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas) { client, limit in
             try ClaimableCredential.all(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential INDEXED BY credential_first
@@ -29,8 +31,10 @@ struct Schedule {
     }
 
     /// All others, longest due first.
-    func due(of clients: [Int64], upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
-        try first(limit, of: clients) { client in
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas) { client, limit in
             try ClaimableCredential.all(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
@@ -48,10 +52,11 @@ struct Schedule {
     private func first(
         _ limit: Int,
         of clients: [Int64],
-        _ due: (Int64) throws -> [ClaimableCredential]
+        _ quotas: [Int64: Int],
+        _ due: (_ client: Int64, _ limit: Int) throws -> [ClaimableCredential]
     ) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
-        let all = try clients.flatMap(due)
+        let all = try clients.filter { quotas[$0] ?? 1 > 0 }.flatMap { try due($0, min(limit, quotas[$0] ?? limit)) }
         return clients.count == 1 ? all : Array(all.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
     }
 

@@ -185,7 +185,8 @@ extension ReferenceModel {
                 reconsider(&open, at: now)
                 return [.postponed]
             }
-            guard open.before == .rejected else { return [] }
+            // Its client was paused since it was claimed.
+            guard open.before == .rejected else { return result == .postponed ? [.postponed] : [] }
             if result == .revocation(.alreadyInvalid) { return [close(key, open, .alreadyInvalid)] }
             reconsider(&open, at: now)
             return [.postponed]
