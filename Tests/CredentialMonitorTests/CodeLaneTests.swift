@@ -203,16 +203,57 @@ struct CodeLaneTests {
 
     // MARK: id_tokens
 
+    /// Codes that sign in as many users, one by one.
+    private func signIn(_ users: Int, by handler: CodeHandler, _ monitor: Monitor) async throws {
+        for user in 0..<users {
+            monitor.endpoint.answerCodes(.issued("good\(user)"))
+            try await monitor.code("good\(user)")
+            try await monitor.settle(handler)
+        }
+    }
+
     /// Nobody will use it, so Apple is asked to end it.
     @Test(arguments: [("forged", "ann", "rejected bad_id_token"), ("bob", "ann", "rejected user_mismatch")])
     func whatABadIDTokenBroughtIsRevoked(_ identity: String, _ user: String, _ expected: String) async throws {
         try await Monitor.with { monitor in
+            let handler = monitor.codeHandler
+            try await signIn(4, by: handler, monitor)
             monitor.endpoint.answerCodes(.issued(identity == "bob" ? "bob" : user, as: identity))
             try await monitor.code("c", user)
-            try await monitor.settle(monitor.codeHandler)
-            #expect(try await monitor.grantLog() == [expected])
+            try await monitor.settle(handler)
+            #expect(try await monitor.grantLog().last == expected)
             #expect(monitor.endpoint.revocations.map { "\($0.clientID) \($0.token.reveal)" } == ["\(Self.client) r"])
-            #expect(try await monitor.count("SELECT COUNT(*) FROM credential") == 0)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential") == 4)
+        }
+    }
+
+    /// A backend that gives its own id as `user_id`, or the nonce unhashed, is wrong each time: no consent is to end by that.
+    @Test(arguments: ["user_id", "nonce"])
+    func aMistakeThatStrikesEverySignInEndsNoConsent(_ what: String) async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.codeHandler
+            for user in 0..<30 {
+                monitor.endpoint.answerCodes(.issued("user\(user)", as: what == "nonce" ? "forged" : nil))
+                try await monitor.code("c\(user)", "id-\(user)")
+                try await monitor.settle(handler)
+            }
+            let reason = what == "nonce" ? "bad_id_token" : "user_mismatch"
+            #expect(try await monitor.grantLog() == Array(repeating: "rejected \(reason)", count: 30))
+            #expect(monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
+    /// It may come with a release of the backend, long after the first good sign-in.
+    @Test func aMistakeThatComesLaterEndsAFewConsentsAtMost() async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.codeHandler
+            try await signIn(10, by: handler, monitor)
+            for user in 0..<30 {
+                monitor.endpoint.answerCodes(.issued("user\(user)"))
+                try await monitor.code("c\(user)", "id-\(user)")
+                try await monitor.settle(handler)
+            }
+            #expect(monitor.endpoint.revocations.count == 2)
         }
     }
 
@@ -230,11 +271,13 @@ struct CodeLaneTests {
     @Test(arguments: ["ann", "bob"])
     func nobodyIsSignedOutForIt(_ holder: String) async throws {
         try await Monitor.with { monitor in
+            let handler = monitor.codeHandler
+            try await signIn(4, by: handler, monitor)
             try await monitor.signIn(holder, client: Monitor.clients[1])
             monitor.endpoint.answerCodes(.issued("bob"))
             try await monitor.code("c", "ann")
-            try await monitor.settle(monitor.codeHandler)
-            #expect(try await monitor.grantLog() == ["applied", "rejected user_mismatch"])
+            try await monitor.settle(handler)
+            #expect(try await monitor.grantLog().suffix(2) == ["applied", "rejected user_mismatch"])
             #expect(monitor.endpoint.revocations.isEmpty)
         }
     }
@@ -262,6 +305,32 @@ struct CodeLaneTests {
             #expect(try await settled == 1)
             #expect(try await monitor.grantLog() == ["applied"])
             #expect(monitor.endpoint.exchanges.count == 1 && monitor.endpoint.revocations.isEmpty)
+        }
+    }
+
+    /// Apple asks nothing of it any more: it holds no hand that another user's code needs.
+    @Test func anAnswerThatWaitsForItsKeyHoldsUpNoOtherCode() async throws {
+        try await Monitor.with { monitor in
+            monitor.codeBudget.limits = RequestLimits(maxRequestsPerSecond: 10_000, maxConcurrentRequests: 1)
+            monitor.endpoint.answerCodes(.issued("ann", as: "new-key"), .issued("bob"))
+            for code in ["c", "d"] { try await monitor.code(code) }
+            let handler = monitor.codeHandler
+            #expect(handler.width == 1)
+            let first = try await handler.claim(upTo: handler.width)
+            #expect(first.count == 1)
+            async let late = handler.resolve(first[0])
+            try await monitor.clock.sleeper()
+            #expect(handler.width == 2)
+            let second = try await handler.claim(upTo: handler.width - 1)
+            #expect(second.count == 1)
+            try await monitor.writer.submit(handler.resolve(second[0]))
+            #expect(try await monitor.state(of: "bob") == "authorized granted")
+            monitor.identities.publishNewKey()
+            monitor.clock.advance(by: .seconds(1))
+            try await monitor.writer.submit(late)
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            _ = try await handler.claim(upTo: 1)
+            #expect(handler.width == 1)
         }
     }
 
@@ -402,24 +471,69 @@ struct CodeLaneTests {
         }
     }
 
-    /// It is about the app: nothing of it is asked until the pause is over, and the code waits for its deadline.
+    /// No client of the app has had a 200: nothing of it is asked until the pause is over, and the code waits for its deadline.
     @Test func blamePausesTheAppAndACodeExpires() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.misconfigured("invalid_client"))
             try await monitor.code()
             try await monitor.settle(monitor.codeHandler)
             #expect(try await monitor.grantLog() == [])
-            #expect(
-                monitor.budget.take(upTo: 1, at: monitor.clock.now) == 0 && monitor.codeBudget.take(upTo: 1, at: monitor.clock.now) == 0
-            )
+            for budget in [monitor.budget, monitor.codeBudget] {
+                #expect(budget.quotas(at: monitor.clock.now) == [Monitor.clients[0]: 0, Monitor.clients[1]: 0])
+            }
             monitor.clock.advance(by: .seconds(9))
             #expect(try await monitor.settle(monitor.codeHandler) == 0)
             for _ in 1...300 {
                 monitor.clock.advance(by: .seconds(1))
                 try await monitor.settle(monitor.codeHandler)
             }
+            // Apple never looked at it: another code would not fare better.
+            #expect(try await monitor.grantLog() == ["rejected invalid_client"])
+            #expect(try await monitor.value("SELECT detail FROM grant_log") == "invalid_client")
+            #expect(monitor.endpoint.exchanges.count > 1 && monitor.endpoint.exchanges.count < 16)
+        }
+    }
+
+    @Test func whyACodeWasNotAnsweredStaysWithIt() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(Self.down)
+            try await monitor.code()
+            let handler = monitor.codeHandler
+            try await monitor.settle(handler)
+            #expect(try await monitor.value("SELECT detail FROM grant_queue") == "status 503")
+            monitor.clock.advance(by: .minutes(5))
+            try await monitor.settle(handler)
             #expect(try await monitor.grantLog() == ["rejected code_expired"])
-            #expect(monitor.endpoint.exchanges.count < 6)
+            #expect(try await monitor.value("SELECT detail FROM grant_log") == "status 503")
+        }
+    }
+
+    @Test func aClientThatAppleRefusesHoldsUpNoCodeOfAnother() async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.codeHandler
+            monitor.endpoint.answerCodes(.issued("ann"), .misconfigured("invalid_client"), .issued("bob"))
+            try await monitor.code("a")
+            try await monitor.settle(handler)
+            try await monitor.code("b", client: Monitor.clients[1])
+            try await monitor.settle(handler)
+            try await monitor.code("c")
+            try await monitor.code("d", client: Monitor.clients[1])
+            try await monitor.settle(handler)
+            #expect(try await monitor.grantLog() == ["applied", "applied"])
+            #expect(monitor.endpoint.exchanges.map(\.code.reveal) == ["a", "b", "c"])
+        }
+    }
+
+    @Test func whatWasClaimedBeforeThePauseIsNotSent() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client"))
+            for code in ["a", "b"] { try await monitor.code(code) }
+            let handler = monitor.codeHandler
+            let claimed = try await handler.claim(upTo: 64)
+            #expect(claimed.count == 2)
+            for work in claimed { try await monitor.writer.submit(handler.resolve(work)) }
+            #expect(monitor.endpoint.exchanges.count == 1)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue WHERE claimed_by IS NULL AND attempts = 0") == 2)
         }
     }
 
@@ -431,7 +545,7 @@ struct CodeLaneTests {
             monitor.clock.advance(by: .seconds(13))
             try await monitor.settle(monitor.codeHandler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
-            #expect(monitor.budget.take(upTo: 2, at: monitor.clock.now) == 2)
+            #expect(monitor.budget.quotas(at: monitor.clock.now).isEmpty)
         }
     }
 

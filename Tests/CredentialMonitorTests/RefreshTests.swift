@@ -137,6 +137,29 @@ struct RefreshTests {
         }
     }
 
+    @Test func aClientThatAppleRefusesHoldsUpNoCheckOfAnother() async throws {
+        try await Monitor.with { monitor in
+            for user in 1...20 {
+                try await monitor.grant("good\(user)")
+                try await monitor.grant("eve\(user)", client: Monitor.clients[1])
+                monitor.endpoint.answer(.misconfigured("invalid_client"), for: "eve\(user)")
+            }
+            try await monitor.settle(monitor.grantHandler)
+            monitor.clock.advance(by: .seconds(2 * 86_400))
+            let handler = monitor.refreshHandler(breakers: monitor.writer.breakers, trying: Set(Monitor.clients))
+            try await monitor.settle(handler)
+            func asked() -> Int { monitor.endpoint.calls.count { $0.credential.clientID == Monitor.clients[1] } }
+            let first = asked()
+            for _ in 1...10 {
+                monitor.clock.advance(by: .minutes(2))
+                try await monitor.settle(handler)
+            }
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") == 20)
+            #expect(asked() < first + 6, "\(first), then \(asked())")
+            #expect(try await monitor.store.breakers()[Monitor.app]?.blamedClients == [Monitor.clients[1]], "no rejection is believed")
+        }
+    }
+
     /// I4, of each token.
     @Test func nobodyIsAskedTwiceInAnInterval() async throws {
         try await Monitor.with { monitor in

@@ -66,14 +66,64 @@ struct RequestBudgetTests {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 1000))
         let askedAt = clock.now
         clock.advance(by: .seconds(1))
-        let first = budget.pauseForMisconfiguration(askedAt: askedAt, at: clock.now)
-        #expect(first != nil)
-        for _ in 1...63 { #expect(budget.pauseForMisconfiguration(askedAt: askedAt, at: clock.now) == nil) }
-        #expect(budget.take(upTo: 64, at: clock.now) == 0)
+        let first = budget.pause("web", askedAt: askedAt, at: clock.now)
+        #expect(first == .seconds(10))
+        for _ in 1...63 { #expect(budget.pause("web", askedAt: askedAt, at: clock.now) == nil) }
+        #expect(budget.quotas(at: clock.now) == ["web": 0] && !budget.maySend(of: "web", at: clock.now))
         clock.advance(by: .seconds(13))
-        #expect(budget.take(upTo: 64, at: clock.now) == 1, "one probe")
-        #expect(budget.resume())
-        #expect(budget.take(upTo: 64, at: clock.now) > 1)
+        #expect(budget.quotas(at: clock.now) == ["web": 1])
+        #expect(budget.maySend(of: "web", at: clock.now))
+        #expect(!budget.maySend(of: "web", at: clock.now), "one probe")
+        #expect(budget.resume("web"))
+        #expect(budget.quotas(at: clock.now).isEmpty && budget.maySend(of: "web", at: clock.now))
+    }
+
+    // MARK: Blame
+
+    @Test func aClientThatAppleBlamesPausesNoOther() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        #expect(budget.pause("web", askedAt: clock.now, at: clock.now) != nil)
+        #expect(budget.take(upTo: 5, at: clock.now) == 5 && budget.maySend(of: "app", at: clock.now))
+        #expect(!budget.resume("app"), "its good answer says nothing of the other")
+        #expect(budget.isPaused("web", at: clock.now) && budget.isAnyBlamed)
+    }
+
+    @Test func pausesGrowAndEachEndsWithOneQuestion() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        var sent: [Duration] = []
+        let start = clock.now
+        while start.duration(to: clock.now) < .hours(2) {
+            if budget.maySend(of: "web", at: clock.now) {
+                sent.append(start.duration(to: clock.now))
+                _ = budget.pause("web", askedAt: clock.now, at: clock.now)
+            }
+            clock.advance(by: .seconds(1))
+        }
+        #expect(sent.count < 10 && sent.count > 3, "\(sent)")
+        let gaps = zip(sent, sent.dropFirst()).map { $1 - $0 }
+        #expect(gaps == gaps.sorted())
+    }
+
+    /// Nothing tells them apart until one has had a 200.
+    @Test func clientsWithoutA200WaitWithTheOneThatIsBlamed() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        _ = budget.pause("web", and: ["app", "web"], askedAt: clock.now, at: clock.now)
+        #expect(budget.quotas(at: clock.now) == ["app": 0, "web": 0])
+        clock.advance(by: .seconds(10))
+        #expect(budget.quotas(at: clock.now) == ["app": 1, "web": 1])
+        #expect(budget.maySend(of: "app", at: clock.now) && budget.maySend(of: "web", at: clock.now))
+        _ = budget.pause("web", and: ["app", "web"], askedAt: clock.now, at: clock.now)
+        #expect(budget.resume("app"))
+        #expect(budget.quotas(at: clock.now) == ["web": 0])
+    }
+
+    @Test func aClientThatWasBlamedBeforeTheStartIsTriedByOneQuestion() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        budget.suspect(["web"])
+        #expect(budget.quotas(at: clock.now) == ["web": 1] && !budget.isAnyBlamed)
+        #expect(budget.maySend(of: "web", at: clock.now) && !budget.maySend(of: "web", at: clock.now))
+        #expect(!budget.resume("web"), "nobody was told of a pause")
+        #expect(budget.quotas(at: clock.now).isEmpty)
     }
 
     // MARK: What Apple bears

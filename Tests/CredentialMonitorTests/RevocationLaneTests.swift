@@ -181,6 +181,30 @@ struct RevocationLaneTests {
         }
     }
 
+    @Test func aClientThatAppleRefusesHoldsUpNoDeletionAtAnother() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.misconfigured("invalid_client"), for: "eve")
+            monitor.endpoint.answer(.valid, .rejected, for: "ann")
+            try await delete("eve", monitor, clients: [Monitor.clients[1]])
+            try await monitor.settle(monitor.revocationHandler)
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
+            // The other one is tried ever more rarely.
+            for _ in 1...60 {
+                monitor.clock.advance(by: .seconds(10))
+                try await monitor.settle(monitor.revocationHandler)
+            }
+            let asked = monitor.endpoint.calls.count { $0.credential.userID == "eve" }
+            #expect((3...6).contains(asked), "\(asked)")
+            monitor.endpoint.answer(.valid, .rejected, for: "eve")
+            monitor.clock.advance(by: .hours(6))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(try await monitor.revocationLog() == ["proved", "proved"])
+        }
+    }
+
     // MARK: Not revoked
 
     @Test func whereTheConfigurationForbidsItAppleIsNotAsked() async throws {

@@ -293,21 +293,24 @@ struct TroubledStore: WorkStore {
         permits: [String: Int],
         at now: Timestamp,
         lease: Duration,
-        suspects: Bool
+        suspects: Bool,
+        quotas: [String: Int]
     ) async throws -> [ClaimedCode] {
-        try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects)
+        try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects, quotas: quotas)
     }
 
     func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest] {
         try await store.claimRevocationRequests(upTo: limit, at: now, lease: lease)
     }
 
-    func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
-        try await store.dueRevocations(upTo: limit, at: now)
+    func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
+        try await store.dueRevocations(upTo: limit, at: now, quotas: quotas)
     }
 
-    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
-        try await store.claimRevocations(permits: permits, at: now, policy: policy)
+    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
+        -> [DueRevocation]
+    {
+        try await store.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
     }
 
     func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
@@ -325,9 +328,18 @@ struct TroubledStore: WorkStore {
         firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
-        preferring preferred: Set<String>
+        preferring preferred: Set<String>,
+        quotas: [String: Int]
     ) async throws -> [DueCredential] {
-        try await store.claimDueCredentials(of: app, upTo: limit, firstChecks: firstChecks, at: now, policy: policy, preferring: preferred)
+        try await store.claimDueCredentials(
+            of: app,
+            upTo: limit,
+            firstChecks: firstChecks,
+            at: now,
+            policy: policy,
+            preferring: preferred,
+            quotas: quotas
+        )
     }
 
     func claimPendingRejections(
@@ -340,7 +352,9 @@ struct TroubledStore: WorkStore {
         try await store.claimPendingRejections(of: app, admittedBy: admissions, upTo: limit, at: now, policy: policy)
     }
 
-    func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
-        try await store.takeCanaries(userIDs, of: app, upTo: limit, at: now)
+    func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
+        async throws -> [DueCredential]
+    {
+        try await store.takeCanaries(userIDs, of: app, excluding: excluded, upTo: limit, at: now)
     }
 }

@@ -13,6 +13,7 @@ CREATE INDEX notification_queue_due ON notification_queue (due_at, id) WHERE rec
 
 -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
 -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
+-- detail: Apple's last word about a code that waits, or why it gave none.
 CREATE TABLE grant_queue (
   id                 BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
                              CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -39,6 +40,7 @@ CREATE TABLE grant_queue (
   waits_since        BIGINT,
   failures           INTEGER NOT NULL DEFAULT 0,
   answer_lost        INTEGER NOT NULL DEFAULT 0,
+  detail             TEXT,
   CONSTRAINT "a refresh_token, a token_sealed or an authorization_code"
     CHECK (num_nonnulls(refresh_token, token_sealed, authorization_code) <= 1),
   CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
@@ -46,6 +48,8 @@ CREATE TABLE grant_queue (
 -- Codes are another lane: they must not stand in the way of this one.
 CREATE INDEX grant_queue_due ON grant_queue (due_at, id) WHERE authorization_code IS NULL;
 CREATE INDEX grant_queue_code ON grant_queue (granted_at, id) WHERE authorization_code IS NOT NULL;
+-- What one client may not ask now hides no other's.
+CREATE INDEX grant_queue_code_client ON grant_queue (client_id, due_at, granted_at, id) WHERE authorization_code IS NOT NULL;
 -- An event looks here for a newer sign-in of its user.
 CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
 
@@ -283,7 +287,7 @@ CREATE TABLE revocation (
   claimed_by        TEXT,
   PRIMARY KEY (request, client, token_fingerprint)
 );
-CREATE INDEX revocation_due ON revocation (app, due_at);
+CREATE INDEX revocation_due ON revocation (client, due_at);
 CREATE INDEX revocation_user ON revocation (user_id);
 
 CREATE TABLE signing_key (

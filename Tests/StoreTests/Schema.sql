@@ -40,6 +40,7 @@ CREATE TABLE grant_queue (
   waits_since        INTEGER,
   failures           INTEGER NOT NULL DEFAULT 0,
   answer_lost        INTEGER NOT NULL DEFAULT 0,
+  detail             TEXT,
   CONSTRAINT "a refresh_token, a token_sealed or an authorization_code"
     CHECK ((refresh_token IS NOT NULL) + (token_sealed IS NOT NULL) + (authorization_code IS NOT NULL) <= 1),
   CONSTRAINT "user_id is missing" CHECK (user_id IS NOT NULL OR authorization_code IS NOT NULL)
@@ -48,6 +49,8 @@ CREATE TABLE grant_queue (
 CREATE INDEX grant_queue_due ON grant_queue (due_at) WHERE authorization_code IS NULL;
 
 CREATE INDEX grant_queue_code ON grant_queue (granted_at) WHERE authorization_code IS NOT NULL;
+
+CREATE INDEX grant_queue_code_client ON grant_queue (client_id, due_at, granted_at) WHERE authorization_code IS NOT NULL;
 
 CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
 
@@ -297,7 +300,7 @@ CREATE TABLE revocation (
   PRIMARY KEY (request, client, token_fingerprint)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX revocation_due ON revocation (app, due_at);
+CREATE INDEX revocation_due ON revocation (client, due_at);
 
 CREATE INDEX revocation_user ON revocation (user_id);
 

@@ -121,7 +121,7 @@ extension StoredTable {
             .users,
             remembersGreatestID: true,
             .integers("id", "granted_at", "due_at", "waits_since"),
-            .texts("client_id", "user_id", "refresh_token", "authorization_code", "redirect_uri", "nonce", "email", "claimed_by"),
+            .texts("client_id", "user_id", "refresh_token", "authorization_code", "redirect_uri", "nonce", "email", "claimed_by", "detail"),
             .bytes("token_sealed"),
             .integers("email_is_private", "attempts", "failures", "answer_lost", bytes: 4)
         ),

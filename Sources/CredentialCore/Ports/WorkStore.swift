@@ -28,25 +28,33 @@ package protocol WorkStore: Sendable {
     /// those that are not to be sent, because their time is over or no app names their client. A row suspected of killing the process
     /// comes alone, and only if `suspects` allows.
     ///
-    /// - Parameter permits: by app.
+    /// - Parameters:
+    ///   - permits: by app.
+    ///   - quotas: by client, the most that are claimed to be sent.
     func claimCodes(
         upTo limit: Int,
         permits: [String: Int],
         at now: Timestamp,
         lease: Duration,
-        suspects: Bool
+        suspects: Bool,
+        quotas: [String: Int]
     ) async throws -> [ClaimedCode]
 
     /// Claims up to `limit` due requests to revoke.
     func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest]
 
     /// How many tokens wait to be revoked and are due, by app, up to `limit` each. Those of a paused app wait.
-    func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int]
+    ///
+    /// - Parameter quotas: by client, the most that count.
+    func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int]
 
     /// Claims tokens that are to be revoked, longest due first: of each app as many as it has permits for.
     ///
-    /// - Parameter permits: by app.
-    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation]
+    /// - Parameters:
+    ///   - permits: by app.
+    ///   - quotas: by client, the most that are claimed.
+    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
+        -> [DueRevocation]
 
     /// Whether that user is signed in at any client of the same app, or another row of `grant_queue` may say so.
     ///
@@ -60,15 +68,18 @@ package protocol WorkStore: Sendable {
     /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.
     /// A pending rejection is no reason to ask before the daily check.
     ///
-    /// - Parameter firstChecks: how many of them may be first checks of new sign-ins, which go before a backlog. They take what the others
-    ///   leave besides. With none, tokens that Apple has accepted before go before all others.
+    /// - Parameters:
+    ///   - firstChecks: how many of them may be first checks of new sign-ins, which go before a backlog. They take what the others leave
+    ///     besides. With none, tokens that Apple has accepted before go before all others.
+    ///   - quotas: by client, the most that are claimed.
     func claimDueCredentials(
         of app: String,
         upTo limit: Int,
         firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
-        preferring preferred: Set<String>
+        preferring preferred: Set<String>,
+        quotas: [String: Int]
     ) async throws -> [DueCredential]
 
     /// Claims the first check that comes next of each of these clients, up to `limit`, though it is not due yet.
@@ -86,12 +97,50 @@ package protocol WorkStore: Sendable {
 
     /// Takes up to `limit` credentials of an app's canaries that have not been taken within `BreakerRules.canaryInterval`. Noted durably,
     /// so that a crash repeats none.
-    func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential]
+    ///
+    /// - Parameter excluded: clients that are left alone.
+    func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
+        async throws -> [DueCredential]
 
     /// Applies, logs and removes, all in one transaction.
     ///
     /// - Throws: `StoreError`; nothing of the batch is in the store then, unless it is `outcomeUnknown`.
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch
+}
+
+extension WorkStore {
+    /// Claims where Apple blames no client.
+    package func claimCodes(
+        upTo limit: Int,
+        permits: [String: Int],
+        at now: Timestamp,
+        lease: Duration,
+        suspects: Bool
+    ) async throws -> [ClaimedCode] {
+        try await claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects, quotas: [:])
+    }
+
+    package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
+        try await dueRevocations(upTo: limit, at: now, quotas: [:])
+    }
+
+    package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
+        try await claimRevocations(permits: permits, at: now, policy: policy, quotas: [:])
+    }
+
+    package func claimDueCredentials(
+        of app: String,
+        upTo limit: Int,
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        preferring preferred: Set<String>
+    ) async throws -> [DueCredential] {
+        try await claimDueCredentials(of: app, upTo: limit, at: now, policy: policy, preferring: preferred, quotas: [:])
+    }
+
+    package func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+        try await takeCanaries(userIDs, of: app, excluding: [], upTo: limit, at: now)
+    }
 }
 
 /// Tells that somebody committed, in whatever process.

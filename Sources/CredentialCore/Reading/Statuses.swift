@@ -112,6 +112,21 @@ package struct WaitingGrantCounts: Sendable, Equatable {
     package var withCode: Int
     /// Of the oldest of these.
     package var oldestCode: Timestamp?
+    /// Those of clients that Apple refuses.
+    package var refused: [Refused]
+
+    package struct Refused: Sendable, Equatable, Codable {
+        package var clientID: String
+        /// Apple's word.
+        package var detail: String
+        package var count: Int
+
+        package init(clientID: String, detail: String, count: Int) {
+            self.clientID = clientID
+            self.detail = detail
+            self.count = count
+        }
+    }
 
     package struct PutOff: Sendable, Equatable {
         package var clientID: String
@@ -125,10 +140,11 @@ package struct WaitingGrantCounts: Sendable, Equatable {
         }
     }
 
-    package init(putOff: [PutOff] = [], withCode: Int = 0, oldestCode: Timestamp? = nil) {
+    package init(putOff: [PutOff] = [], withCode: Int = 0, oldestCode: Timestamp? = nil, refused: [Refused] = []) {
         self.putOff = putOff
         self.withCode = withCode
         self.oldestCode = oldestCode
+        self.refused = refused.filter { AuthorizationCode.isBlame($0.detail) }
     }
 }
 

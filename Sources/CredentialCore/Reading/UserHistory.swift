@@ -116,6 +116,8 @@ package struct UserHistory: Sendable, Equatable {
         package var failures: Int
         /// Whether Apple may have taken its code, with nobody to hear the answer.
         package var isAnswerLost: Bool
+        /// Apple's last word about its code, or why there was none.
+        package var detail: String?
         /// Since when the tokens of a request to revoke are at work.
         package var openedAt: Timestamp?
     }

@@ -116,4 +116,6 @@ package struct RevocationProof: Sendable, Equatable {
 
     /// How often it is looked whether the client has been accepted meanwhile.
     private static let patience = Duration.seconds(60)
+    /// What was claimed and not asked, because Apple blamed the client meanwhile, is due again after that.
+    static let pausedWait = Duration.seconds(10)
 }

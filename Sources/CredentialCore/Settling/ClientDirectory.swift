@@ -49,6 +49,18 @@ package struct ClientDirectory: Sendable {
         clientsByID.values.filter { $0.app.id == app && isWatched($0) }.map(\.id).sorted()
     }
 
+    /// All clients of an app, by number.
+    package func clients(of app: Int64) -> [Client] {
+        clientsByID.values.filter { $0.app.id == app }.sorted { $0.id < $1.id }
+    }
+
+    /// The same limits by the numbers of the clients.
+    package func numbered(_ quotas: [String: Int]) -> [Int64: Int] {
+        quotas.reduce(into: [:]) { numbered, quota in
+            if let client = clients[quota.key] { numbered[client.id] = quota.value }
+        }
+    }
+
     /// Whether the configuration names it; all are, where none has been taken in.
     package func isWatched(_ client: Client) -> Bool { configured.isEmpty || configured.contains(client.id) }
 

@@ -45,7 +45,8 @@ package enum QueueRowChange: Sendable {
     /// - Parameters:
     ///   - failures: times that it was sent and the road failed.
     ///   - isAnswerLost: whether Apple may have taken it.
-    case postponeCode(Int64, until: Timestamp, failures: Int, isAnswerLost: Bool)
+    ///   - detail: Apple's last word about it, or why there was none.
+    case postponeCode(Int64, until: Timestamp, failures: Int, isAnswerLost: Bool, detail: String?)
     case revocation(RevocationChange)
 }
 

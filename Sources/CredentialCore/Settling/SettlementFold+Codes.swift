@@ -14,14 +14,14 @@ extension SettlementFold {
             return log(work, outcome, userID: credential.userID)
         case .rejected(let reason, let detail):
             return log(work, .rejected, reason, detail: detail)
-        case .failed(let time, let isAnswerLost):
-            let due = time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1))
-            return tryAgain(work, at: min(due, end(of: work)), failures: work.failures + 1, isAnswerLost: isAnswerLost)
+        case .failed(let time, let isAnswerLost, let detail):
+            let due = min(time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1)), end(of: work))
+            return tryAgain(work, at: due, failures: work.failures + 1, isAnswerLost: isAnswerLost, detail: detail ?? work.detail)
         case .unpermitted(let time):
             let due = time.advanced(by: AuthorizationCode.longestWait)
-            return tryAgain(work, at: min(due, end(of: work)), failures: work.failures, isAnswerLost: false)
+            return tryAgain(work, at: min(due, end(of: work)), failures: work.failures, isAnswerLost: false, detail: work.detail)
         case .unknownClient:
-            return tryAgain(work, at: end(of: work), failures: work.failures, isAnswerLost: false)
+            return tryAgain(work, at: end(of: work), failures: work.failures, isAnswerLost: false, detail: work.detail)
         }
     }
 
@@ -37,11 +37,11 @@ extension SettlementFold {
         withBreaker(of: app) { [rules, now] in _ = $0.judge(.valid, of: subject, under: rules.breaker, at: now) }
     }
 
-    private mutating func tryAgain(_ work: ClaimedCode, at due: Timestamp, failures: Int, isAnswerLost: Bool) -> Settled {
+    private mutating func tryAgain(_ work: ClaimedCode, at due: Timestamp, failures: Int, isAnswerLost: Bool, detail: String?) -> Settled {
         basis.heldGrants[work.id] = nil
         // Who claimed it before and did not settle may have sent it.
         let isLost = isAnswerLost || work.isAnswerLost || work.claim.attempts > 1
-        changes.queueRows.append(.postponeCode(work.id, until: due, failures: failures, isAnswerLost: isLost))
+        changes.queueRows.append(.postponeCode(work.id, until: due, failures: failures, isAnswerLost: isLost, detail: detail))
         return .postponed
     }
 

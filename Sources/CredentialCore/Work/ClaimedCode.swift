@@ -14,6 +14,8 @@ package struct ClaimedCode: Sendable {
     package var failures: Int
     /// Whether Apple may have taken it before, with nobody to hear the answer.
     package var isAnswerLost: Bool
+    /// Apple's last word about it, or why there was none; nil where it was never sent.
+    package var detail: String?
     /// What the backend wrote; nil where it is not UTF-8 or too long to be meant.
     package var content: Content?
     /// The team that asked Apple, once it has.
@@ -44,6 +46,7 @@ package struct ClaimedCode: Sendable {
         firstClaimedAt: Timestamp,
         failures: Int = 0,
         isAnswerLost: Bool = false,
+        detail: String? = nil,
         content: Content?
     ) {
         self.id = id
@@ -53,11 +56,15 @@ package struct ClaimedCode: Sendable {
         self.firstClaimedAt = firstClaimedAt
         self.failures = failures
         self.isAnswerLost = isAnswerLost
+        self.detail = detail
         self.content = content
     }
 
     /// When Apple takes it no more. One that is dated ahead lives from when it was first seen.
     package var deadline: Timestamp { min(grantedAt, firstClaimedAt).advanced(by: AuthorizationCode.life) }
+
+    /// Whether all that Apple has said of it is that it refuses the client: it has never looked at the code.
+    package var isBlamed: Bool { detail.map(AuthorizationCode.isBlame) ?? false }
 }
 
 /// What became of a code.
@@ -72,8 +79,10 @@ package enum CodeVerdict: Sendable, Equatable {
     case rejected(GrantRejection, detail: String? = nil)
     /// Nothing about the code: it is tried again while it lives.
     ///
-    /// - Parameter isAnswerLost: whether Apple may have taken it.
-    case failed(at: Timestamp, isAnswerLost: Bool)
+    /// - Parameters:
+    ///   - isAnswerLost: whether Apple may have taken it.
+    ///   - detail: a few words that stay with the row and hold no secret; nil leaves those that are there.
+    case failed(at: Timestamp, isAnswerLost: Bool, detail: String? = nil)
     /// It has not been sent, for want of a permit.
     case unpermitted(at: Timestamp)
     /// No app names its client. It waits for one as long as it lives.

@@ -121,6 +121,8 @@ package enum RevocationVerdict: Sendable, Equatable {
     /// It has killed the process too often.
     case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)
+    /// Nothing was asked, because its client is paused.
+    case unpermitted(at: Timestamp)
 }
 
 package enum RevocationOutcome: String, Sendable, CaseIterable {

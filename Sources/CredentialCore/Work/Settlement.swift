@@ -43,6 +43,8 @@ package enum GrantRejection: String, Sendable, CaseIterable {
 
     /// Its five minutes were over, by our clock before it was sent or by Apple's word.
     case codeExpired = "code_expired"
+    /// The same, and all that Apple ever said was that it refuses the client.
+    case invalidClient = "invalid_client"
     case codeUsed = "code_used"
     /// Apple issued it to another client.
     case clientMismatch = "client_mismatch"

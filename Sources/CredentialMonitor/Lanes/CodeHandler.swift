@@ -74,6 +74,7 @@ package struct CodeHandler: WorkHandler {
         for app in apps {
             let pace = Pace(
                 of: app.name,
+                clients: app.clientIDs,
                 budgets: [app.budget, app.checks],
                 longestPause: AuthorizationCode.longestWait,
                 breakers: breakers,
@@ -100,15 +101,16 @@ package struct CodeHandler: WorkHandler {
         self.telemetry = telemetry
     }
 
-    /// The permits of this lane for an app. Whoever signs in tries, within half a minute, whether Apple still blames the configuration.
+    /// The permits of this lane for an app. Whoever signs in tries, within half a minute, whether Apple still blames the client.
     ///
     /// - Parameter lease: of the app's lane.
     package static func budget(_ limits: RequestLimits, lease: LaneLease = .endless) -> RequestBudget {
         RequestBudget(limits, longestPause: .seconds(30), lease: lease)
     }
 
-    /// Hands for all that every app may ask at once: one that Apple answers slowly keeps nobody else's users waiting.
-    package var width: Int { max(apps.map(\.budget.limits.maxConcurrentRequests).reduce(0, +), 1) }
+    /// Hands for all that every app may ask at once: one that Apple answers slowly keeps nobody else's users waiting. Nor does an
+    /// answer that waits for a signing key.
+    package var width: Int { max(apps.map(\.budget.limits.maxConcurrentRequests).reduce(0, +), 1) + judge.keyWaits.hands }
 
     /// Outlives the request, and the wait for a key.
     private var lease: Duration { policy.lease(attempts: 0) + IssueJudge.longestWaitForKey }
@@ -118,12 +120,22 @@ package struct CodeHandler: WorkHandler {
     /// Takes permits first, like the checks. While no key of Apple's is known nothing is sent: what came back could not be verified.
     package func claim(upTo slots: Int) async throws -> [ClaimedCode] {
         let now = clock.now
+        let isNothingUnderWay = slots == width
+        judge.keyWaits.takeBack()
         let canVerify = verifier.hasKeys
         var permits: [String: Int] = [:]
         for app in apps { permits[app.name] = canVerify ? app.budget.take(upTo: min(slots, app.budget.room), at: now) : 0 }
         var unused = permits
         defer { for app in apps { app.budget.giveBack(unused[app.name] ?? 0) } }
-        let claimed = try await store.claimCodes(upTo: slots, permits: permits, at: now, lease: lease, suspects: slots == width)
+        let quotas: [String: Int] = apps.reduce(into: [:]) { $0.merge($1.budget.quotas(at: now), uniquingKeysWith: min) }
+        let claimed = try await store.claimCodes(
+            upTo: slots,
+            permits: permits,
+            at: now,
+            lease: lease,
+            suspects: isNothingUnderWay,
+            quotas: quotas
+        )
         if !claimed.isEmpty { haste.begin() }
         for code in claimed where isToBeSent(code, at: now) {
             if let app = code.app, let left = unused[app] { unused[app] = max(left - 1, 0) }
@@ -166,8 +178,10 @@ package struct CodeHandler: WorkHandler {
         }
         // Somebody may have sent it before, and died before the answer was kept.
         let mayBeUsed = work.isAnswerLost || work.claim.attempts > 1
-        if isLate { return .rejected(mayBeUsed ? .answerLost : .codeExpired) }
-        guard isPermitted(work, by: app), app.budget.isOurs else { return .unpermitted(at: clock.now) }
+        if isLate { return .rejected(mayBeUsed ? .answerLost : work.isBlamed ? .invalidClient : .codeExpired, detail: work.detail) }
+        guard isPermitted(work, by: app), app.budget.isOurs, app.budget.maySend(of: content.clientID, at: clock.now) else {
+            return .unpermitted(at: clock.now)
+        }
 
         let sentAt = clock.now
         let response = await app.budget.whileUnderWay { await exchange(content, by: app.endpoint) }
@@ -175,10 +189,10 @@ package struct CodeHandler: WorkHandler {
         teamID = response.identity.teamID
         // It never left: another replica is to send it.
         if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.budget.isOurs { return .unpermitted(at: answeredAt) }
+        if case .issued = response.outcome { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
         pace.follow(RoadSign(response), of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
         switch response.outcome {
         case .issued(let tokens):
-            breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt)
             let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
             return await judge.verdict(
                 on: tokens,
@@ -192,14 +206,15 @@ package struct CodeHandler: WorkHandler {
         case .refused(.codeUsed, let detail) where mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
         case .refused(.codeExpired, let detail) where mayBeUsed: return .rejected(.answerLost, detail: detail)
         case .refused(let reason, let detail): return .rejected(reason, detail: detail)
-        case .misconfigured:
-            return .failed(at: answeredAt, isAnswerLost: false)
+        case .misconfigured(let error):
+            return .failed(at: answeredAt, isAnswerLost: false, detail: error)
+        // No answer says less than the last one.
         case .throttled:
             telemetry.throttled(app.name)
-            return .failed(at: answeredAt, isAnswerLost: false)
+            return .failed(at: answeredAt, isAnswerLost: false, detail: work.isBlamed ? nil : "status 429")
         case .unavailable(let detail, let isAnswerLost, _):
             telemetry.codeUnanswered(app.name, client: content.clientID, detail)
-            return .failed(at: answeredAt, isAnswerLost: isAnswerLost)
+            return .failed(at: answeredAt, isAnswerLost: isAnswerLost, detail: work.isBlamed ? nil : detail)
         }
     }
 

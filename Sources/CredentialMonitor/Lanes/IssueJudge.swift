@@ -13,6 +13,7 @@ struct IssueJudge: Sendable {
     let telemetry: Telemetry
     /// Whether the configuration allows to revoke for the app of a client.
     let mayRevoke: @Sendable (String) -> Bool
+    let keyWaits = KeyWaits()
     /// By client, since the process started.
     private let records = NIOLockedValueBox<[String: CodeRecord]>([:])
 
@@ -115,11 +116,13 @@ struct IssueJudge: Sendable {
     ) async throws(VerificationError) -> VerifiedIdentity {
         guard let token else { throw .rejected(.missingClaim, detail: "no id_token") }
         var waited = Duration.zero
+        defer { if waited > .zero { keyWaits.end() } }
         while true {
             do throws(VerificationError) {
                 return try await verifier.verify(token, issuedTo: content.clientID, nonce: content.nonce, at: issuedAt)
             } catch {
                 guard case .keyNotYetKnown = error, waited < Self.longestWaitForKey, !Task.isCancelled else { throw error }
+                if waited == .zero { keyWaits.begin() }
                 waited += .seconds(1)
                 try? await clock.sleep(for: .seconds(1))
             }

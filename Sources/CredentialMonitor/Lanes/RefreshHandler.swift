@@ -49,7 +49,7 @@ package struct RefreshHandler: WorkHandler {
         self.breakers = breakers
         self.canaries = canaries
         self.budget = budget
-        pace = Pace(of: app, budgets: [budget], breakers: breakers, telemetry: telemetry)
+        pace = Pace(of: app, clients: clients, budgets: [budget], breakers: breakers, telemetry: telemetry)
         self.clock = clock
         self.telemetry = telemetry
         lane = .refreshes(app: app)
@@ -64,16 +64,16 @@ package struct RefreshHandler: WorkHandler {
         return Reserve(most: isHeldBack ? 0 : permitted, longestWait: policy.longestReserve)
     }
 
-    /// What was claimed before the app was held back. To believe a rejection asks Apple nothing.
+    /// What was claimed before the app or the client was held back. To believe a rejection asks Apple nothing.
     package func isHeld(_ work: DueCredential) -> Bool {
-        if case .admission = work.purpose { false } else { isHeldBack }
+        if case .admission = work.purpose { false } else { isHeldBack || budget.isPaused(work.id.clientID, at: clock.now) }
     }
 
-    /// Whether Apple has asked for patience or blames the configuration, the breaker is open, or an operator has paused the app.
+    /// Whether Apple has asked for patience, the breaker is open for more than a blamed client, or an operator has paused the app.
     private var isHeldBack: Bool { budget.isPaused(at: clock.now) || breakers.isHeldBack(app) }
 
     /// Rejections that are to be believed need no permit. For all else takes permits first and claims exactly that many, so that
-    /// no claim waits for a permit: canaries, then whom Apple has blamed, then those that have waited longest.
+    /// no claim waits for a permit: canaries, then clients that Apple has blamed, then credentials that have waited longest.
     package func claim(upTo slots: Int) async throws -> [DueCredential] {
         // What Apple said to another replica is not known here, so nothing can be admitted by it either.
         guard budget.isOurs else { return [] }
@@ -88,10 +88,12 @@ package struct RefreshHandler: WorkHandler {
         guard settled.isEmpty else { return settled }
         let breaker = breakers.breaker(of: app)
         // As of now: what the store was asked before may have taken its time, and others have taken permits since.
-        let permits = budget.take(upTo: slots, at: clock.now, isProbing: breaker.isOpen)
+        let permits = budget.take(upTo: slots, at: clock.now, isProbing: breaker.isProbed)
         guard permits > 0 else { return [] }
         do {
-            var due = try await store.takeCanaries(canaries, of: app, upTo: permits, at: now)
+            budget.suspect(breaker.blamedClients)
+            let quotas = budget.quotas(at: clock.now)
+            var due = try await store.takeCanaries(canaries, of: app, excluding: Set(quotas.keys), upTo: permits, at: now)
             if due.count < permits {
                 due += try await store.claimDueCredentials(
                     of: app,
@@ -99,14 +101,18 @@ package struct RefreshHandler: WorkHandler {
                     firstChecks: firstChecks(among: permits - due.count, whileOpen: breaker.isOpen),
                     at: now,
                     policy: policy,
-                    preferring: breaker.blamedClients
+                    preferring: breaker.blamedClients,
+                    quotas: quotas
                 )
             }
-            if due.count < permits { due += try await tryUnprovenClients(upTo: permits - due.count, at: now) }
-            budget.giveBack(permits - due.count, isProbing: breaker.isOpen)
+            if due.count < permits {
+                let full = quotas.filter { client, quota in quota <= due.count { $0.id.clientID == client } }
+                due += try await tryUnprovenClients(but: Set(full.keys), upTo: permits - due.count, at: now)
+            }
+            budget.giveBack(permits - due.count, isProbing: breaker.isProbed)
             return due
         } catch {
-            budget.giveBack(permits, isProbing: breaker.isOpen)
+            budget.giveBack(permits, isProbing: breaker.isProbed)
             throw error
         }
     }
@@ -123,8 +129,8 @@ package struct RefreshHandler: WorkHandler {
     }
 
     /// Somebody's first check comes at once where their client has no 200 yet: whoever has just set it up learns whether the key works.
-    private func tryUnprovenClients(upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
-        let untried = breakers.unproven(clients, at: now).filter { client in
+    private func tryUnprovenClients(but excluded: Set<String>, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+        let untried = breakers.unproven(clients.subtracting(excluded), at: now).filter { client in
             // A moment that has yet to come is from a clock that has since been set back.
             trials.withLockedValue { $0[client] }.map { now < $0 || $0.advanced(by: Self.trialInterval) <= now } ?? true
         }
@@ -142,17 +148,18 @@ package struct RefreshHandler: WorkHandler {
 
     package func resolve(_ work: DueCredential) async -> [Settlement] {
         if case .admission(let rejection) = work.purpose { return [.admission(work, rejection)] }
-        let sentAt = clock.now
-        // Whom another replica is to ask about is left to its lease.
-        guard let response = await ask(work) else { return [] }
+        // What another replica is to ask, and what was claimed before its client was paused, is left to its lease.
+        guard let (response, sentAt) = await ask(work) else { return [] }
         let answeredAt = clock.now
+        let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
+        // What it proves is known before others hear of it: the blame of another client stops short of one that is proven.
+        let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
         pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         telemetry.refreshAnswered(app, work.id, response.outcome)
         if !work.wasAccepted { telemetry.firstChecked(app, response.outcome) }
-        let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
         var asked = work
         asked.teamID = response.identity.teamID
-        return [.refresh(asked, verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt))]
+        return [.refresh(asked, verdict)]
     }
 
     /// What the answer comes to for the user. A 200 and a rejection prove something of the client and the key, too.
@@ -184,24 +191,26 @@ package struct RefreshHandler: WorkHandler {
         }
     }
 
-    /// Nil where the app is another replica's by now.
-    private func ask(_ work: DueCredential) async -> RefreshResponse? {
+    /// Nil where the app is another replica's by now, or the client is paused.
+    private func ask(_ work: DueCredential) async -> (RefreshResponse, sentAt: Timestamp)? {
         let token: Secret
         do {
             token = try sealer.open(work.sealed, for: work.id, grantedAt: work.token.grantedAt)
         } catch {
             telemetry.tokenUnreadable(app, work.id, error)
-            return RefreshResponse(
+            let response = RefreshResponse(
                 .unavailable("the stored token cannot be opened"),
                 by: ClientIdentity(clientID: work.id.clientID, keyID: "")
             )
+            return (response, clock.now)
         }
-        guard budget.isOurs else { return nil }
+        guard budget.isOurs, budget.maySend(of: work.id.clientID, at: clock.now) else { return nil }
+        let sentAt = clock.now
         telemetry.requestStarted()
         let start = ContinuousClock.now
         defer { telemetry.requestEnded(after: ContinuousClock.now - start) }
         let response = await endpoint.refresh(token, of: work.id)
         if case .unavailable = response.outcome, !budget.isOurs { return nil }
-        return response
+        return (response, sentAt)
     }
 }

@@ -59,8 +59,15 @@ package struct RevocationHandler: WorkHandler {
         telemetry: Telemetry
     ) {
         self.apps = Dictionary(
-            uniqueKeysWithValues: apps.map { app in
-                (app.name, (app, Pace(of: app.name, budgets: [app.budget], breakers: breakers, telemetry: telemetry)))
+            uniqueKeysWithValues: apps.map { app -> (String, (app: App, pace: Pace)) in
+                let pace = Pace(
+                    of: app.name,
+                    clients: app.clientIDs,
+                    budgets: [app.budget],
+                    breakers: breakers,
+                    telemetry: telemetry
+                )
+                return (app.name, (app, pace))
             }
         )
         clientIDs = apps.reduce(into: []) { $0.formUnion($1.clientIDs) }
@@ -80,7 +87,8 @@ package struct RevocationHandler: WorkHandler {
         let now = clock.now
         let requests = try await store.claimRevocationRequests(upTo: slots, at: now, lease: Self.lease)
         guard requests.isEmpty else { return requests.map(Work.request) }
-        let due = try await store.dueRevocations(upTo: slots, at: now)
+        let quotas: [String: Int] = apps.values.reduce(into: [:]) { $0.merge($1.app.budget.quotas(at: now), uniquingKeysWith: min) }
+        let due = try await store.dueRevocations(upTo: slots, at: now, quotas: quotas)
         var left = slots
         var permits: [String: Int] = [:]
         for (name, (app, _)) in apps {
@@ -91,7 +99,7 @@ package struct RevocationHandler: WorkHandler {
         guard !permits.isEmpty else { return [] }
         var unused = permits
         defer { for (name, count) in unused { apps[name]?.app.budget.giveBack(count) } }
-        let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy)
+        let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
         for work in claimed where question(of: work) != nil { unused[work.app]? -= 1 }
         return claimed.map(Work.token)
     }
@@ -160,6 +168,8 @@ package struct RevocationHandler: WorkHandler {
             return .failed(at: clock.now)
         }
         guard app.budget.isOurs else { return nil }
+        // It was claimed before its client was paused, or another question tries the client.
+        guard app.budget.maySend(of: work.id.clientID, at: clock.now) else { return .unpermitted(at: clock.now) }
         let sentAt = clock.now
         if question == .revoke {
             let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
@@ -170,13 +180,13 @@ package struct RevocationHandler: WorkHandler {
         }
         let response = await app.budget.whileUnderWay { await app.endpoint.refresh(token, of: work.id) }
         if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
-        pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
-        telemetry.refreshAnswered(work.app, work.id, response.outcome)
         if response.outcome == .valid || response.outcome == .unnamed {
             // After its revocation it has been accepted before in any case.
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted
             breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
         }
+        pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
+        telemetry.refreshAnswered(work.app, work.id, response.outcome)
         return verdict(on: response, to: question, of: work, sentAt: sentAt)
     }
 

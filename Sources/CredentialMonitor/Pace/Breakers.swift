@@ -73,9 +73,9 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.breakers[app] } ?? RejectionBreaker()
     }
 
-    /// Whether next to nothing of an app is to be asked: its breaker is open, or an operator has paused it.
+    /// Whether next to nothing of an app is to be asked: its breaker is open for more than a blamed client, or an operator has paused it.
     func isHeldBack(_ app: String) -> Bool {
-        state.withLockedValue { $0.paused.contains(app) || $0.breakers[app]?.isOpen ?? false }
+        state.withLockedValue { $0.paused.contains(app) || $0.breakers[app]?.isProbed ?? false }
     }
 
     /// Notes a 200 or an `invalid_grant`. What Apple says of a token that it had not accepted before is no measure of its answers, nor that
@@ -120,4 +120,9 @@ package final class Breakers: Sendable {
         let (breaker, proofs) = state.withLockedValue { ($0.breakers[app] ?? RejectionBreaker(), $0.proofs) }
         return breaker.admissions(with: proofs, under: rules, within: interval, at: now)
     }
+}
+
+extension RejectionBreaker {
+    /// Whether the whole app is asked slowly. A client that Apple blames has a pause of its own, and holds up no other.
+    var isProbed: Bool { causes.contains { $0 != .blamedClient } }
 }

@@ -55,6 +55,7 @@ extension RoadSign {
 /// Asks more, less or not at all from now on.
 struct Pace: Sendable {
     private let app: String
+    private let clients: Set<String>
     /// The lane's own first.
     private let budgets: [RequestBudget]
     private let longestPause: Duration
@@ -62,10 +63,12 @@ struct Pace: Sendable {
     private let telemetry: Telemetry
 
     /// - Parameters:
-    ///   - budgets: the lane's own first. All of them hear of blame, because it is about the app's configuration.
+    ///   - clients: all of the app.
+    ///   - budgets: the lane's own first. All of them hear of blame, because it is about the configuration.
     ///   - longestPause: where Apple asks for patience.
     init(
         of app: String,
+        clients: Set<String>,
         budgets: [RequestBudget],
         longestPause: Duration = .hours(1),
         breakers: Breakers,
@@ -73,6 +76,7 @@ struct Pace: Sendable {
     ) {
         self.longestPause = longestPause
         self.app = app
+        self.clients = clients
         self.budgets = budgets
         self.breakers = breakers
         self.telemetry = telemetry
@@ -81,11 +85,12 @@ struct Pace: Sendable {
     func follow(_ sign: RoadSign, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
         switch sign {
         case .clear:
-            // Another client's good answer says nothing of the one that Apple blamed.
-            guard breakers.breaker(of: app).blamedClients.allSatisfy({ $0 == clientID }) else { break }
-            if budgets.map({ $0.resume() }).contains(true) { telemetry.appResumed(app) }
+            guard budgets.map({ $0.resume(clientID) }).contains(true) else { break }
+            telemetry.clientResumed(app, client: clientID, isAnyBlamed: budgets.contains(where: \.isAnyBlamed))
         case .blamed(let error):
-            let pauses = budgets.map { $0.pauseForMisconfiguration(askedAt: sentAt, at: answeredAt) }
+            // Where none of the app has had a 200, the key or the team may be to blame, which all share.
+            let isNoneProven = breakers.unproven(clients, at: answeredAt) == clients
+            let pauses = budgets.map { $0.pause(clientID, and: isNoneProven ? clients : [], askedAt: sentAt, at: answeredAt) }
             if let pause = pauses.first ?? nil { telemetry.appPaused(app, client: clientID, error: error, pause: pause) }
         case .throttled(let retryAfter):
             budgets[0].slowDown(askedAt: sentAt, at: answeredAt)

@@ -18,8 +18,6 @@ package struct RequestLimits: Sendable, Equatable {
 /// How many requests an app may send now. Permits come first, then claims.
 package final class RequestBudget: Sendable {
     private let state: NIOLockedValueBox<State>
-    /// After blame.
-    private let longestPause: Duration
     private let lease: LaneLease
 
     private struct State {
@@ -39,28 +37,12 @@ package final class RequestBudget: Sendable {
         var probedAt: Timestamp?
         /// Apple asked for less.
         var throttled: Pause?
-        /// Apple blamed our configuration.
-        var blamed: Pause?
-        /// Pauses in a row for that reason.
-        var misconfigurations = 0
-        /// The permit that is out is the one that tries whether the blame still holds.
-        var isProbing = false
+        /// Apple blamed clients.
+        var pauses: ClientPauses
 
         var rate: Double { limits.maxRequestsPerSecond * share }
         /// A fifth of a second's worth may gather while nobody asks.
         var capacity: Double { max(rate / 5, 1) }
-    }
-
-    private struct Pause {
-        var start: Timestamp
-        var length: Duration
-
-        /// A start that has yet to come is from a clock that has since been set back, and stalls nothing.
-        func holds(at now: Timestamp) -> Bool {
-            start <= now && now < end
-        }
-
-        var end: Timestamp { start.advanced(by: length) }
     }
 
     /// How soon to look again when all permits are taken.
@@ -73,12 +55,11 @@ package final class RequestBudget: Sendable {
     private static let leastShare = 1.0 / 32
 
     /// - Parameters:
-    ///   - longestPause: after an answer that blames our configuration, however often it comes.
+    ///   - longestPause: of a client, after answers that blame it, however often they come.
     ///   - lease: of the app's lane. The limits hold for a fleet, so only its owner has permits.
     package init(_ limits: RequestLimits, longestPause: Duration = RefreshPolicy.longestPause, lease: LaneLease = .endless) {
-        self.longestPause = longestPause
         self.lease = lease
-        var state = State(limits: limits, permits: 0)
+        var state = State(limits: limits, permits: 0, pauses: ClientPauses(longest: longestPause))
         state.permits = state.capacity
         self.state = NIOLockedValueBox(state)
     }
@@ -100,29 +81,23 @@ package final class RequestBudget: Sendable {
         set { state.withLockedValue { $0.limits = newValue } }
     }
 
-    /// Takes up to `count` permits, none while the app is paused or another replica's, and a single one to probe after its configuration was
-    /// blamed.
+    /// Takes up to `count` permits, none while Apple asked for patience or the app is another replica's.
     ///
     /// - Parameters:
     ///   - isProbing: whether the app's breaker is open: a single one then, in `BreakerRules.probeInterval`.
     ///   - goesFirst: whether what cannot be had now is kept for the same caller's next call.
     package func take(upTo count: Int, at now: Timestamp, isProbing: Bool = false, goesFirst: Bool = false) -> Int {
         state.withLockedValue { state in
-            guard isOurs, !isPaused(state, at: now) else { return 0 }
+            guard isOurs, state.throttled?.holds(at: now) != true else { return 0 }
             refill(&state, at: now)
             if isProbing, let probedAt = state.probedAt, Pause(start: probedAt, length: BreakerRules.probeInterval).holds(at: now) {
                 return 0
             }
-            let isProbe = state.misconfigurations > 0
             let free = max(Int(state.permits) - (goesFirst ? 0 : state.wanted), 0)
-            let taken = min(isProbe || isProbing ? min(count, 1) : count, free)
+            let taken = min(isProbing ? min(count, 1) : count, free)
             if goesFirst { state.wanted = min(count - taken, Int(state.capacity)) }
             state.permits -= Double(taken)
             if isProbing, taken > 0 { state.probedAt = now }
-            state.isProbing = isProbe && taken > 0
-            if state.isProbing {
-                state.blamed = Pause(start: now, length: pause(afterFailures: state.misconfigurations))
-            }
             return taken
         }
     }
@@ -132,7 +107,6 @@ package final class RequestBudget: Sendable {
         state.withLockedValue { state in
             state.permits = min(state.permits + Double(count), state.capacity)
             // An unused probe may be taken at once.
-            if count > 0, state.isProbing { state.blamed = nil }
             if count > 0, isProbing { state.probedAt = nil }
         }
     }
@@ -153,7 +127,7 @@ package final class RequestBudget: Sendable {
     package func isExhausted(at now: Timestamp) -> Bool {
         state.withLockedValue { state in
             refill(&state, at: now)
-            return state.permits < 1 && !isPaused(state, at: now)
+            return state.permits < 1 && state.throttled?.holds(at: now) != true
         }
     }
 
@@ -182,43 +156,60 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// Pauses after an answer that blames our configuration, ever longer. What was asked before a pause began counts with it: a
-    /// hiccup that strikes all requests in flight is one.
-    ///
-    /// - Returns: how long the app is paused now; nil where it was already.
-    package func pauseForMisconfiguration(askedAt: Timestamp, at now: Timestamp) -> Duration? {
-        state.withLockedValue { state in
-            if let blamed = state.blamed, blamed.holds(at: now), askedAt < blamed.start { return nil }
-            state.misconfigurations += 1
-            let length = pause(afterFailures: state.misconfigurations)
-            state.blamed = Pause(start: now, length: length)
-            return length
-        }
-    }
-
-    private func pause(afterFailures failures: Int) -> Duration { min(RefreshPolicy.pause(afterFailures: failures), longestPause) }
-
-    /// Ends the blame: after a 200, or because the configuration is another one.
-    ///
-    /// - Returns: whether the app was paused for its configuration.
-    @discardableResult
-    package func resume() -> Bool {
-        state.withLockedValue { state in
-            guard state.misconfigurations > 0 else { return false }
-            state.misconfigurations = 0
-            state.blamed = nil
-            state.probedAt = nil
-            return true
-        }
-    }
-
-    /// Whether Apple asked for patience, or has blamed our configuration.
+    /// Whether Apple asked for patience.
     package func isPaused(at now: Timestamp) -> Bool {
-        state.withLockedValue { isPaused($0, at: now) }
+        state.withLockedValue { $0.throttled?.holds(at: now) ?? false }
     }
 
-    private func isPaused(_ state: State, at now: Timestamp) -> Bool {
-        state.throttled?.holds(at: now) == true || state.blamed?.holds(at: now) == true
+    // MARK: Clients that Apple blames
+
+    /// How many questions may be claimed of each client that Apple blames: none in its pause, and one after it. Of all others any number.
+    package func quotas(at now: Timestamp) -> [String: Int] {
+        state.withLockedValue { $0.pauses.quotas(at: now) }
+    }
+
+    /// Whether nothing of a client is to be sent.
+    package func isPaused(_ client: String, at now: Timestamp) -> Bool {
+        state.withLockedValue { $0.pauses.holds(client, at: now) }
+    }
+
+    /// Whether a question of a client may be sent now, right before that: what was claimed before a pause is not, and after it one is.
+    package func maySend(of client: String, at now: Timestamp) -> Bool {
+        state.withLockedValue { $0.pauses.send(of: client, at: now) }
+    }
+
+    /// Pauses a client after an answer that blames it, ever longer.
+    ///
+    /// - Parameters:
+    ///   - others: clients that wait with it, because nothing tells them apart.
+    ///   - askedAt: when the request was sent.
+    /// - Returns: how long the client is paused now; nil where it was already.
+    package func pause(_ client: String, and others: Set<String> = [], askedAt: Timestamp, at now: Timestamp) -> Duration? {
+        state.withLockedValue { $0.pauses.blame(client, and: others, askedAt: askedAt, at: now) }
+    }
+
+    /// Has clients tried by single questions that Apple blamed before this process started.
+    package func suspect(_ clients: Set<String>) {
+        guard !clients.isEmpty else { return }
+        state.withLockedValue { state in for client in clients { state.pauses.suspect(client) } }
+    }
+
+    /// Ends the blame of a client that Apple has accepted.
+    ///
+    /// - Returns: whether it was paused.
+    package func resume(_ client: String) -> Bool {
+        state.withLockedValue { $0.pauses.accept(client) }
+    }
+
+    /// Whether any client is blamed.
+    package var isAnyBlamed: Bool { state.withLockedValue(\.pauses.isAnyBlamed) }
+
+    /// Ends all blame: the configuration is another one.
+    package func resume() {
+        state.withLockedValue { state in
+            state.pauses = ClientPauses(longest: state.pauses.longest)
+            state.probedAt = nil
+        }
     }
 
     private func refill(_ state: inout State, at now: Timestamp) {

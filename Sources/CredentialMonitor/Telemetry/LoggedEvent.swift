@@ -122,9 +122,9 @@ extension LoggedEvent {
     static let appPaused = LoggedEvent(
         "app_paused",
         .error,
-        "Apple blames our configuration: check key, team, client and clock. The app's checks are paused, no state changes"
+        "Apple blames our configuration: check key, team, client and clock. The client's checks are paused, no state changes"
     )
-    static let appResumed = LoggedEvent("app_resumed", .notice, "Apple accepts our configuration again; the app's checks go on")
+    static let appResumed = LoggedEvent("app_resumed", .notice, "Apple accepts our configuration again; the client's checks go on")
     static let checksDoNotFit = LoggedEvent(
         "checks_do_not_fit",
         .warning,

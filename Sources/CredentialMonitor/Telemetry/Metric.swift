@@ -167,7 +167,7 @@ extension Metric {
         "app_paused",
         .gauge,
         by: ["app"],
-        "1 while an app's checks are paused, because Apple blames its configuration or an operator wants it."
+        "1 while checks of an app are paused, because Apple blames one of its clients or an operator wants it."
     )
     static let breakerOpen = Metric("breaker_open", .gauge, by: ["app"], "1 while no rejection of this app is believed.")
     static let configLastReloadSuccessful = Metric(

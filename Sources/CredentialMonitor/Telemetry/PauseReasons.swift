@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 /// Why each app's checks are paused.
 final class PauseReasons: Sendable {
     enum Reason {
-        /// Apple refuses our configuration.
+        /// Apple refuses a client of the app.
         case blame
         case `operator`
     }

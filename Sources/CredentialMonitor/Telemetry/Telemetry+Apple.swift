@@ -107,14 +107,15 @@ extension Telemetry {
         checks(of: app, arePaused: false, because: .blame)
     }
 
-    /// An app's checks may be paused by Apple's blame and by an operator; the gauge stands at 1 for either.
+    /// Checks may be paused by Apple's blame of a client and by an operator; the gauge stands at 1 for either.
     func checks(of app: String, arePaused: Bool, because reason: PauseReasons.Reason) {
         gauge(Metric.appPaused, pauses.note(reason, arePaused, of: app) ? 1 : 0, ["app": app])
     }
 
-    func appResumed(_ app: String) {
-        appUnpaused(app)
-        logger.log(.appResumed, ["app": "\(app)"])
+    /// - Parameter isAnyBlamed: whether another client of the app still is.
+    func clientResumed(_ app: String, client: String, isAnyBlamed: Bool) {
+        if !isAnyBlamed { appUnpaused(app) }
+        logger.log(.appResumed, ["app": "\(app)", "client_id": "\(client)"])
     }
 
     /// The first line of an episode says what to look at.

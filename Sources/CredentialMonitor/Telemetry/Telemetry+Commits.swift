@@ -45,7 +45,7 @@ extension Telemetry {
         /// A code is a grant, too.
         static func all(_ settlement: Settlement, _ result: Settled) -> [Tallied] {
             if case .code(let work, let verdict) = settlement, case .grant(let outcome, let reason) = result {
-                let label = verdict.isRefusedAsExpired ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
+                let label = verdict.isRefusedAsExpired(work) ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
                 let code = work.app.map { Tallied.code(app: $0, label) }
                 return [.grant(outcome)] + (code.map { [$0] } ?? [])
             }
@@ -183,9 +183,9 @@ extension CodeVerdict {
     /// Apple says so of rubbish too, which anybody can send: to be told from codes that waited here for too long.
     fileprivate static let refusedAsExpired = "refused_as_expired"
 
-    /// What Apple says has its words with it.
-    fileprivate var isRefusedAsExpired: Bool {
-        if case .rejected(.codeExpired, let detail) = self { detail != nil } else { false }
+    /// What Apple says has its words with it. One that waited too long has at most those that stayed with its row.
+    fileprivate func isRefusedAsExpired(_ work: ClaimedCode) -> Bool {
+        if case .rejected(.codeExpired, let detail) = self { detail != nil && detail != work.detail } else { false }
     }
 }
 

@@ -11,31 +11,31 @@ extension PostgresStore {
         permits: [String: Int],
         at now: Timestamp,
         lease: Duration,
-        suspects: Bool
+        suspects: Bool,
+        quotas: [String: Int]
     ) async throws -> [ClaimedCode] {
         guard limit > 0 else { return [] }
         let apps = directory.withLockedValue { $0 }.appNames
-        // A due time beyond any that a code is put off to is of a clock that has since been set back.
-        let furthest = now.advanced(by: AuthorizationCode.life * 2)
         return try await runClaim { [owner] connection in
-            var left = permits
-            var chosen: [(id: Int64, attempts: Int)] = []
-            try connection.rows(
-                """
-                SELECT id, attempts, client_id, LEAST(granted_at, COALESCE(waits_since, granted_at)) FROM grant_queue
-                 WHERE authorization_code IS NOT NULL AND (due_at <= $1 OR due_at > $2) ORDER BY granted_at, id LIMIT \(Self.mostCodesSeen)
-                """,
-                now,
-                furthest
-            ).forEach { row in
-                guard chosen.count < limit else { return }
-                let isLate = Timestamp(milliseconds: row.integer(at: 3)).advanced(by: AuthorizationCode.life) <= now
-                if let app = row.text(at: 2).flatMap({ apps[$0] }), let permits = left[app], !isLate {
-                    guard permits > 0 else { return }
-                    left[app] = permits - 1
-                }
-                chosen.append((row.integer(at: 0), row.int(at: 1)))
+            let answers = try Self.clientsOfCodes(besides: apps.keys, on: connection).map { client in
+                let app = apps[client]
+                let mayBeSent = min(app.flatMap { permits[$0] } ?? limit, quotas[client] ?? limit) > 0
+                let answer = try Self.sendDueCodes(of: client, onlyLate: !mayBeSent, upTo: limit, at: now, on: connection)
+                return (client: client, app: app, answer: answer)
             }
+            let waiting = try answers.flatMap { client, app, answer in
+                try connection.rows(of: answer).map { row in
+                    WaitingCode(
+                        id: row.integer(at: 0),
+                        attempts: row.int(at: 1),
+                        client: client,
+                        app: app,
+                        grantedAt: row.integer(at: 2),
+                        livesSince: row.integer(at: 3)
+                    )
+                }
+            }
+            let chosen = WaitingCode.choose(waiting, upTo: limit, permits: permits, quotas: quotas, at: now)
             let ids = Claim.claimable(chosen, suspects: suspects)
             guard !ids.isEmpty else { return [] }
             // Others may have taken some of them meanwhile.
@@ -47,17 +47,17 @@ extension PostgresStore {
                    SET due_at = $4, attempts = LEAST(GREATEST(q.attempts, 0), 1000) + 1, claimed_by = $5,
                        waits_since = LEAST(COALESCE(q.waits_since, $2), $2)
                   FROM free WHERE q.id = free.id AND q.id = ANY($1)
-                RETURNING q.id, q.attempts, q.granted_at, q.waits_since, LEAST(GREATEST(q.failures, 0), 1000), q.answer_lost <> 0,
+                RETURNING q.id, q.attempts, q.granted_at, q.waits_since, LEAST(GREATEST(q.failures, 0), 1000), q.answer_lost <> 0, q.detail,
                           q.client_id, q.user_id, q.authorization_code, q.redirect_uri, q.nonce
                 """,
                 ArrayOf(ids),
                 now,
-                furthest,
+                WaitingCode.furthest(at: now),
                 now.advanced(by: lease),
                 owner
             )
             let codes = rows.map { row in
-                let content = ClaimedCode.Content(row, from: 6)
+                let content = ClaimedCode.Content(row, from: 7)
                 return ClaimedCode(
                     id: row.integer(at: 0),
                     claim: Claim(owner: owner, attempts: row.int(at: 1)),
@@ -66,6 +66,7 @@ extension PostgresStore {
                     firstClaimedAt: Timestamp(milliseconds: row.integer(at: 3)),
                     failures: row.int(at: 4),
                     isAnswerLost: row.bool(at: 5),
+                    detail: row.text(at: 6),
                     content: content
                 )
             }
@@ -74,8 +75,55 @@ extension PostgresStore {
         }
     }
 
-    /// Those of a paused app stay due, and are passed over.
-    private static let mostCodesSeen = 10_000
+    /// Who has codes that wait: each found by the one before, however many codes it has.
+    private static func clientsOfCodes(besides known: some Sequence<String>, on connection: Connection) throws -> [String] {
+        let clients = try connection.rows(
+            """
+            WITH RECURSIVE named AS (
+              SELECT (SELECT MIN(client_id) FROM grant_queue WHERE authorization_code IS NOT NULL) AS client_id
+               UNION ALL
+              SELECT (SELECT MIN(client_id) FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id > named.client_id)
+                FROM named WHERE named.client_id IS NOT NULL)
+            SELECT client_id FROM named WHERE client_id IS NOT NULL LIMIT $1
+            """,
+            WaitingCode.mostClients
+        ).compactMap { $0.text(at: 0) }
+        // Names that nobody knows hide none that is known.
+        return clients.count < WaitingCode.mostClients ? clients : Array(Set(clients).union(known))
+    }
+
+    /// Asks for those of a client that are due, nearest deadline first, in each order of the queue: new ones, those that are tried again,
+    /// and those of a clock that has since been set back.
+    ///
+    /// - Parameter onlyLate: whether only those are wanted whose time is over.
+    private static func sendDueCodes(
+        of client: String,
+        onlyLate: Bool,
+        upTo limit: Int,
+        at now: Timestamp,
+        on connection: Connection
+    ) throws -> Connection.Answer {
+        let of = "authorization_code IS NOT NULL AND client_id = $1"
+        let isWanted = "LEAST(granted_at, COALESCE(waits_since, granted_at)) <= $4"
+        let columns = "id, attempts, granted_at, LEAST(granted_at, COALESCE(waits_since, granted_at)) AS lives_since"
+        return try connection.send(
+            """
+            SELECT * FROM (
+              (SELECT \(columns) FROM grant_queue WHERE \(of) AND due_at = 0 AND granted_at <= $4 ORDER BY due_at, granted_at, id LIMIT $5)
+               UNION ALL
+              (SELECT \(columns) FROM grant_queue WHERE \(of) AND due_at < 0 AND \(isWanted) ORDER BY due_at LIMIT $5)
+               UNION ALL
+              (SELECT \(columns) FROM grant_queue WHERE \(of) AND due_at > 0 AND due_at <= $2 AND \(isWanted) ORDER BY due_at LIMIT $5)
+               UNION ALL
+              (SELECT \(columns) FROM grant_queue WHERE \(of) AND due_at > $3 AND \(isWanted) ORDER BY due_at LIMIT $5)) due
+            """,
+            client,
+            now,
+            WaitingCode.furthest(at: now),
+            onlyLate ? WaitingCode.latest(at: now) : Int64.max,
+            limit
+        )
+    }
 }
 
 extension ClaimedCode.Content {

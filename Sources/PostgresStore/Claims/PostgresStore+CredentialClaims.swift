@@ -12,16 +12,18 @@ extension PostgresStore {
         firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
-        preferring preferred: Set<String>
+        preferring preferred: Set<String>,
+        quotas: [String: Int]
     ) async throws -> [DueCredential] {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
+        let quotas = directory.numbered(quotas)
         let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
         return try await runClaim { [owner] connection in
             guard try !Self.isPaused(appID, on: connection) else { return [] }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
-            var due = try schedule.due(of: first, upTo: limit, on: connection)
-            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, on: connection) }
+            var due = try schedule.due(of: first, upTo: limit, quotas: quotas, on: connection)
+            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, on: connection) }
             try schedule.sendRepairs(on: connection)
             return try Self.claim(due, directory, owner: owner, at: now, policy: policy, on: connection)
         }
@@ -111,7 +113,9 @@ extension PostgresStore {
         )
     }
 
-    package func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+    package func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
+        async throws -> [DueCredential]
+    {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !userIDs.isEmpty, let appID = directory.apps[app]?.id else { return [] }
         return try await claims.transaction { connection in
@@ -132,6 +136,7 @@ extension PostgresStore {
             )
             let due = rows.compactMap { row -> DueCredential? in
                 guard let client = directory.clientsByID[row.integer(at: 0)], directory.isWatched(client) else { return nil }
+                guard !excluded.contains(client.clientID) else { return nil }
                 return DueCredential(
                     id: CredentialID(clientID: client.clientID, userID: row.text(at: 1) ?? ""),
                     app: client.app.name,

@@ -6,68 +6,102 @@ import NIOConcurrencyHelpers
 
 /// Tokens that are to be revoked.
 extension PostgresStore {
-    package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
+    package func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
         let directory = self.directory.withLockedValue { $0 }
         return try await runClaim { connection in
-            let counts = try directory.apps.values.map { app in
+            let counts = try directory.clientsByID.values.sorted { $0.id < $1.id }.map { client in
+                let most = min(limit, quotas[client.clientID] ?? limit)
                 let answer = try connection.send(
                     """
                     SELECT CASE WHEN (SELECT paused_at FROM app WHERE id = $1) IS NULL THEN
-                           (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = $1 AND due_at <= $2 AND \(Self.isWatched) LIMIT $6) d)
-                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = $1 AND due_at > $3 AND \(Self.isWatched) LIMIT $6) l)
+                           (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
+                                                   WHERE client = $2 AND due_at <= $3 AND requested_at <= $5 LIMIT $6) d)
+                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
+                                                   WHERE client = $2 AND due_at > $4 AND requested_at <= $5 LIMIT $6) l)
                            ELSE 0 END
                     """,
-                    app.id,
+                    client.app.id,
+                    client.id,
                     now,
                     Self.furthestRevocation(at: now),
-                    ArrayOf(directory.watchedClients(of: app.id)),
-                    Self.patience(at: now),
-                    limit
+                    directory.isWatched(client) ? Self.always : Self.patience(at: now),
+                    most
                 )
-                return (app.name, answer)
+                return (app: client.app.name, most: most, answer: answer)
             }
-            return Dictionary(uniqueKeysWithValues: try counts.map { ($0, try connection.rows(of: $1).integer) }).filter { $0.value > 0 }
+            var due: [String: Int] = [:]
+            for (app, most, answer) in counts {
+                due[app] = min((due[app] ?? 0) + min(try connection.rows(of: answer).integer, most), limit)
+            }
+            return due.filter { $0.value > 0 }
         }
     }
 
-    package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
+    package func claimRevocations(
+        permits: [String: Int],
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        quotas: [String: Int]
+    ) async throws -> [DueRevocation] {
         let directory = self.directory.withLockedValue { $0 }
         let permits = permits.filter { $0.value > 0 }
         guard !permits.isEmpty else { return [] }
         return try await runClaim { [owner] connection in
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name], try !Self.isPaused(app.id, on: connection) else { return [] }
-                try connection.send(
-                    """
-                    UPDATE revocation r SET due_at = $2
-                      FROM (SELECT request, client, token_fingerprint FROM revocation WHERE app = $1 AND due_at > $3
-                             ORDER BY request, client, token_fingerprint FOR UPDATE SKIP LOCKED) late
-                     WHERE r.request = late.request AND r.client = late.client AND r.token_fingerprint = late.token_fingerprint
-                    """,
-                    app.id,
-                    now,
-                    Self.furthestRevocation(at: now)
-                )
-                let due = try connection.rows(
-                    """
-                    SELECT request, client, attempts, due_at, token_fingerprint FROM revocation
-                     WHERE app = $1 AND due_at <= $2 AND \(Self.isWatched)
-                     ORDER BY due_at, request, client, token_fingerprint LIMIT $3
-                    """,
-                    app.id,
-                    now,
-                    permits,
-                    ArrayOf(directory.watchedClients(of: app.id)),
-                    Self.patience(at: now)
-                )
-                return try Self.claim(due, of: app, directory, owner: owner, at: now, policy: policy, on: connection)
+                let answers = try directory.clients(of: app.id).compactMap { client in
+                    try Self.sendDue(
+                        of: client.id,
+                        // A token of a client that is taken out of the configuration waits for a week, and stands in nobody's way.
+                        requestedBy: directory.isWatched(client) ? Self.always : Self.patience(at: now),
+                        upTo: min(permits, quotas[client.clientID] ?? permits),
+                        at: now,
+                        on: connection
+                    )
+                }
+                let due = try answers.flatMap { try connection.rows(of: $0).map { $0 } }.sorted { one, other in
+                    (one.integer(at: 3), one.integer(at: 0)) < (other.integer(at: 3), other.integer(at: 0))
+                }
+                return try Self.claim(due.prefix(permits), of: app, directory, owner: owner, at: now, policy: policy, on: connection)
             }
         }
     }
 
+    /// Asks for those of a client, longest due first: `request, client, attempts, due_at, token_fingerprint`.
+    private static func sendDue(
+        of client: Int64,
+        requestedBy latest: Timestamp,
+        upTo limit: Int,
+        at now: Timestamp,
+        on connection: Connection
+    ) throws -> Connection.Answer? {
+        guard limit > 0 else { return nil }
+        try connection.send(
+            """
+            UPDATE revocation r SET due_at = $2
+              FROM (SELECT request, client, token_fingerprint FROM revocation WHERE client = $1 AND due_at > $3
+                     ORDER BY request, client, token_fingerprint FOR UPDATE SKIP LOCKED) late
+             WHERE r.request = late.request AND r.client = late.client AND r.token_fingerprint = late.token_fingerprint
+            """,
+            client,
+            now,
+            furthestRevocation(at: now)
+        )
+        return try connection.send(
+            """
+            SELECT request, client, attempts, due_at, token_fingerprint FROM revocation
+             WHERE client = $1 AND due_at <= $2 AND requested_at <= $3 ORDER BY due_at, request, token_fingerprint LIMIT $4
+            """,
+            client,
+            now,
+            latest,
+            limit
+        )
+    }
+
     /// - Parameter due: `request, client, attempts, due_at, token_fingerprint`, longest due first.
     private static func claim(
-        _ due: Rows,
+        _ due: ArraySlice<Row>,
         of app: ClientDirectory.App,
         _ directory: ClientDirectory,
         owner: String,
@@ -76,9 +110,8 @@ extension PostgresStore {
         on connection: Connection
     ) throws -> [DueRevocation] {
         // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
-        let all = due.map { $0 }
         let isSuspect = { (row: Row) in row.int(at: 2) >= Claim.suspectAttempts }
-        let taken = all.first.map(isSuspect) ?? false ? all.prefix(1) : all.prefix { !isSuspect($0) }
+        let taken = due.first.map(isSuspect) ?? false ? due.prefix(1) : due.prefix { !isSuspect($0) }
         var chosen = RowArrays()
         for row in taken {
             let leaseEnd = now.advanced(by: policy.lease(attempts: row.int(at: 2)))
@@ -124,9 +157,7 @@ extension PostgresStore {
         }
     }
 
-    /// SQL, with the clients as $4: a token of a client that is taken out of the configuration waits for a week, until $5, and stands in
-    /// nobody's way.
-    private static let isWatched = "(client = ANY($4) OR requested_at <= $5)"
+    private static let always = Timestamp(milliseconds: .max)
 
     private static func patience(at now: Timestamp) -> Timestamp { now.advanced(by: .zero - SettlementRules.longestGrantWait) }
 

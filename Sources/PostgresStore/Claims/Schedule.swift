@@ -12,25 +12,31 @@ struct Schedule {
     let now: Timestamp
 
     /// First checks before all others, up to a share, and what the others leave besides: there may be many, of tokens that are none.
-    func next(upTo limit: Int, firstChecks share: Int, on connection: Connection) throws -> [ClaimableCredential] {
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func next(upTo limit: Int, firstChecks share: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
+        func left(by taken: [ClaimableCredential]) -> [Int64: Int] {
+            taken.reduce(into: quotas) { $0[$1.client]? -= 1 }
+        }
         if share == 0 {
-            let accepted = try accepted(upTo: limit, on: connection)
+            let accepted = try accepted(upTo: limit, quotas: quotas, on: connection)
             if !accepted.isEmpty { return accepted }
         }
-        var first = try firstChecks(upTo: min(share, limit), on: connection)
-        let others = try due(of: clients, upTo: limit - first.count, on: connection)
+        var first = try firstChecks(upTo: min(share, limit), quotas: quotas, on: connection)
+        let others = try due(of: clients, upTo: limit - first.count, quotas: left(by: first), on: connection)
         if first.count == min(share, limit), first.count + others.count < limit {
             let known = Set(first.map(\.id))
-            first += try firstChecks(upTo: limit - others.count, on: connection).filter { !known.contains($0.id) }
+            let more = try firstChecks(upTo: limit - others.count, quotas: left(by: others), on: connection)
+            first += more.filter { !known.contains($0.id) }
         }
         return Array(first.prefix(limit - others.count)) + others
     }
 
     /// Of tokens that Apple has accepted before, longest due first: what it says of those closes a breaker. It leaves others below, so it
     /// moves no floor.
-    private func accepted(upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
+    private func accepted(upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
-        let answers = try clients.map { client in
+        let answers = try clients.filter { quotas[$0] ?? 1 > 0 }.map { client in
             try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
@@ -39,7 +45,7 @@ struct Schedule {
                 client,
                 now,
                 policy.repetition,
-                limit
+                min(limit, quotas[client] ?? limit)
             )
         }
         let found = try answers.flatMap { ClaimableCredential.all(try connection.rows(of: $0)) }
@@ -47,8 +53,10 @@ struct Schedule {
     }
 
     /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
-    func firstChecks(upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
-        try first(limit, of: clients, \.firstChecks, on: connection) { client, floor in
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func firstChecks(upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas, \.firstChecks, on: connection) { client, limit, floor in
             try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
@@ -63,8 +71,10 @@ struct Schedule {
     }
 
     /// All others, longest due first.
-    func due(of clients: [Int64], upTo limit: Int, on connection: Connection) throws -> [ClaimableCredential] {
-        try first(limit, of: clients, \.schedules, on: connection) { client, floor in
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas, \.schedules, on: connection) { client, limit, floor in
             try connection.send(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
@@ -84,23 +94,28 @@ struct Schedule {
     ///
     /// - Parameters:
     ///   - kind: which checks they are.
-    ///   - send: asks for what is due of a client, from a time on.
+    ///   - send: asks for what is due of a client, up to a limit and from a time on.
     private func first(
         _ limit: Int,
         of clients: [Int64],
+        _ quotas: [Int64: Int],
         _ kind: WritableKeyPath<ClaimFloors, [Int64: ClaimFloor<Timestamp>]>,
         on connection: Connection,
-        _ send: (_ client: Int64, _ floor: Timestamp) throws -> Connection.Answer
+        _ send: (_ client: Int64, _ limit: Int, _ floor: Timestamp) throws -> Connection.Answer
     ) throws -> [ClaimableCredential] {
-        guard limit > 0 else { return [] }
+        let clients = clients.filter { quotas[$0] ?? 1 > 0 }
+        guard limit > 0, !clients.isEmpty else { return [] }
         let answers = try clients.map { client in
-            try send(client, connection.floors[keyPath: kind][client, default: ClaimFloor()].begin(at: now) ?? Timestamp(milliseconds: 0))
+            let floor = connection.floors[keyPath: kind][client, default: ClaimFloor()].begin(at: now) ?? Timestamp(milliseconds: 0)
+            return try send(client, min(limit, quotas[client] ?? limit), floor)
         }
         let found = try answers.map { try ClaimableCredential.all(connection.rows(of: $0)) }
         let due = clients.count == 1 ? found[0] : Array(found.flatMap(\.self).sorted { $0.dueAt < $1.dueAt }.prefix(limit))
         let end = due.count < limit ? now : due[limit - 1].dueAt
         for (client, found) in zip(clients, found) {
-            connection.floors[keyPath: kind][client]?.end(at: now, from: found.first?.dueAt, upTo: end)
+            // Of a client with a quota more may be due than was asked for.
+            let last = quotas[client].flatMap { found.count < $0 ? nil : found.last?.dueAt }
+            connection.floors[keyPath: kind][client]?.end(at: now, from: found.first?.dueAt, upTo: last.map { min($0, end) } ?? end)
         }
         return due
     }

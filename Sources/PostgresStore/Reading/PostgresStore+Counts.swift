@@ -27,12 +27,23 @@ extension PostgresStore {
                 """,
                 limit
             ).first
+            let answers = try connection.rows(
+                """
+                SELECT client_id, detail, COUNT(*)
+                  FROM (SELECT client_id, detail FROM grant_queue WHERE authorization_code IS NOT NULL ORDER BY granted_at LIMIT $1) g
+                 WHERE detail IS NOT NULL GROUP BY client_id, detail ORDER BY client_id, detail
+                """,
+                limit
+            )
             return WaitingGrantCounts(
                 putOff: putOff.map {
                     WaitingGrantCounts.PutOff(clientID: $0.text(at: 0) ?? "", isAhead: $0.bool(at: 1), count: $0.int(at: 2))
                 },
                 withCode: codes?.int(at: 0) ?? 0,
-                oldestCode: codes?.time(at: 1)
+                oldestCode: codes?.time(at: 1),
+                refused: answers.map {
+                    WaitingGrantCounts.Refused(clientID: $0.text(at: 0) ?? "", detail: $0.text(at: 1) ?? "", count: $0.int(at: 2))
+                }
             )
         }
     }

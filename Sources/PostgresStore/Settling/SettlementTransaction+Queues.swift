@@ -38,8 +38,8 @@ struct QueueWrites {
                 removed[.grant, default: 0] += 1
             case .postponeGrant(let id, let until, let waitsSince):
                 postponedGrants.append(id, until, waitsSince)
-            case .postponeCode(let id, let until, let failures, let isAnswerLost):
-                postponedCodes.append(id, until, failures, isAnswerLost ? 1 : 0)
+            case .postponeCode(let id, let until, let failures, let isAnswerLost, let detail):
+                postponedCodes.append(id, until, failures, isAnswerLost ? 1 : 0, detail)
             case .revocation(let change):
                 if try revocations.write(change) { removed[.revocation, default: 0] += 1 }
             }
@@ -80,8 +80,9 @@ struct QueueWrites {
         )
         try connection.send(
             """
-            UPDATE grant_queue q SET due_at = n.due_at, attempts = 0, claimed_by = NULL, failures = n.failures, answer_lost = n.answer_lost
-              FROM unnest($1, $2, $3, $4) AS n (id, due_at, failures, answer_lost) WHERE q.id = n.id AND q.id = ANY($1)
+            UPDATE grant_queue q SET due_at = n.due_at, attempts = 0, claimed_by = NULL, failures = n.failures, answer_lost = n.answer_lost,
+                   detail = n.detail
+              FROM unnest($1, $2, $3, $4, $5) AS n (id, due_at, failures, answer_lost, detail) WHERE q.id = n.id AND q.id = ANY($1)
             """,
             postponedCodes
         )

@@ -133,7 +133,7 @@ extension Schema {
           claimed_by        TEXT,
           PRIMARY KEY (request, client, token_fingerprint)
         );
-        CREATE INDEX revocation_due ON revocation (app, due_at);
+        CREATE INDEX revocation_due ON revocation (client, due_at);
         CREATE INDEX revocation_user ON revocation (user_id);
 
         CREATE TABLE signing_key (

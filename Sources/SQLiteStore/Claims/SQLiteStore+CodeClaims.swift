@@ -12,34 +12,21 @@ extension SQLiteStore {
         permits: [String: Int],
         at now: Timestamp,
         lease: Duration,
-        suspects: Bool
+        suspects: Bool,
+        quotas: [String: Int]
     ) async throws -> [ClaimedCode] {
         guard limit > 0 else { return [] }
         let apps = directory.withLockedValue { $0 }.appNames
         // Chosen before the write lock is taken: however long that takes, no backend waits for it.
         let rows = try await read { db in
-            var left = permits
-            var rows: [(id: Int64, attempts: Int)] = []
-            // A due time beyond any that a code is put off to is of a clock that has since been set back.
-            let due = try PreparedStatement(
-                """
-                SELECT id, attempts, CAST(client_id AS BLOB), MIN(granted_at, COALESCE(waits_since, granted_at)) FROM grant_queue
-                 WHERE authorization_code IS NOT NULL AND (due_at <= ?1 OR due_at > ?2) ORDER BY granted_at, id LIMIT ?3
-                """,
-                in: db
-            )
-            let furthest = now.advanced(by: AuthorizationCode.life * 2)
-            try due.forEachRow(now, furthest, Self.mostCodesSeen) { row in
-                guard rows.count < limit else { return }
-                let app = String(validating: row.bytes(at: 2), as: UTF8.self).flatMap { apps[$0] }
-                let isLate = Timestamp(milliseconds: row.integer(at: 3)).advanced(by: AuthorizationCode.life) <= now
-                if let app, let permits = left[app], !isLate {
-                    guard permits > 0 else { return }
-                    left[app] = permits - 1
-                }
-                rows.append((row.integer(at: 0), Int(row.integer(at: 1))))
+            let waiting = try Self.clientsOfCodes(besides: apps.keys, in: db).flatMap { name in
+                let client = String(validating: name, as: UTF8.self)
+                let app = client.flatMap { apps[$0] }
+                let mayBeSent = min(app.flatMap { permits[$0] } ?? limit, client.flatMap { quotas[$0] } ?? limit) > 0
+                return try WaitingCode.due(of: name, client, app, onlyLate: !mayBeSent, upTo: limit, at: now, in: db)
             }
-            return Claim.claimable(rows, suspects: suspects)
+            let chosen = WaitingCode.choose(waiting, upTo: limit, permits: permits, quotas: quotas, at: now)
+            return Claim.claimable(chosen, suspects: suspects)
         }
         guard !rows.isEmpty else { return [] }
         return try await write { [owner] db in
@@ -48,14 +35,15 @@ extension SQLiteStore {
                     UPDATE grant_queue
                        SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2, waits_since = MIN(COALESCE(waits_since, ?3), ?3)
                      WHERE id = ?4
-                    RETURNING attempts, granted_at, waits_since, MIN(MAX(failures, 0), 1000), answer_lost, CAST(client_id AS BLOB), CAST(user_id AS BLOB),
-                              CAST(authorization_code AS BLOB), CAST(redirect_uri AS BLOB), CAST(nonce AS BLOB)
+                    RETURNING attempts, granted_at, waits_since, MIN(MAX(failures, 0), 1000), answer_lost, CAST(detail AS BLOB),
+                              CAST(client_id AS BLOB), CAST(user_id AS BLOB), CAST(authorization_code AS BLOB),
+                              CAST(redirect_uri AS BLOB), CAST(nonce AS BLOB)
                     """
             )
             let leaseEnd = now.advanced(by: lease).milliseconds
             return try rows.compactMap { id in
                 try Row.fetchOne(statement, arguments: [leaseEnd, owner, now.milliseconds, id]).map { row in
-                    let content = ClaimedCode.Content(row, from: 5)
+                    let content = ClaimedCode.Content(row, from: 6)
                     return ClaimedCode(
                         id: id,
                         claim: Claim(owner: owner, attempts: row[0]),
@@ -64,6 +52,7 @@ extension SQLiteStore {
                         firstClaimedAt: Timestamp(milliseconds: row[2]),
                         failures: row[3],
                         isAnswerLost: row[4],
+                        detail: row.text(at: 5, upTo: Longest.token),
                         content: content
                     )
                 }
@@ -71,8 +60,73 @@ extension SQLiteStore {
         }
     }
 
-    /// Those of a paused app stay due, and are passed over.
-    private static let mostCodesSeen = 10_000
+    /// Who has codes that wait, as a backend wrote it: each found by the one before, however many codes it has.
+    private static func clientsOfCodes(besides known: some Sequence<String>, in db: Database) throws -> [[UInt8]] {
+        var clients: [[UInt8]] = []
+        try PreparedStatement(
+            """
+            WITH RECURSIVE named (client_id) AS (
+              SELECT MIN(client_id) FROM grant_queue WHERE authorization_code IS NOT NULL
+               UNION ALL
+              SELECT (SELECT MIN(client_id) FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id > named.client_id)
+                FROM named WHERE named.client_id IS NOT NULL)
+            SELECT CAST(client_id AS BLOB) FROM named WHERE client_id IS NOT NULL LIMIT ?
+            """,
+            in: db
+        ).forEachRow(WaitingCode.mostClients) { row in clients.append(row.bytes(at: 0)) }
+        // Names that nobody knows hide none that is known.
+        return clients.count < WaitingCode.mostClients ? clients : Array(Set(clients).union(known.map { [UInt8]($0.utf8) }))
+    }
+}
+
+extension WaitingCode {
+    /// Those of a client that are due, nearest deadline first, in each order of the queue: new ones, those that are tried again, and those
+    /// of a clock that has since been set back.
+    ///
+    /// - Parameter onlyLate: whether only those are wanted whose time is over.
+    fileprivate static func due(
+        of name: [UInt8],
+        _ client: String?,
+        _ app: String?,
+        onlyLate: Bool,
+        upTo limit: Int,
+        at now: Timestamp,
+        in db: Database
+    ) throws -> [WaitingCode] {
+        var codes: [WaitingCode] = []
+        let of = "authorization_code IS NOT NULL AND client_id = CAST(?1 AS TEXT)"
+        let columns = "id, attempts, granted_at, waits_since"
+        let isWanted = "MIN(granted_at, COALESCE(waits_since, granted_at)) <= ?4"
+        try PreparedStatement(
+            """
+            SELECT id, attempts, granted_at, MIN(granted_at, COALESCE(waits_since, granted_at)) FROM (
+              SELECT * FROM (SELECT \(columns) FROM grant_queue
+                              WHERE \(of) AND due_at = 0 AND granted_at <= ?4 ORDER BY granted_at, id LIMIT ?5)
+               UNION ALL
+              SELECT * FROM (SELECT \(columns) FROM grant_queue
+                              WHERE \(of) AND due_at < 0 AND \(isWanted) ORDER BY due_at LIMIT ?5)
+               UNION ALL
+              SELECT * FROM (SELECT \(columns) FROM grant_queue
+                              WHERE \(of) AND due_at > 0 AND due_at <= ?2 AND \(isWanted) ORDER BY due_at LIMIT ?5)
+               UNION ALL
+              SELECT * FROM (SELECT \(columns) FROM grant_queue
+                              WHERE \(of) AND due_at > ?3 AND \(isWanted) ORDER BY due_at LIMIT ?5))
+            """,
+            in: db
+        ).forEachRow(name, now, furthest(at: now), onlyLate ? latest(at: now) : Int64.max, limit) { row in
+            codes.append(
+                WaitingCode(
+                    id: row.integer(at: 0),
+                    attempts: Int(row.integer(at: 1)),
+                    client: client,
+                    app: app,
+                    grantedAt: row.integer(at: 2),
+                    livesSince: row.integer(at: 3)
+                )
+            )
+        }
+        return codes
+    }
 }
 
 extension ClaimedCode.Content {

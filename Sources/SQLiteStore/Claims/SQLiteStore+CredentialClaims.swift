@@ -13,17 +13,19 @@ extension SQLiteStore {
         firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
-        preferring preferred: Set<String>
+        preferring preferred: Set<String>,
+        quotas: [String: Int]
     ) async throws -> [DueCredential] {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
+        let quotas = directory.numbered(quotas)
         let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
         // Chosen before the write lock is taken: however long that takes, no backend waits for it.
         let found = try await read { db -> (due: [ClaimableCredential], mustRepair: Bool)? in
             guard try !Self.isPaused(appID, in: db) else { return nil }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
-            var due = try schedule.due(of: first, upTo: limit, in: db)
-            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, in: db) }
+            var due = try schedule.due(of: first, upTo: limit, quotas: quotas, in: db)
+            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, in: db) }
             return (due, try schedule.mustBeRepaired(in: db))
         }
         guard let found, found.mustRepair || !found.due.isEmpty else { return [] }
@@ -122,7 +124,9 @@ extension SQLiteStore {
         )
     }
 
-    package func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+    package func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
+        async throws -> [DueCredential]
+    {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !userIDs.isEmpty, let appID = directory.apps[app]?.id else { return [] }
         @Sendable func due(in db: Database) throws -> [DueCredential] {
@@ -138,6 +142,7 @@ extension SQLiteStore {
             return try userIDs.sorted().flatMap { userID in
                 try Row.fetchAll(statement, arguments: [userID, appID, latest, now.milliseconds]).compactMap { row -> DueCredential? in
                     guard let client = directory.clientsByID[row[0]], directory.isWatched(client) else { return nil }
+                    guard !excluded.contains(client.clientID) else { return nil }
                     return DueCredential(
                         id: CredentialID(clientID: client.clientID, userID: userID),
                         app: client.app.name,

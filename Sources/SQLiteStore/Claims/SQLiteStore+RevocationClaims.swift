@@ -7,51 +7,57 @@ import NIOConcurrencyHelpers
 
 /// Tokens that are to be revoked.
 extension SQLiteStore {
-    package func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
+    package func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
         let directory = self.directory.withLockedValue { $0 }
         return try await read { db in
             guard try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM revocation)")) ?? false else { return [:] }
             var due: [String: Int] = [:]
+            let statement = try db.cachedStatement(
+                sql: """
+                    SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
+                                                   WHERE client = ?1 AND due_at <= ?2 AND requested_at <= ?5 LIMIT ?4))
+                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
+                                                   WHERE client = ?1 AND due_at > ?3 AND requested_at <= ?5 LIMIT ?4))
+                    """
+            )
             for app in directory.apps.values where try !Self.isPaused(app.id, in: db) {
-                let isWatched = Self.isWatched(app.id, directory, patience: "?5")
-                due[app.name] = try Int.fetchOne(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = ?1 AND due_at <= ?2 AND \(isWatched) LIMIT ?4))
-                                 + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE app = ?1 AND due_at > ?3 AND \(isWatched) LIMIT ?4))
-                            """
-                    ),
-                    arguments: [app.id, now.milliseconds, Self.furthestRevocation(at: now), limit, Self.patience(at: now)]
-                )
+                let count = try directory.clients(of: app.id).reduce(0) { count, client in
+                    let most = min(limit, quotas[client.clientID] ?? limit)
+                    let latest = directory.isWatched(client) ? Int64.max : Self.patience(at: now)
+                    let arguments: StatementArguments = [client.id, now.milliseconds, Self.furthestRevocation(at: now), most, latest]
+                    return count + min(try Int.fetchOne(statement, arguments: arguments) ?? 0, most)
+                }
+                due[app.name] = min(count, limit)
             }
             return due.filter { $0.value > 0 }
         }
     }
 
-    package func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
+    package func claimRevocations(
+        permits: [String: Int],
+        at now: Timestamp,
+        policy: RefreshPolicy,
+        quotas: [String: Int]
+    ) async throws -> [DueRevocation] {
         let directory = self.directory.withLockedValue { $0 }
         let permits = permits.filter { $0.value > 0 }
         guard !permits.isEmpty else { return [] }
         return try await write { [owner] db in
             try permits.flatMap { name, permits -> [DueRevocation] in
                 guard let app = directory.apps[name], try !Self.isPaused(app.id, in: db) else { return [] }
-                try db.execute(
-                    cached: "UPDATE revocation SET due_at = ? WHERE app = ? AND due_at > ?",
-                    [now.milliseconds, app.id, Self.furthestRevocation(at: now)]
-                )
-                let due = try Row.fetchAll(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT request, client, attempts, token_fingerprint FROM revocation
-                             WHERE app = ?1 AND due_at <= ?2 AND \(Self.isWatched(app.id, directory, patience: "?3"))
-                             ORDER BY due_at LIMIT ?4
-                            """
-                    ),
-                    arguments: [app.id, now.milliseconds, Self.patience(at: now), permits]
-                )
+                let due = try directory.clients(of: app.id).flatMap { client in
+                    try Self.due(
+                        of: client.id,
+                        // A token of a client that is taken out of the configuration waits for a week, and stands in nobody's way.
+                        requestedBy: directory.isWatched(client) ? .max : Self.patience(at: now),
+                        upTo: min(permits, quotas[client.clientID] ?? permits),
+                        at: now,
+                        in: db
+                    )
+                }.sorted { ($0.dueAt, $0.request, $0.client) < ($1.dueAt, $1.request, $1.client) }.prefix(permits)
                 // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
-                let isSuspect = due.first.map { $0[2] >= Claim.suspectAttempts } ?? false
-                let taken = isSuspect ? due.prefix(1) : due.prefix { $0[2] < Claim.suspectAttempts }
+                let isSuspect = due.first.map { $0.attempts >= Claim.suspectAttempts } ?? false
+                let taken = isSuspect ? due.prefix(1) : due.prefix { $0.attempts < Claim.suspectAttempts }
                 let take = try PreparedStatement(
                     """
                     UPDATE revocation AS r SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2
@@ -61,13 +67,12 @@ extension SQLiteStore {
                     """,
                     in: db
                 )
-                return try taken.compactMap { row -> DueRevocation? in
-                    let (request, client, attempts): (Int64, Int64, Int) = (row[0], row[1], row[2])
-                    guard let client = directory.clientsByID[client] else { return nil }
-                    let leaseEnd = now.advanced(by: policy.lease(attempts: attempts))
-                    let claimed = try take.first(leaseEnd, owner, request, client.id, row.bytes(at: 3)) { row in
+                return try taken.compactMap { due -> DueRevocation? in
+                    guard let client = directory.clientsByID[due.client] else { return nil }
+                    let leaseEnd = now.advanced(by: policy.lease(attempts: due.attempts))
+                    let claimed = try take.first(leaseEnd, owner, due.request, client.id, due.fingerprint) { row in
                         DueRevocation(
-                            request: request,
+                            request: due.request,
                             requestedAt: Timestamp(milliseconds: row.integer(at: 2)),
                             id: CredentialID(clientID: client.clientID, userID: row.text(at: 1) ?? ""),
                             app: name,
@@ -87,10 +92,43 @@ extension SQLiteStore {
         }
     }
 
-    /// A token of a client that is taken out of the configuration waits for a week, and stands in nobody's way.
-    private static func isWatched(_ app: Int64, _ directory: ClientDirectory, patience: String) -> String {
-        let clients = directory.watchedClients(of: app).map(String.init).joined(separator: ", ")
-        return "(client IN (\(clients)) OR requested_at <= \(patience))"
+    /// A row of `revocation` that may be claimed.
+    private struct Claimable {
+        var request: Int64
+        var client: Int64
+        var fingerprint: [UInt8]
+        var attempts: Int
+        var dueAt: Int64
+    }
+
+    /// Those of a client, longest due first.
+    private static func due(of client: Int64, requestedBy latest: Int64, upTo limit: Int, at now: Timestamp, in db: Database) throws
+        -> [Claimable]
+    {
+        guard limit > 0 else { return [] }
+        try db.execute(
+            cached: "UPDATE revocation SET due_at = ? WHERE client = ? AND due_at > ?",
+            [now.milliseconds, client, furthestRevocation(at: now)]
+        )
+        var due: [Claimable] = []
+        try PreparedStatement(
+            """
+            SELECT request, attempts, due_at, token_fingerprint FROM revocation
+             WHERE client = ?1 AND due_at <= ?2 AND requested_at <= ?3 ORDER BY due_at, request LIMIT ?4
+            """,
+            in: db
+        ).forEachRow(client, now, latest, limit) { row in
+            due.append(
+                Claimable(
+                    request: row.integer(at: 0),
+                    client: client,
+                    fingerprint: row.bytes(at: 3),
+                    attempts: Int(row.integer(at: 1)),
+                    dueAt: row.integer(at: 2)
+                )
+            )
+        }
+        return due
     }
 
     /// What was asked for before it waits no longer.

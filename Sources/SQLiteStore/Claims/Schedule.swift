@@ -13,23 +13,29 @@ struct Schedule {
     let now: Timestamp
 
     /// First checks before all others, up to a share, and what the others leave besides: there may be many, of tokens that are none.
-    func next(upTo limit: Int, firstChecks share: Int, in db: Database) throws -> [ClaimableCredential] {
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func next(upTo limit: Int, firstChecks share: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
+        func left(by taken: [ClaimableCredential]) -> [Int64: Int] {
+            taken.reduce(into: quotas) { $0[$1.client]? -= 1 }
+        }
         if share == 0 {
-            let accepted = try accepted(upTo: limit, in: db)
+            let accepted = try accepted(upTo: limit, quotas: quotas, in: db)
             if !accepted.isEmpty { return accepted }
         }
-        var first = try firstChecks(upTo: min(share, limit), in: db)
-        let others = try due(of: clients, upTo: limit - first.count, in: db)
+        var first = try firstChecks(upTo: min(share, limit), quotas: quotas, in: db)
+        let others = try due(of: clients, upTo: limit - first.count, quotas: left(by: first), in: db)
         if first.count == min(share, limit), first.count + others.count < limit {
             let known = Set(first.map(\.id))
-            first += try firstChecks(upTo: limit - others.count, in: db).filter { !known.contains($0.id) }
+            let more = try firstChecks(upTo: limit - others.count, quotas: left(by: others), in: db)
+            first += more.filter { !known.contains($0.id) }
         }
         return Array(first.prefix(limit - others.count)) + others
     }
 
     /// Of tokens that Apple has accepted before, longest due first: what it says of those closes a breaker.
-    private func accepted(upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
-        try first(limit, of: clients) { client in
+    private func accepted(upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas) { client, limit in
             try ClaimableCredential.all(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
@@ -45,8 +51,10 @@ struct Schedule {
     }
 
     /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
-    func firstChecks(upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
-        try first(limit, of: clients) { client in
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func firstChecks(upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas) { client, limit in
             try ClaimableCredential.all(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential INDEXED BY credential_first
@@ -61,8 +69,10 @@ struct Schedule {
     }
 
     /// All others, longest due first.
-    func due(of clients: [Int64], upTo limit: Int, in db: Database) throws -> [ClaimableCredential] {
-        try first(limit, of: clients) { client in
+    ///
+    /// - Parameter quotas: by client, the most that are wanted.
+    func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
+        try first(limit, of: clients, quotas) { client, limit in
             try ClaimableCredential.all(
                 """
                 SELECT user_id, client, attempts, due_at FROM credential
@@ -80,10 +90,11 @@ struct Schedule {
     private func first(
         _ limit: Int,
         of clients: [Int64],
-        _ due: (Int64) throws -> [ClaimableCredential]
+        _ quotas: [Int64: Int],
+        _ due: (_ client: Int64, _ limit: Int) throws -> [ClaimableCredential]
     ) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
-        let all = try clients.flatMap(due)
+        let all = try clients.filter { quotas[$0] ?? 1 > 0 }.flatMap { try due($0, min(limit, quotas[$0] ?? limit)) }
         return clients.count == 1 ? all : Array(all.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
     }
 

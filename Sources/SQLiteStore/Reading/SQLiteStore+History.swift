@@ -67,7 +67,7 @@ extension SQLiteStore {
                 SELECT 'grant' AS queue, g.id AS id, app.name AS app, app.paused_at AS pausedAt, g.client_id AS clientID,
                        g.granted_at AS at, g.authorization_code IS NOT NULL AS bringsCode, g.due_at AS dueAt,
                        g.claimed_by IS NOT NULL AS isClaimed, g.waits_since AS waitsSince, g.failures AS failures,
-                       g.answer_lost AS isAnswerLost, NULL AS openedAt
+                       g.answer_lost AS isAnswerLost, g.detail AS detail, NULL AS openedAt
                   FROM grant_queue g
                   LEFT JOIN client ON client.client_id = g.client_id
                   LEFT JOIN app ON app.id = client.app

@@ -170,10 +170,22 @@ extension SQLiteStore: CredentialReader {
                 ),
                 arguments: [limit]
             )
+            let answers = try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT client_id, detail, COUNT(*)
+                          FROM (SELECT client_id, detail FROM grant_queue
+                                 WHERE authorization_code IS NOT NULL AND granted_at > 0 ORDER BY granted_at LIMIT ?)
+                         WHERE detail IS NOT NULL GROUP BY client_id, detail ORDER BY client_id, detail
+                        """
+                ),
+                arguments: [limit]
+            )
             return WaitingGrantCounts(
                 putOff: putOff.map { WaitingGrantCounts.PutOff(clientID: $0[0], isAhead: $0[1], count: $0[2]) },
                 withCode: codes?[0] ?? 0,
-                oldestCode: codes?.time(at: 1)
+                oldestCode: codes?.time(at: 1),
+                refused: answers.map { WaitingGrantCounts.Refused(clientID: $0[0], detail: $0[1], count: $0[2]) }
             )
         }
     }

@@ -48,12 +48,13 @@ extension SettlementTransaction {
                     cached: "UPDATE grant_queue SET due_at = ?, attempts = 0, claimed_by = NULL, waits_since = ? WHERE id = ?",
                     [until.milliseconds, waitsSince?.milliseconds, id]
                 )
-            case .postponeCode(let id, let until, let failures, let isAnswerLost):
+            case .postponeCode(let id, let until, let failures, let isAnswerLost, let detail):
                 try db.execute(
                     cached: """
-                        UPDATE grant_queue SET due_at = ?, attempts = 0, claimed_by = NULL, failures = ?, answer_lost = ? WHERE id = ?
+                        UPDATE grant_queue
+                           SET due_at = ?, attempts = 0, claimed_by = NULL, failures = ?, answer_lost = ?, detail = ? WHERE id = ?
                         """,
-                    [until.milliseconds, failures, isAnswerLost, id]
+                    [until.milliseconds, failures, isAnswerLost, detail, id]
                 )
             case .revocation(let change):
                 if try revocations.write(change) { removed[.revocation, default: 0] += 1 }

@@ -166,6 +166,7 @@ extension GrantRejection {
         case .unreadableToken: "the sign-in counts; what its backend sealed does not open for this user and client"
         case .poison: "siwatch died five times while it held it"
         case .codeExpired: "the code's five minutes were over"
+        case .invalidClient: "the code's five minutes were over, and Apple had refused the client, not the code"
         case .codeUsed: "the code had been exchanged before"
         case .clientMismatch: "Apple issued the code to another client"
         case .redirectURIMismatch: "not the redirect_uri of the sign-in"

@@ -113,7 +113,10 @@ struct WaitingRow {
         case .expiry:
             return "brings a code whose five minutes were over at \(until?.text ?? "then"); siwatch rejects it when it runs\(lost)"
         case .retry:
-            return "brings a code; \(row.failures) tries brought no answer, and it is tried again \(end)\(lost)"
+            let isBlamed = row.detail.map(AuthorizationCode.isBlame) ?? false
+            let tries = isBlamed ? "Apple refuses the client" : "\(row.failures) tries brought no answer"
+            let word = row.detail.map { " (\($0.printable))" } ?? ""
+            return "brings a code; \(tries)\(word), and it is tried again \(end)\(lost)"
         case .start, .time, .turn, .earlier, .tokens, .pause: return "brings a code, which waits for its turn \(end)\(lost)"
         }
     }
@@ -121,7 +124,7 @@ struct WaitingRow {
 
 extension WaitingRow: Encodable {
     private enum CodingKeys: CodingKey {
-        case queue, clientID, at, waitsSince, bringsCode, failures, isAnswerLost, openedAt, reason, until
+        case queue, clientID, at, waitsSince, bringsCode, failures, isAnswerLost, detail, openedAt, reason, until
     }
 
     func encode(to encoder: any Encoder) throws {
@@ -134,6 +137,7 @@ extension WaitingRow: Encodable {
             try container.encode(true, forKey: .bringsCode)
             try container.encode(row.failures, forKey: .failures)
             try container.encode(row.isAnswerLost, forKey: .isAnswerLost)
+            try container.encodeIfPresent(row.detail, forKey: .detail)
         }
         try container.encodeIfPresent(row.openedAt, forKey: .openedAt)
         try container.encode(reason, forKey: .reason)

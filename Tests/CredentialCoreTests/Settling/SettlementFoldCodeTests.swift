@@ -68,7 +68,7 @@ import Testing
     }
 
     private static func postponed(_ changes: SettlementChanges) -> (until: Timestamp, failures: Int, isAnswerLost: Bool)? {
-        guard case .postponeCode(1, let until, let failures, let isAnswerLost) = changes.queueRows.first else { return nil }
+        guard case .postponeCode(1, let until, let failures, let isAnswerLost, _) = changes.queueRows.first else { return nil }
         return (until, failures, isAnswerLost)
     }
 

@@ -29,8 +29,8 @@ extension PlantedBug {
         switch (self, settlement) {
         case (.refusalTakenForOutage, .code(let work, .rejected(let reason, _))) where reason != .codeExpired && reason != .poison:
             return .code(work, .failed(at: now, isAnswerLost: false))
-        case (.lostAnswerForgotten, .code(let work, .failed(let time, _))):
-            return .code(work, .failed(at: time, isAnswerLost: false))
+        case (.lostAnswerForgotten, .code(let work, .failed(let time, _, let detail))):
+            return .code(work, .failed(at: time, isAnswerLost: false, detail: detail))
         case (.lostAnswerTakenForSignIn, .code(let work, .rejected(.answerLost, _))):
             guard let content = work.content, let userID = content.userID else { return settlement }
             let credential = CredentialID(clientID: content.clientID, userID: userID)

@@ -15,6 +15,8 @@ extension ReferenceModel {
         var wasSent = false
         /// Whether an answer may have been lost on its way.
         var mayBeLost = false
+        /// Whether Apple refused the client, and has said nothing of the code.
+        var isBlamed = false
     }
 
     /// When a code is sent no more.
@@ -49,9 +51,9 @@ extension ReferenceModel {
             return [close(work.id, .rejected, .unknownClientExpired)]
         }
         guard let call else {
-            // By a wrong clock it is left for Apple to judge, once there is a permit for that.
-            if !isPunctual, result == .postponed { return [putBack(work.id)] }
-            return [close(work.id, .rejected, mayBeUsed ? .answerLost : .codeExpired)]
+            // By a wrong clock it is left for Apple to judge, once there is a permit for that. A client that Apple refuses is left alone.
+            if result == .postponed { return [putBack(work.id)] }
+            return [close(work.id, .rejected, mayBeUsed ? .answerLost : code.isBlamed ? .invalidClient : .codeExpired)]
         }
         switch call.outcome {
         case .issued: return [issue(call, for: row, work.id)]
@@ -60,7 +62,8 @@ extension ReferenceModel {
         case .refused(let reason, _): return [close(work.id, .rejected, reason)]
         case .unavailable(_, let isAnswerLost, _):
             if isAnswerLost { grantRows[work.id]!.code!.mayBeLost = true }
-        case .misconfigured, .throttled: break
+        case .misconfigured: grantRows[work.id]!.code!.isBlamed = true
+        case .throttled: break
         }
         grantRows[work.id]!.code!.wasSent = true
         return [putBack(work.id)]

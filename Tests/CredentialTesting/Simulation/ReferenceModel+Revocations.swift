@@ -203,7 +203,8 @@ extension ReferenceModel {
                 reconsider(&open, at: now)
                 return [.postponed]
             }
-            guard open.before == .rejected else { return [] }
+            // Its client was paused since it was claimed.
+            guard open.before == .rejected else { return result == .postponed ? [.postponed] : [] }
             // What Apple says to another team proves nothing.
             let isOthers = open.verifiedTeam.map { $0 != open.askedTeam } ?? false
             let dead: RevocationOutcome = open.standing == .accepted ? .alreadyInvalid : .noValidToken

@@ -68,7 +68,7 @@ extension SimulatedWorld.State {
 
     mutating func countRefusal(_ reason: GrantRejection) {
         switch reason {
-        case .codeExpired: count(.codeLate)
+        case .codeExpired, .invalidClient: count(.codeLate)
         case .codeUsed: count(.codeUsed)
         case .answerLost: count(.answerLost)
         case .badIDToken: count(.badIdentityToken)

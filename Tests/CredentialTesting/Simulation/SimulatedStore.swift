@@ -44,10 +44,18 @@ struct SimulatedStore: WorkStore {
         permits: [String: Int],
         at now: Timestamp,
         lease: Duration,
-        suspects: Bool
+        suspects: Bool,
+        quotas: [String: Int]
     ) async throws -> [ClaimedCode] {
         try await call {
-            let claimed = try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects)
+            let claimed = try await store.claimCodes(
+                upTo: limit,
+                permits: permits,
+                at: now,
+                lease: lease,
+                suspects: suspects,
+                quotas: quotas
+            )
             return bug?.codes(claimed, at: now) ?? claimed
         } effect: {
             $0.model.claimed($1, at: now)
@@ -65,13 +73,15 @@ struct SimulatedStore: WorkStore {
         }
     }
 
-    func dueRevocations(upTo limit: Int, at now: Timestamp) async throws -> [String: Int] {
-        try await read { try await store.dueRevocations(upTo: limit, at: now) }
+    func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
+        try await read { try await store.dueRevocations(upTo: limit, at: now, quotas: quotas) }
     }
 
-    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy) async throws -> [DueRevocation] {
+    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
+        -> [DueRevocation]
+    {
         try await call {
-            let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy)
+            let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
             return bug?.revocations(claimed) ?? claimed
         } effect: {
             $0.model.claimed($1, at: now)
@@ -97,7 +107,8 @@ struct SimulatedStore: WorkStore {
         firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
-        preferring preferred: Set<String>
+        preferring preferred: Set<String>,
+        quotas: [String: Int]
     ) async throws -> [DueCredential] {
         try await call {
             try await store.claimDueCredentials(
@@ -106,7 +117,8 @@ struct SimulatedStore: WorkStore {
                 firstChecks: firstChecks,
                 at: now,
                 policy: policy,
-                preferring: preferred
+                preferring: preferred,
+                quotas: quotas
             )
         } effect: {
             $0.model.claimed($1)
@@ -141,9 +153,11 @@ struct SimulatedStore: WorkStore {
         }
     }
 
-    func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
+    func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
+        async throws -> [DueCredential]
+    {
         try await call {
-            try await store.takeCanaries(userIDs, of: app, upTo: limit, at: now)
+            try await store.takeCanaries(userIDs, of: app, excluding: excluded, upTo: limit, at: now)
         } effect: {
             for work in $1 { $0.note("takes the canary \(work.id.clientID) \(work.id.userID)") }
         }

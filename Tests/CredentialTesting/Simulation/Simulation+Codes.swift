@@ -60,6 +60,8 @@ extension Simulation {
         let app = plan.apps.first { $0.clientIDs.contains(work.content?.clientID ?? "") } ?? plan.apps[0]
         let isSent = try await launch(.code(work), of: app) { await handler.resolve(work) }
         guard !isSent, work.claim.attempts <= 5, work.app != nil else { return }
+        // Its client was paused since it was claimed.
+        if case .code(_, .unpermitted)? = waiting.last?.first { return }
         world.with { state in
             let (deadline, isPunctual) = (state.model.deadline(of: work), state.ledger.setAt == nil)
             state.report(state.ledger.codes.unsent(work, deadline: deadline, isPunctual: isPunctual, at: state.now))

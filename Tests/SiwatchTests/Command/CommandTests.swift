@@ -369,6 +369,14 @@ import Testing
             try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'lost'")
             try await grant("late", code: "c", at: now - hour)
             #expect(try await explanation("late").contains("brings a code whose five minutes were over at 2"))
+            try await grant("refused", code: "c", at: now)
+            try await site.backend.execute(
+                "UPDATE grant_queue SET failures = 7, waits_since = granted_at, detail = 'invalid_client' WHERE user_id = 'refused'"
+            )
+            #expect(try await explanation("refused").contains("brings a code; Apple refuses the client (invalid_client), and it is tried again"))
+            let refusal = "Apple refuses the client com.example.app (invalid_client): 1 of these codes wait for that to be mended"
+            #expect(try await site.folder.run("status").output.contains(refusal))
+            try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'refused'")
             let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')"
             try await site.backend.execute(ask)
             #expect(try await explanation("leaving").contains("com.example.app: waits for its turn"))

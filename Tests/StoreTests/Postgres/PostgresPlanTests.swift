@@ -93,7 +93,9 @@ import Testing
         let store = try StoreKind.postgres.make()
         try await store.askEverything()
         try await fill(store)
-        let claims = try await plans(of: store, under: ["plan_cache_mode = force_custom_plan"]) { $0 == "bigint" ? "1000" : "NULL" }
+        let claims = try await plans(of: store, under: ["plan_cache_mode = force_custom_plan"]) { type in
+            ["bigint": "1000", "text": "'app'"]["\(type)"] ?? "NULL"
+        }
             .filter { $0.statement.contains(/due_at (<=|BETWEEN \$\d AND) \$\d.* ORDER BY due_at/.dotMatchesNewlines()) }
         #expect(claims.count >= 7)
         for (statement, plan) in claims {
@@ -133,7 +135,7 @@ import Testing
         if step.contains(/Seq Scan on \w+_queue/) { return true }
         let scan = /Index (?:Only )?Scan (?:Backward )?(?:using|on) (?:\w+_queue)_(\w+)/
         guard let index = step.firstMatch(of: scan)?.1 else { return false }
-        let columns = ["pkey": "id", "due": "due_at", "code": "granted_at", "user": "user_id"]
+        let columns = ["pkey": "id", "due": "due_at", "code": "granted_at", "code_client": "client_id", "user": "user_id"]
         return !next.contains("Index Cond: (\(columns["\(index)"] ?? "")") && !next.contains("Index Cond: ((\(columns["\(index)"] ?? "")")
     }
 

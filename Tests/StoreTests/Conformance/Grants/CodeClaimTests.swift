@@ -14,9 +14,17 @@ import Testing
         upTo limit: Int = 100,
         permits: [String: Int] = many,
         at now: Timestamp = .start,
-        suspects: Bool = true
+        suspects: Bool = true,
+        quotas: [String: Int] = [:]
     ) async throws -> [ClaimedCode] {
-        try await store.ports.claimCodes(upTo: limit, permits: permits, at: now, lease: StoreUnderTest.lease, suspects: suspects)
+        try await store.ports.claimCodes(
+            upTo: limit,
+            permits: permits,
+            at: now,
+            lease: StoreUnderTest.lease,
+            suspects: suspects,
+            quotas: quotas
+        )
     }
 
     private func codes(_ claimed: [ClaimedCode]) -> [String?] { claimed.map { $0.content?.code.reveal } }
@@ -69,6 +77,57 @@ import Testing
         #expect(try await store.count("grant_queue WHERE attempts = 0") == 1)
     }
 
+    /// Those of a client that Apple refuses are left alone, but for one where it is to be tried, and those whose time is over.
+    @Test(arguments: StoreKind.allCases)
+    func eachClientHasItsQuota(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for code in ["a", "b"] { try await store.grant(nil, client: "web", code: code) }
+        try await store.grant(nil, client: "web", code: "late", at: .start - .minutes(5))
+        try await store.grant(nil, code: "c")
+        #expect(codes(try await claim(store, quotas: ["web": 0])) == ["late", "c"])
+        #expect(try await claim(store, quotas: ["web": 0]).isEmpty)
+        #expect(codes(try await claim(store, quotas: ["web": 1])) == ["a"])
+        #expect(codes(try await claim(store)) == ["b"])
+    }
+
+    /// However many wait of an app that may ask nothing now, of a client that is refused, or of one that nobody knows.
+    @Test(arguments: StoreKind.oneOfEach)
+    func codesThatMayNotBeSentHideNoOther(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for client in ["elsewhere", "web", "nobody's"] {
+            try await store.run(
+                """
+                INSERT INTO grant_queue (client_id, authorization_code, granted_at)
+                WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10500) SELECT ?, 'c' || i, ? FROM n
+                """,
+                [.text(client), .at(.start - .minutes(1))]
+            )
+        }
+        try await store.grant(nil, code: "good")
+        var now = Timestamp.start
+        // Those of the unknown client are put off once.
+        for _ in 1...2 {
+            let unknown = try await claim(store, upTo: 6000, permits: ["example": 0, "other": 0], at: now)
+            #expect(!unknown.isEmpty && unknown.allSatisfy { $0.app == nil })
+            _ = try await store.settle(unknown.map { .code($0, .unknownClient) }, at: now)
+        }
+        now = now + .seconds(1)
+        #expect(codes(try await claim(store, permits: ["example": 1, "other": 0], at: now, quotas: ["web": 0])) == ["good"])
+    }
+
+    /// Retries are due among new codes, and none waits for the other.
+    @Test(arguments: StoreKind.allCases)
+    func aRetryHasItsPlaceByItsDeadline(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant(nil, code: "second", at: .start - .seconds(10))
+        let work = try await claim(store)[0]
+        _ = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false)))
+        for (code, seconds) in [("first", -20), ("third", 0), ("fourth", 1)] {
+            try await store.grant(nil, code: code, at: .start + .seconds(seconds))
+        }
+        #expect(codes(try await claim(store, upTo: 3, at: .start + .seconds(2))) == ["first", "second", "third"])
+    }
+
     /// They are not to be sent: too late, for a client that nobody knows, or no text at all.
     @Test(arguments: StoreKind.allCases)
     func whatIsNotSentNeedsNoPermit(_ kind: StoreKind) async throws {
@@ -114,12 +173,30 @@ import Testing
         let store = try kind.make()
         try await store.grant(nil, code: "c")
         let work = try await claim(store)[0]
-        #expect(try await store.settle(.code(work, .failed(at: .start, isAnswerLost: true))) == .postponed)
-        let rows = try await store.rows("SELECT due_at, attempts, claimed_by, failures, answer_lost, waits_since FROM grant_queue")
-        #expect(rows == [[.at(.start + .milliseconds(500)), 0, nil, 1, 1, .at(.start)]])
+        #expect(try await store.settle(.code(work, .failed(at: .start, isAnswerLost: true, detail: "timeout"))) == .postponed)
+        let rows = try await store.rows("SELECT due_at, attempts, claimed_by, failures, answer_lost, waits_since, detail FROM grant_queue")
+        #expect(rows == [[.at(.start + .milliseconds(500)), 0, nil, 1, 1, .at(.start), "timeout"]])
         #expect(try await claim(store, at: .start + .milliseconds(499)).isEmpty)
         let again = try await claim(store, at: .start + .milliseconds(500))[0]
-        #expect(again.failures == 1 && again.isAnswerLost && again.claim.attempts == 1)
+        #expect(again.failures == 1 && again.isAnswerLost && again.claim.attempts == 1 && again.detail == "timeout")
+        // What says nothing leaves Apple's last word.
+        _ = try await store.settle(.code(again, .unpermitted(at: .start + .milliseconds(500))), at: .start + .milliseconds(500))
+        #expect(try await store.column("SELECT detail FROM grant_queue") == ["timeout"])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func statusKnowsWhichClientAppleRefuses(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let refusal = "invalid_client: bad"
+        for (client, code, detail) in [("web", "a", refusal), ("web", "b", refusal), ("app", "c", "status 503")] {
+            try await store.grant("ann", client: client, code: code)
+            let work = try await claim(store)[0]
+            _ = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false, detail: detail)))
+        }
+        let refused = try await store.ports.waitingGrants(datedAfter: .start, upTo: 10).refused
+        #expect(refused == [.init(clientID: "web", detail: refusal, count: 2)])
+        let waiting = try await store.ports.history(of: "ann").waiting
+        #expect(waiting.map(\.detail) == [refusal, refusal, "status 503"])
     }
 
     /// A backend may write into any column.

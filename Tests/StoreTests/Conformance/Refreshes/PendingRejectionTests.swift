@@ -365,6 +365,18 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
+    func noCanaryIsTakenOfAClientThatAppleRefuses(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.signIn(client: "web", token: "w")
+        func take(excluding excluded: Set<String>) async throws -> [String] {
+            try await store.ports.takeCanaries(["user"], of: "example", excluding: excluded, upTo: 9, at: .start).map(\.id.clientID)
+        }
+        #expect(try await take(excluding: ["web"]) == ["app"])
+        #expect(try await take(excluding: []) == ["web"], "it was not used up")
+    }
+
+    @Test(arguments: StoreKind.allCases)
     func aCanaryThatIsRejectedAtItsDailyCheckOpensToo(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.signIn(token: "r")

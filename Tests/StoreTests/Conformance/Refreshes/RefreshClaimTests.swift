@@ -121,6 +121,34 @@ import Testing
         #expect(try await teams(besides: "NEWTEAM001").isEmpty)
     }
 
+    /// Those of a client that Apple refuses are left alone, but for one where it is to be tried.
+    @Test(arguments: StoreKind.allCases)
+    func eachClientHasItsQuota(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let now = Timestamp.start + .days(3)
+        try await store.signIn("a", client: "web", token: "ra")
+        try await store.refresh(.valid, at: .start + .minutes(10))
+        try await store.signIn("b", client: "web", token: "rb", at: now - .minutes(11))
+        try await store.signIn("c", token: "rc", at: now - .minutes(11))
+        func claim(_ quotas: [String: Int], preferring preferred: Set<String> = []) async throws -> [String] {
+            users(
+                try await store.ports.claimDueCredentials(
+                    of: "example",
+                    upTo: 10,
+                    firstChecks: 10,
+                    at: now,
+                    policy: StoreUnderTest.policy,
+                    preferring: preferred,
+                    quotas: quotas
+                )
+            )
+        }
+        #expect(try await claim(["web": 0, "app": 0]).isEmpty)
+        #expect(try await claim(["web": 0], preferring: ["web"]) == ["c"])
+        #expect(try await claim(["web": 1]) == ["b"], "a first check or another")
+        #expect(try await claim(["web": 1], preferring: ["web"]) == ["a"])
+    }
+
     @Test(arguments: StoreKind.allCases)
     func anUnknownAppHasNone(_ kind: StoreKind) async throws {
         let store = try kind.make()

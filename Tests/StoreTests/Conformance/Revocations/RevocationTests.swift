@@ -242,6 +242,29 @@ import Testing
         #expect(try await claimTokens(store, permits: ["other": 0]).isEmpty)
     }
 
+    /// What waits for a client that Apple refuses stands in nobody's way.
+    @Test(arguments: StoreKind.allCases)
+    func eachClientHasItsQuota(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for user in ["a", "b"] { try await open(store, user, clients: "web") }
+        try await open(store, "c", clients: "app")
+        func due(_ quotas: [String: Int]) async throws -> Int {
+            try await store.ports.dueRevocations(upTo: 10, at: Self.now, quotas: quotas)["example"] ?? 0
+        }
+        func claim(_ quotas: [String: Int]) async throws -> [String] {
+            try await store.ports.claimRevocations(permits: ["example": 10], at: Self.now, policy: StoreUnderTest.policy, quotas: quotas)
+                .map(\.id.userID)
+        }
+        #expect(try await due([:]) == 3)
+        #expect(try await due(["web": 0]) == 1)
+        #expect(try await due(["web": 1]) == 2)
+        #expect(try await due(["web": 0, "app": 0]) == 0)
+        #expect(try await claim(["web": 0]) == ["c"])
+        #expect(try await claim(["web": 0]).isEmpty)
+        #expect(try await claim(["web": 1]).count == 1)
+        #expect(try await claim([:]).count == 1)
+    }
+
     /// What a client waits for that was taken out of the configuration stands in nobody's way.
     @Test(arguments: StoreKind.allCases)
     func aClientThatWasTakenOutHoldsUpNobody(_ kind: StoreKind) async throws {
