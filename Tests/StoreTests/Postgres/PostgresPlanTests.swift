@@ -96,7 +96,7 @@ import Testing
         let claims = try await plans(of: store, under: ["plan_cache_mode = force_custom_plan"]) { type in
             ["bigint": "1000", "text": "'app'"]["\(type)"] ?? "NULL"
         }
-            .filter { $0.statement.contains(/due_at (<=|BETWEEN \$\d AND) \$\d.* ORDER BY due_at/.dotMatchesNewlines()) }
+        .filter { $0.statement.contains(/due_at (<=|BETWEEN \$\d AND) \$\d.* ORDER BY due_at/.dotMatchesNewlines()) }
         #expect(claims.count >= 7)
         for (statement, plan) in claims {
             #expect(walks(plan) == [] && plan.contains { $0.contains("Index") }, "in \(statement)\n\(plan.joined(separator: "\n"))")
