@@ -131,11 +131,20 @@ extension WorkStore {
     package func claimDueCredentials(
         of app: String,
         upTo limit: Int,
+        firstChecks: Int,
         at now: Timestamp,
         policy: RefreshPolicy,
         preferring preferred: Set<String>
     ) async throws -> [DueCredential] {
-        try await claimDueCredentials(of: app, upTo: limit, at: now, policy: policy, preferring: preferred, quotas: [:])
+        try await claimDueCredentials(
+            of: app,
+            upTo: limit,
+            firstChecks: firstChecks,
+            at: now,
+            policy: policy,
+            preferring: preferred,
+            quotas: [:]
+        )
     }
 
     package func takeCanaries(_ userIDs: Set<String>, of app: String, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {

@@ -39,7 +39,7 @@ extension Telemetry {
         switch outcome {
         case .valid: count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.accepted.rawValue])
         case .rejected: count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.rejected.rawValue])
-        case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable: break
+        case .unnamed, .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable: break
         }
     }
 
