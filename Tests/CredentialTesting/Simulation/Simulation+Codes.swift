@@ -130,8 +130,9 @@ extension Simulation {
         if chance(50) { identity.keyIsPublishedAt = truth.advanced(by: .seconds(Int.random(in: 1...30, using: &generator))) }
         identity.isGood = !chance(60)
         identity.isReadable = identity.isGood || chance(700)
-        // What decides about the answer cannot be read. In the calm nothing fails.
-        if plan.troublesStore, steps < plan.steps, chance(200) { troubleStore() }
+        // What decides about the answer cannot be read, and most often where it decides anything. In the calm nothing fails.
+        let isLeaving = world.with { $0.model.requestRows.values.contains { $0.credential.userID == signIn.credential.userID } }
+        if steps < plan.steps, chance(isLeaving ? 500 : plan.troublesStore ? 200 : 0) { troubleStore() }
         let number = world.with { state in
             state.apple.identityTokens.append(identity)
             return state.apple.identityTokens.count - 1

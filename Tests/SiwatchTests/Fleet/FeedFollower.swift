@@ -19,6 +19,11 @@ final class FeedFollower: Sendable {
             let to: String
             let reason: String
             let occurredAt: Moment
+
+            /// Whether it tells nothing after another: a later end does.
+            func isSame(as other: State) -> Bool {
+                (to, reason) == (other.to, other.reason) && (to == "authorized" || occurredAt == other.occurredAt)
+            }
         }
     }
 

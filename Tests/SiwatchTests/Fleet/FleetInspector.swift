@@ -16,7 +16,7 @@ struct FleetInspector {
     private let looks: Backend
     private let feed: FeedFollower
     /// What the feed has last told of each credential.
-    private var shown: [Name: (state: String, reason: String)] = [:]
+    private var shown: [Name: FeedFollower.Change.State] = [:]
 
     private struct Name: Hashable {
         var userID: String
@@ -107,10 +107,10 @@ struct FleetInspector {
             guard let state = change.state else { continue }
             let name = Name(userID: change.userID, clientID: change.clientID)
             let before = shown[name]
-            if state.from != before?.state || before.map({ $0 == (state.to, state.reason) }) ?? false {
-                wrong.append("I2: \(name) goes from \(state.from ?? "nothing") to \(state.to) after \(before?.state ?? "nothing")")
+            if state.from != before?.to || before.map(state.isSame(as:)) ?? false {
+                wrong.append("I2: \(name) goes from \(state.from ?? "nothing") to \(state.to) after \(before?.to ?? "nothing")")
             }
-            shown[name] = (state.to, state.reason)
+            shown[name] = state
             let isJust = state.reason == "revoked_by_app" || ledger.isEnding(state.occurredAt, of: change.userID)
             if state.to != "authorized", !isJust { wrong.append("I5: \(name) is \(state.to) for \(state.reason), and has not left") }
         }
