@@ -217,7 +217,8 @@ extension SimulatedWorld.State {
                 sentAt: dated(flight),
                 trulySentAt: flight.trulySentAt,
                 answeredAt: truth,
-                isDead: isDead,
+                // One that Apple has never accepted, and issued to another team, ends the asking, and no sign-in.
+                isDead: isDead || !model.wasAccepted(work.token, of: credential) && !apple.isAccepted(token, at: credential),
                 team: identity.teamID
             )
             ledger.answered(work, call)
