@@ -44,7 +44,11 @@ extension LoggedEvent {
         "What else has changed in the configuration counts from the next start"
     )
     package static let reloadFailed = LoggedEvent("reload_failed", .error, "The new configuration is unusable; the old one stays")
-    package static let logLinesDropped = LoggedEvent("log_lines_dropped", .warning, "Nobody read the log for a while, and lines were dropped")
+    package static let logLinesDropped = LoggedEvent(
+        "log_lines_dropped",
+        .warning,
+        "Nobody read the log for a while, and lines were dropped"
+    )
 
     // MARK: Work and the database
 
