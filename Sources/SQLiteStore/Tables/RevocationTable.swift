@@ -50,7 +50,7 @@ struct RevocationTable {
     }
 
     private func insert(_ token: TokenToRevoke, for work: ClaimedRevocationRequest, of credential: CredentialID) throws {
-        guard let client = directory.clients[token.clientID] else { return }
+        let client = directory.client(token.clientID)
         try PreparedStatement(
             """
             INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
@@ -93,7 +93,7 @@ struct RevocationTable {
             proof.failures,
             due,
             work.request,
-            directory.clients[work.id.clientID]?.id
+            directory.client(work.id.clientID).id
         )
     }
 
@@ -138,7 +138,7 @@ struct RevocationTable {
     private func close(_ work: DueRevocation) throws -> Bool {
         try db.execute(
             cached: "DELETE FROM revocation WHERE request = ? AND client = ?",
-            [work.request, directory.clients[work.id.clientID]?.id]
+            [work.request, directory.client(work.id.clientID).id]
         )
         return try db.changed(
             cached: "DELETE FROM revocation_queue WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM revocation WHERE request = ?1)",
