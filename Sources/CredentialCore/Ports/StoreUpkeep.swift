@@ -19,6 +19,10 @@ package protocol StoreUpkeep: Sendable {
     /// - Returns: whether there were any.
     func forgetDryClients(at now: Timestamp) async throws -> Bool
 
+    /// Brings checks forward that are due later than the interval allows, because it was longer before. They are spread over the interval,
+    /// and none comes sooner after Apple's last answer than the interval says.
+    func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws
+
     /// Since when a reader has kept what was erased readable in the log; nil where nothing is.
     var logPinnedSince: Timestamp? { get async throws }
 }

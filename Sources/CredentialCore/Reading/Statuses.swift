@@ -78,13 +78,23 @@ package struct NeverAcceptedToken: Sendable, Equatable, Codable {
     package var tokenGrantedAt: Timestamp
     /// When Apple was last asked about it.
     package var rejectedAt: Timestamp
+    /// Whether Apple has repeated the rejection. Until then it is one of those that wait to be believed.
+    package var isRepeated: Bool
 
-    package init(clientID: String, userID: String, grantedAt: Timestamp, tokenGrantedAt: Timestamp, rejectedAt: Timestamp) {
+    package init(
+        clientID: String,
+        userID: String,
+        grantedAt: Timestamp,
+        tokenGrantedAt: Timestamp,
+        rejectedAt: Timestamp,
+        isRepeated: Bool
+    ) {
         self.clientID = clientID
         self.userID = userID
         self.grantedAt = grantedAt
         self.tokenGrantedAt = tokenGrantedAt
         self.rejectedAt = rejectedAt
+        self.isRepeated = isRepeated
     }
 }
 

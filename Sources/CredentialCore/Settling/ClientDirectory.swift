@@ -41,6 +41,24 @@ package struct ClientDirectory: Sendable {
         }
     }
 
+    /// The app of a name that this directory gave out. A settlement that went on without it would take a row from its queue and write no
+    /// state.
+    package func app(_ name: String) -> App {
+        guard let app = apps[name] else { preconditionFailure("the app \(name) is not in the directory of its settlement") }
+        return app
+    }
+
+    /// The client of an id that this directory gave out.
+    package func client(_ clientID: String) -> Client {
+        guard let client = clients[clientID] else {
+            preconditionFailure("the client \(clientID) is not in the directory of its settlement")
+        }
+        return client
+    }
+
+    /// The names of the apps, in the order of their numbers, a line for each.
+    package var names: String { apps.values.sorted { $0.id < $1.id }.map(\.name).joined(separator: "\n") }
+
     /// The greatest number of a client; 0 where there is none.
     package var newestClient: Int64 { clientsByID.keys.max() ?? 0 }
 

@@ -15,7 +15,8 @@ extension SettlementFold {
 
     private mutating func open(_ work: ClaimedRevocationRequest) -> Settled {
         guard let credential = work.credential else { return close(work, .rejected, .malformed) }
-        guard let app = apps[credential.clientID] else { return close(work, .rejected, .unknownClient) }
+        // Its client is configured, so the store is about to hear of it.
+        guard let app = apps[credential.clientID] else { return postpone(work, for: SettlementRules.unknownClientRetry) }
         let id = AppUserID(app: app, userID: credential.userID)
         let waiting = waitingGrants(of: id)
         let holdings = basis.users[id]?.holdings ?? []

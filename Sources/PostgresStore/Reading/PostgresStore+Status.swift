@@ -92,10 +92,13 @@ extension PostgresStore: CredentialReader {
         try await reader.run { connection in
             try connection.rows(
                 """
-                SELECT client.client_id, c.user_id, c.granted_at, c.token_granted_at, c.rejected_at
+                SELECT client.client_id, c.user_id, c.granted_at, c.token_granted_at, c.rejected_at, TRUE
                   FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
                  WHERE app.name = $1 AND c.never_accepted
-                 ORDER BY c.user_id, client.client_id
+                 UNION ALL
+                SELECT client.client_id, c.user_id, c.granted_at, c.token_granted_at, c.pending_asked_at, FALSE
+                  FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
+                 WHERE app.name = $1 AND c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted
                 """,
                 app
             ).map { row in
@@ -105,9 +108,10 @@ extension PostgresStore: CredentialReader {
                     userID: row.text(at: 1) ?? "",
                     grantedAt: row.time(at: 2) ?? tokenGrantedAt,
                     tokenGrantedAt: tokenGrantedAt,
-                    rejectedAt: Timestamp(milliseconds: row.integer(at: 4))
+                    rejectedAt: Timestamp(milliseconds: row.integer(at: 4)),
+                    isRepeated: row.bool(at: 5)
                 )
-            }
+            }.sorted { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }
         }
     }
 

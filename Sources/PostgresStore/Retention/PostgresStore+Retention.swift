@@ -55,6 +55,30 @@ extension PostgresStore: StoreUpkeep {
         }
     }
 
+    /// What is being asked about, and what waits after a failure, has a due time of its own. A later answer than now is of a clock that has
+    /// since been set back: claims see to that.
+    package func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws {
+        let clients = directory.withLockedValue { $0.clientsByID.keys.sorted() }
+        for client in clients {
+            try await repeatWhileFull { connection in
+                try connection.run(
+                    """
+                    UPDATE credential c SET due_at = GREATEST($2 + (c.due_at - $2) % $3, COALESCE(c.answered_at, 0) + $3)
+                      FROM (SELECT user_id, client FROM credential
+                             WHERE client = $1 AND due_at IS NOT NULL AND due_at > $4 AND claimed_by IS NULL
+                               AND failures = 0 AND COALESCE(answered_at, 0) <= $2
+                             ORDER BY user_id, client LIMIT \(Self.portion) FOR UPDATE SKIP LOCKED) late
+                     WHERE c.user_id = late.user_id AND c.client = late.client
+                    """,
+                    client,
+                    now,
+                    policy.interval,
+                    now.advanced(by: policy.repetition)
+                )
+            }
+        }
+    }
+
     private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp, where condition: String = "TRUE") async throws {
         try await walk(table, column, olderThan: cutoff) { connection, ids in
             try connection.run(

@@ -23,10 +23,14 @@ extension SettlementTransaction {
             "SELECT client_id, proved_at FROM client WHERE client_id = ANY($1) AND proved_at IS NOT NULL",
             ArrayOf(scope.rejectedClients)
         )
-        let breakers = try BreakerTable.sendLock(scope.judgedApps.compactMap { directory.apps[$0]?.id }, on: connection)
-        // Last: of whatever was read, the client is seen here.
-        let newest = try connection.send("SELECT COALESCE(MAX(id), 0) FROM client")
-        guard try connection.rows(of: newest).integer == directory.newestClient else { throw OutdatedDirectory() }
+        let breakers = try BreakerTable.sendLock(scope.judgedApps.map { directory.app($0).id }, on: connection)
+        // Last: of whatever was read, the client is seen here, and the name that its app has by now.
+        let known = try connection.send(
+            "SELECT (SELECT COALESCE(MAX(id), 0) FROM client), (SELECT string_agg(name, E'\\n' ORDER BY id) FROM app)"
+        )
+        guard let row = try connection.rows(of: known).first, row.integer(at: 0) == directory.newestClient,
+            row.text(at: 1) ?? "" == directory.names
+        else { throw OutdatedDirectory() }
 
         var basis = SettlementBasis()
         basis.users = try table.users(users)
@@ -93,7 +97,7 @@ extension SettlementTransaction {
 
     private func sendTokensBeingRevoked(of users: Set<AppUserID>) throws -> Connection.Answer? {
         var keys = RowArrays()
-        for id in users { directory.apps[id.app].map { keys.append(id.userID, $0.id, id.app) } }
+        for id in users { keys.append(id.userID, directory.app(id.app).id, id.app) }
         guard keys.count > 0 else { return nil }
         return try connection.send(
             """

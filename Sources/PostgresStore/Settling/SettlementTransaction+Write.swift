@@ -17,14 +17,12 @@ extension SettlementTransaction {
         try queues.add(changes.queueRows, RevocationTable(connection: connection, directory: directory, now: now))
         let duplicates = try queues.send()
         // Of the rows that the batch did not touch: what it did is written over it, since one may wait again that came after.
-        let openedApps = changes.openedApps.compactMap { directory.apps[$0]?.id }.sorted()
+        let openedApps = changes.openedApps.map { directory.app($0).id }.sorted()
         for app in openedApps { try BreakerTable.sendClearPending(of: app, interval: rules.policy.interval, on: connection) }
         let users = UserTable(connection: connection, directory: directory)
         try users.sendSave(changes.users)
         try send(changes.admitted)
-        for (app, breaker) in changes.breakers {
-            if let app = directory.apps[app] { try BreakerTable.sendSave(breaker, of: app.id, on: connection) }
-        }
+        for (app, breaker) in changes.breakers { try BreakerTable.sendSave(breaker, of: directory.app(app).id, on: connection) }
         try sendFeed(changes.announcements)
         try users.sendAdd(changes.tallies)
         try sendCounts(changes)
@@ -66,7 +64,7 @@ extension SettlementTransaction {
     private func send(_ rejections: [AdmittedRejection]) throws {
         var rows = RowArrays()
         for rejection in rejections {
-            guard let client = directory.clients[rejection.credential.clientID] else { continue }
+            let client = directory.client(rejection.credential.clientID)
             rows.append(client.app.id, client.id, rejection.credential.userID, rejection.tokenGrantedAt, rejection.rejectedAt)
         }
         try connection.send(
@@ -85,7 +83,7 @@ extension SettlementTransaction {
     private func sendCounts(_ changes: SettlementChanges) throws {
         var counts = RowArrays()
         for (key, change) in changes.counts where change != 0 {
-            directory.apps[key.app].map { counts.append($0.id, key.state.rawValue, change) }
+            counts.append(directory.app(key.app).id, key.state.rawValue, change)
         }
         try connection.send(
             """

@@ -47,7 +47,7 @@ struct RevocationTable {
     }
 
     private func insert(_ token: TokenToRevoke, for work: ClaimedRevocationRequest, of credential: CredentialID) throws {
-        guard let client = directory.clients[token.clientID] else { return }
+        let client = directory.client(token.clientID)
         try connection.send(
             """
             INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
@@ -89,7 +89,7 @@ struct RevocationTable {
             proof.failures,
             due,
             work.request,
-            directory.clients[work.id.clientID]?.id,
+            directory.client(work.id.clientID).id,
             work.token.fingerprint
         )
     }
@@ -134,7 +134,7 @@ struct RevocationTable {
         try connection.send(
             "DELETE FROM revocation WHERE request = $1 AND client = $2 AND token_fingerprint = $3",
             work.request,
-            directory.clients[work.id.clientID]?.id,
+            directory.client(work.id.clientID).id,
             work.token.fingerprint
         )
         return try connection.run(

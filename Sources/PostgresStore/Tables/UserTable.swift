@@ -18,7 +18,7 @@ struct UserTable {
 
     func sendLock(_ ids: [AppUserID]) throws -> Answer {
         var keys = RowArrays()
-        for id in ids { directory.apps[id.app].map { keys.append(id.userID, $0.id) } }
+        for id in ids { keys.append(id.userID, directory.app(id.app).id) }
         guard keys.count > 0 else { return Answer() }
         try connection.send(
             """
@@ -71,10 +71,12 @@ struct UserTable {
     func sendSave(_ users: [UserRecord]) throws {
         var (registers, new, changed) = (RowArrays(), RowArrays(), RowArrays())
         for user in users {
-            guard let app = directory.apps[user.id.app]?.id else { continue }
-            if user.areRegistersChanged { user.registers.append(to: &registers, user: user.id.userID, app: app) }
+            if user.areRegistersChanged {
+                user.registers.append(to: &registers, user: user.id.userID, app: directory.app(user.id.app).id)
+            }
             for holding in user.holdings where holding.isChanged {
-                guard let client = directory.clients[holding.clientID], let standing = holding.standing else { continue }
+                guard let standing = holding.standing else { preconditionFailure("a credential has changed and was not published") }
+                let client = directory.client(holding.clientID)
                 if holding.stored == nil {
                     holding.record.append(to: &new, user: user.id.userID, client: client, standing: standing)
                 } else {
@@ -91,14 +93,14 @@ struct UserTable {
     func sendAdd(_ tallies: [String: UserRecord.Tally]) throws {
         var rows = RowArrays()
         for (app, change) in tallies {
-            rows.append(app, change.unverified, change.pending, change.neverAccepted, change.foreign)
+            rows.append(directory.app(app).id, change.unverified, change.pending, change.neverAccepted, change.foreign)
         }
         try connection.send(
             """
             UPDATE app SET unverified = app.unverified + n.unverified, pending = app.pending + n.pending,
                            never_accepted = app.never_accepted + n.never_accepted, foreign_tokens = app.foreign_tokens + n.foreign_tokens
-              FROM unnest($1, $2, $3, $4, $5) AS n (name, unverified, pending, never_accepted, foreign_tokens)
-             WHERE app.name = n.name
+              FROM unnest($1, $2, $3, $4, $5) AS n (id, unverified, pending, never_accepted, foreign_tokens)
+             WHERE app.id = n.id
             """,
             rows
         )

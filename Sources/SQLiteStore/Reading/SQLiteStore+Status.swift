@@ -86,10 +86,13 @@ extension SQLiteStore: CredentialReader {
             try Row.fetchAll(
                 db.cachedStatement(
                     sql: """
-                        SELECT client.client_id, c.user_id, c.granted_at, c.token_granted_at, c.rejected_at
+                        SELECT client.client_id, c.user_id, c.granted_at, c.token_granted_at, c.rejected_at, TRUE
                           FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
-                         WHERE app.name = ? AND c.never_accepted
-                         ORDER BY c.user_id, client.client_id
+                         WHERE app.name = ?1 AND c.never_accepted
+                         UNION ALL
+                        SELECT client.client_id, c.user_id, c.granted_at, c.token_granted_at, c.pending_asked_at, FALSE
+                          FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
+                         WHERE app.name = ?1 AND c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted
                         """
                 ),
                 arguments: [app]
@@ -100,9 +103,10 @@ extension SQLiteStore: CredentialReader {
                     userID: row[1],
                     grantedAt: row.time(at: 2) ?? tokenGrantedAt,
                     tokenGrantedAt: tokenGrantedAt,
-                    rejectedAt: Timestamp(milliseconds: row[4])
+                    rejectedAt: Timestamp(milliseconds: row[4]),
+                    isRepeated: row[5]
                 )
-            }
+            }.sorted { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }
         }
     }
 

@@ -35,6 +35,28 @@ extension SQLiteStore: StoreUpkeep {
     /// Since when a reader has kept what was erased readable in the log; nil where nothing is.
     package var logPinnedSince: Timestamp? { checkpointer?.pinnedSince }
 
+    /// What is being asked about, and what waits after a failure, has a due time of its own. A later answer than now is of a clock that has
+    /// since been set back: claims see to that.
+    package func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws {
+        let clients = directory.withLockedValue { $0.clientsByID.keys.sorted() }
+        for client in clients {
+            try await repeatWhileFull { db in
+                try db.execute(
+                    cached: """
+                        UPDATE credential
+                           SET due_at = MAX(?2 + (due_at - ?2) % ?3, COALESCE(answered_at, 0) + ?3)
+                         WHERE (user_id, client) IN (SELECT user_id, client FROM credential
+                                                      WHERE client = ?1 AND due_at IS NOT NULL AND due_at > ?4 AND claimed_by IS NULL
+                                                        AND failures = 0 AND COALESCE(answered_at, 0) <= ?2
+                                                      LIMIT \(Self.portion))
+                        """,
+                    [client, now.milliseconds, policy.interval.milliseconds, now.advanced(by: policy.repetition).milliseconds]
+                )
+                return db.changesCount
+            }
+        }
+    }
+
     private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp, where condition: String = "TRUE") async throws {
         try await walk(table, column, olderThan: cutoff) { db, ids in
             try db.execute(

@@ -13,8 +13,7 @@ extension SettlementTransaction {
         try loadRevocations(scope, into: &basis)
         try loadWaitingGrants(of: scope.signingIn, into: &basis)
         for name in scope.judgedApps {
-            guard let app = directory.apps[name] else { continue }
-            basis.breakers[name] = try BreakerTable.load(app.id, in: db)
+            basis.breakers[name] = try BreakerTable.load(directory.app(name).id, in: db)
         }
         for clientID in scope.rejectedClients {
             let provedAt = try Int64.fetchOne(
@@ -61,7 +60,7 @@ extension SettlementTransaction {
         for id in scope.leaving {
             let rows = try Row.fetchAll(
                 db.cachedStatement(sql: "SELECT token_granted_at, token_fingerprint FROM revocation WHERE user_id = ? AND app = ?"),
-                arguments: [id.userID, directory.apps[id.app]?.id]
+                arguments: [id.userID, directory.app(id.app).id]
             )
             basis.tokensBeingRevoked[id] = Set(
                 rows.map { RefreshToken.Key(grantedAt: Timestamp(milliseconds: $0[0]), fingerprint: $0.bytes(at: 1)) }

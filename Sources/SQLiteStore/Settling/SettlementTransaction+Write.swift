@@ -16,16 +16,14 @@ extension SettlementTransaction {
         var hasErased = try writeQueueRows(changes.queueRows, &batch)
         try write(changes.announcements)
         // Of the rows that the batch did not touch: what it did is written over it, since one may wait again that came after.
-        let openedApps = changes.openedApps.compactMap { directory.apps[$0]?.id }
+        let openedApps = changes.openedApps.map { directory.app($0).id }
         for app in openedApps { try BreakerTable.clearPending(of: app, interval: rules.policy.interval, in: db) }
         let users = UserTable(db: db, directory: directory)
         if try users.save(changes.users) { hasErased = true }
         try users.add(changes.tallies)
         try writeCounts(changes)
         for rejection in changes.admitted { try write(rejection) }
-        for (app, breaker) in changes.breakers {
-            if let app = directory.apps[app] { try BreakerTable.save(breaker, of: app.id, in: db) }
-        }
+        for (app, breaker) in changes.breakers { try BreakerTable.save(breaker, of: directory.app(app).id, in: db) }
         for app in openedApps { try BreakerTable.countPending(of: app, in: db) }
         return (batch, hasErased)
     }
@@ -76,7 +74,7 @@ extension SettlementTransaction {
 
     /// Remembers it until a notification had time to come.
     private func write(_ rejection: AdmittedRejection) throws {
-        guard let client = directory.clients[rejection.credential.clientID] else { return }
+        let client = directory.client(rejection.credential.clientID)
         try db.execute(
             cached: """
                 INSERT INTO admitted_rejection (app, client, user_id, granted_at, rejected_at, admitted_at) VALUES (?, ?, ?, ?, ?, ?)
@@ -97,7 +95,7 @@ extension SettlementTransaction {
                     INSERT INTO credential_count (app, state, count) VALUES (?, ?, ?)
                         ON CONFLICT (app, state) DO UPDATE SET count = count + excluded.count
                     """,
-                [directory.apps[key.app]?.id, key.state.rawValue, change]
+                [directory.app(key.app).id, key.state.rawValue, change]
             )
         }
         for (client, time) in changes.validAt {

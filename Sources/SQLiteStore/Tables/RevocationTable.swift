@@ -50,7 +50,7 @@ struct RevocationTable {
     }
 
     private func insert(_ token: TokenToRevoke, for work: ClaimedRevocationRequest, of credential: CredentialID) throws {
-        guard let client = directory.clients[token.clientID] else { return }
+        let client = directory.client(token.clientID)
         try PreparedStatement(
             """
             INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
@@ -96,7 +96,7 @@ struct RevocationTable {
             proof.failures,
             due,
             work.request,
-            directory.clients[work.id.clientID]?.id,
+            directory.client(work.id.clientID).id,
             work.token.fingerprint
         )
     }
@@ -142,7 +142,7 @@ struct RevocationTable {
     private func close(_ work: DueRevocation) throws -> Bool {
         try PreparedStatement("DELETE FROM revocation WHERE request = ? AND client = ? AND token_fingerprint = ?", in: db).run(
             work.request,
-            directory.clients[work.id.clientID]?.id,
+            directory.client(work.id.clientID).id,
             work.token.fingerprint
         )
         return try db.changed(

@@ -19,7 +19,7 @@ struct UserTable {
             in: db
         )
         for id in ids {
-            guard let app = directory.apps[id.app]?.id else { continue }
+            let app = directory.app(id.app).id
             let stored = try user.first(id.userID, app) { AppUser($0) }
             var held: [(clientID: String, record: CredentialRecord)] = []
             try credentials.forEachRow(id.userID) { columns in
@@ -42,15 +42,15 @@ struct UserTable {
         let updateCredential = try PreparedStatement(CredentialRecord.table.update, in: db)
         var hasErased = false
         for user in users {
-            guard let app = directory.apps[user.id.app]?.id else { continue }
+            let app = directory.app(user.id.app).id
             if user.areRegistersChanged {
                 try user.registers.save(user: user.id.userID, app: app, by: user.stored == nil ? insertUser : updateUser)
                 if user.registers.mailbox == nil, user.stored?.mailbox != nil { hasErased = true }
             }
             for holding in user.holdings where holding.isChanged {
-                guard let client = directory.clients[holding.clientID], let standing = holding.standing else { continue }
+                guard let standing = holding.standing else { preconditionFailure("a credential has changed and was not published") }
                 let save = holding.stored == nil ? insertCredential : updateCredential
-                try holding.record.save(user: user.id.userID, client: client, standing: standing, by: save)
+                try holding.record.save(user: user.id.userID, client: directory.client(holding.clientID), standing: standing, by: save)
                 let (old, new) = (holding.stored?.credential, holding.record.credential)
                 if let sealed = old?.token?.sealed, sealed != new.token?.sealed { hasErased = true }
                 if let sealed = old?.formerToken?.sealed, sealed != new.formerToken?.sealed { hasErased = true }
@@ -67,9 +67,9 @@ struct UserTable {
                     UPDATE app
                        SET unverified = unverified + ?, pending = pending + ?, never_accepted = never_accepted + ?,
                            foreign_tokens = foreign_tokens + ?
-                     WHERE name = ?
+                     WHERE id = ?
                     """,
-                [change.unverified, change.pending, change.neverAccepted, change.foreign, app]
+                [change.unverified, change.pending, change.neverAccepted, change.foreign, directory.app(app).id]
             )
         }
     }

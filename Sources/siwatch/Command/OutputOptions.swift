@@ -57,8 +57,8 @@ func printOutput(_ text: String) throws(CommandFailure) {
     }
 }
 
-/// Writes a line to standard error. One that cannot be written, on a full disk or to a reader that has stalled, must not end the program nor
-/// hold up its end.
+/// Writes a line to standard error. One that cannot be written, on a full disk or to a reader that has stalled, must neither end the
+/// program nor hold up its end.
 func printError(_ line: String) {
     var place = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
     guard poll(&place, 1, 1000) != 0 else { return }

@@ -54,6 +54,7 @@ extension Daemon {
     func maintain() async throws {
         if let now = clockGuard.trusted { try await store.forget(at: now) }
         try await store.sweep(at: clock.now)
+        try await store.shortenSchedule(to: configuration.refreshPolicy, at: clock.now)
         if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }
         if let now = clockGuard.trusted { telemetry.notificationsMissed(try await store.countMissedNotifications(at: now)) }
     }

@@ -36,10 +36,24 @@ struct Unverified: AsyncParsableCommand {
         var foreignTokens: [ForeignToken]
     }
 
+    /// Those of which Apple has repeated the rejection, as `status` counts them, and those whose rejection waits as `status` says.
     private func text(_ found: [NeverAcceptedToken]) -> String {
-        guard !found.isEmpty else { return "Apple rejects no token of \(app.printable) that it has never accepted." }
-        return "Apple rejects \(found.count) tokens of \(app.printable) that it has never accepted:\n\n"
-            + table("rejected", found.map { ($0.userID, $0.tokenGrantedAt, $0.rejectedAt, $0.clientID) })
+        func table(_ found: [NeverAcceptedToken]) -> String {
+            self.table("rejected", found.map { ($0.userID, $0.tokenGrantedAt, $0.rejectedAt, $0.clientID) })
+        }
+        let (repeated, waiting) = (found.filter(\.isRepeated), found.filter { !$0.isRepeated })
+        var parts: [String] = []
+        if !repeated.isEmpty {
+            parts.append("Apple rejects \(repeated.count) tokens of \(app.printable) that it has never accepted:\n\n" + table(repeated))
+        }
+        if !waiting.isEmpty {
+            parts.append(
+                "Of \(waiting.count) tokens of \(app.printable) that Apple has never accepted the rejection waits to be believed:\n\n"
+                    + table(waiting)
+            )
+        }
+        guard !parts.isEmpty else { return "Apple rejects no token of \(app.printable) that it has never accepted." }
+        return parts.joined(separator: "\n\n")
     }
 
     private func text(_ foreign: [ForeignToken]) -> String {

@@ -30,6 +30,34 @@ import Testing
         #expect(try store.ports.sealedSecret(named: "another") == nil)
     }
 
+    /// With a shorter interval nobody waits for the end of the longer one, and not all come at once.
+    @Test(arguments: StoreKind.allCases)
+    func aShorterIntervalCountsFromTheStart(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        // An import is spread over a day.
+        for user in 1...40 { try await store.signIn("user\(user)", token: "r", at: .start - .days(2), now: .start) }
+        let (now, far) = (Timestamp.start + .hours(1), Timestamp.start + .hours(7))
+        try await store.run("UPDATE credential SET due_at = ?, failures = 1 WHERE user_id = 'user1'", [.at(far)])
+        try await store.run("UPDATE credential SET due_at = ?, claimed_by = 'somebody' WHERE user_id = 'user2'", [.at(far)])
+        try await store.run("UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user3'", [.at(far), .at(now - .minutes(1))])
+        // By a clock that has since been set back.
+        try await store.run("UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user4'", [.at(far), .at(now + .minutes(1))])
+
+        let hourly = RefreshPolicy(interval: .hours(1))
+        try await store.ports.shortenSchedule(to: hourly, at: now)
+        func due(_ condition: String) async throws -> [SQLValue] {
+            try await store.column("SELECT due_at FROM credential WHERE user_id \(condition) ORDER BY user_id")
+        }
+        #expect(try await due("IN ('user1', 'user2', 'user4')") == [.at(far), .at(far), .at(far)])
+        #expect(try await due("= 'user3'") == [.at(now + .minutes(59))])
+        let others = try await due("NOT IN ('user1', 'user2', 'user3', 'user4')").compactMap(\.integer)
+        #expect(others.count == 36 && others.allSatisfy { $0 <= (now + hourly.repetition).milliseconds })
+        #expect(Set(others).count > 30)
+        // The same interval changes nothing.
+        try await store.ports.shortenSchedule(to: hourly, at: now)
+        #expect(try await due("NOT IN ('user1', 'user2', 'user3', 'user4')").compactMap(\.integer) == others)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func aBlamedClientWithoutATokenIsForgotten(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -131,6 +131,18 @@ import Testing
         #expect(try await store.column("SELECT name FROM app ORDER BY id") == ["renamed", "other"])
     }
 
+    /// It was frozen while its app got another name: nothing that it has claimed is lost, and nothing is written under the old one.
+    @Test func aReplicaThatDoesNotKnowANameReadsItBeforeItSettles() async throws {
+        try await store.grant("ann", token: "r")
+        let claimed = try await store.claimGrants()
+        try await replicas[1].renameApp("example", to: "renamed")
+        await #expect(throws: StoreError.self) { try await store.settle(.grant(claimed[0], .acceptance(of: claimed[0]))) }
+        #expect(try await store.count("grant_queue") == 1)
+        #expect(try await store.settle(.grant(claimed[0], .acceptance(of: claimed[0]))) == .grant(.applied, nil))
+        #expect(try await store.column("SELECT app FROM credential_change") == ["renamed"])
+        #expect(try await store.column("SELECT count FROM credential_count") == [1])
+    }
+
     /// Leases that end at any time, and replicas that come at any time: nobody takes what is another's, and in each epoch a lane has one
     /// owner.
     @Test func noTwoEverOwnOneLane() async throws {

@@ -138,6 +138,30 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
     }
 
+    /// `status` counts it among the rejections that wait until it is believed, and `unverified` lists it from the first.
+    @Test(arguments: StoreKind.allCases)
+    func itIsListedWhileItsRejectionWaits(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        let due = try await store.claimCredentials(at: Self.asked)[0]
+        _ = try await store.settle(.refresh(due, .rejected(at: Self.asked)), at: Self.asked)
+        func listed() async throws -> [Bool] { try await store.ports.neverAcceptedTokens(of: "example").map(\.isRepeated) }
+        func counted() async throws -> [Int?] {
+            try await store.ports.apps().filter { $0.app == "example" }.flatMap { [$0.rejections?.pending, $0.neverAccepted] }
+        }
+        #expect(try await listed() == [false])
+        #expect(try await counted() == [1, 0])
+        try await store.admit(AdmissionRule(answered: .earliest...Self.asked), at: Self.asked)
+        #expect(try await listed() == [true])
+        #expect(try await counted() == [0, 1])
+        // One that Apple had accepted is another matter.
+        try await store.signIn("ann", token: "a", at: Self.asked)
+        try await store.accept("ann")
+        let other = try await store.claimCredentials(at: Self.asked + .days(2))[0]
+        _ = try await store.settle(.refresh(other, .rejected(at: Self.asked + .days(2))), at: Self.asked + .days(2))
+        #expect(try await listed() == [true])
+        #expect(try await counted() == [1, 1])
+    }
+
     @Test(arguments: StoreKind.allCases, ["sign-in", "sign-in without a token", "event", "good answer", "sweep"])
     func itIsListedUntilSomethingBetterIsKnown(_ kind: StoreKind, _ what: String) async throws {
         let store = try await signedIn(kind)

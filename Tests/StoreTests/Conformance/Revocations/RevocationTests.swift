@@ -159,6 +159,21 @@ import Testing
         #expect(try await store.rows("SELECT before_answer, failures FROM revocation") == [["accepted", 0]])
     }
 
+    /// The daemon that accepts it has the client in its configuration, and the store does not know it yet.
+    @Test(arguments: StoreKind.allCases)
+    func aRequestOfAClientThatTheStoreDoesNotKnowYetStays(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.requestRevocation(client: "new", at: Self.asked)
+        let request = try await claimRequests(store)[0]
+        #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
+        #expect(try await store.count("revocation_queue") == 1)
+        #expect(try await store.count("revocation_log") == 0)
+        try store.register("example", ["app", "web", "new"])
+        let later = Self.now + SettlementRules.unknownClientRetry
+        let again = try await store.ports.claimRevocationRequests(upTo: 10, at: later, lease: StoreUnderTest.lease)[0]
+        #expect(try await store.settle(.revocationRequest(again, .accepted), at: later) == .revocation(.noToken))
+    }
+
     /// Without a token there is nothing to wait for, and no state follows.
     @Test(arguments: StoreKind.allCases)
     func whatComesToNoTokenIsLogged(_ kind: StoreKind) async throws {
