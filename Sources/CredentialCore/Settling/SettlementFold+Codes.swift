@@ -8,7 +8,9 @@ extension SettlementFold {
         switch verdict {
         case .exchanged(let grant, let credential, let requestedAt, let answeredAt):
             // The lane exchanges codes of configured clients only, and a store takes these in before it settles.
-            guard let app = apps[credential.clientID] else { preconditionFailure("the store does not know the client of an exchanged code") }
+            guard let app = apps[credential.clientID] else {
+                preconditionFailure("the store does not know the client of an exchanged code")
+            }
             accepted(credential, of: app, at: requestedAt)
             let answer = RefreshVerdict.valid(requestedAt: requestedAt, answeredAt: answeredAt)
             let outcome = apply(grant, credential, of: app, issued: answer, to: work.teamID)

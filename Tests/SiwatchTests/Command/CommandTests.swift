@@ -373,9 +373,7 @@ import Testing
             try await site.backend.execute(
                 "UPDATE grant_queue SET failures = 7, waits_since = granted_at, detail = 'invalid_client' WHERE user_id = 'refused'"
             )
-            #expect(
-                try await explanation("refused").contains("brings a code; Apple refuses the client (invalid_client), and it is tried again")
-            )
+            #expect(try await explanation("refused").contains("Apple refuses the client (invalid_client), and it is tried again until 2"))
             let refusal = "Apple refuses the client com.example.app (invalid_client): 1 of these codes wait for that to be mended"
             #expect(try await site.folder.run("status").output.contains(refusal))
             try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'refused'")

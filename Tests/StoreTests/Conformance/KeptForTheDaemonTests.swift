@@ -39,9 +39,15 @@ import Testing
         let (now, far) = (Timestamp.start + .hours(1), Timestamp.start + .hours(7))
         try await store.run("UPDATE credential SET due_at = ?, failures = 1 WHERE user_id = 'user1'", [.at(far)])
         try await store.run("UPDATE credential SET due_at = ?, claimed_by = 'somebody' WHERE user_id = 'user2'", [.at(far)])
-        try await store.run("UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user3'", [.at(far), .at(now - .minutes(1))])
+        try await store.run(
+            "UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user3'",
+            [.at(far), .at(now - .minutes(1))]
+        )
         // By a clock that has since been set back.
-        try await store.run("UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user4'", [.at(far), .at(now + .minutes(1))])
+        try await store.run(
+            "UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user4'",
+            [.at(far), .at(now + .minutes(1))]
+        )
 
         let hourly = RefreshPolicy(interval: .hours(1))
         try await store.ports.shortenSchedule(to: hourly, at: now)
