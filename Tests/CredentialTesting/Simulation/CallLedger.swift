@@ -61,7 +61,8 @@ struct CallLedger {
     var codes = CodeLedger()
     var proofs = ProofLedger()
     private let interval: Duration
-    private var calls: [Key: AnsweredCall] = [:]
+    /// A claim may have the name of one that was lost long before: then both have a call.
+    private var calls: [Key: [AnsweredCall]] = [:]
     /// The last check of each credential's token that Apple answered and whose answer reached the store. The same token, told again with
     /// another sign-in, is the same.
     private var checks: [CredentialID: Check] = [:]
@@ -103,7 +104,7 @@ struct CallLedger {
     }
 
     mutating func answered(_ work: DueCredential, _ call: AnsweredCall) {
-        calls[Key(work, sentAt: call.sentAt)] = call
+        calls[Key(work, sentAt: call.sentAt), default: []].append(call)
         if call.outcome == .rejected {
             rejections[TokenKey(work), default: []].append((call.sentAt, call.isDead, call.team))
         }
@@ -127,10 +128,11 @@ struct CallLedger {
     /// Takes out what was answered to a piece of work, once the settlement has been committed.
     mutating func settled(_ work: DueCredential, _ verdict: RefreshVerdict, _ result: Settled, at now: Timestamp) -> AnsweredCall? {
         let key = Key(work, sentAt: verdict.requestedAt)
-        guard let call = calls[key] else { return nil }
+        guard let known = calls[key], let place = known.firstIndex(where: { $0.is(verdict) }) ?? known.indices.last else { return nil }
+        let call = known[place]
         let lapsed = call.trulySentAt.duration(to: now) >= Self.shortestLease
         // Nothing holds a canary: a settlement that is repeated counts again, and says the same.
-        if result == .refreshed, work.purpose == .check { calls[key] = nil }
+        if result == .refreshed, work.purpose == .check { calls[key]!.remove(at: place) }
         switch call.outcome {
         case .valid, .unnamed, .rejected:
             // An answer that came after its lease may be asked for again: the process stood still.
@@ -194,5 +196,19 @@ struct CallLedger {
             askedAt: call.trulySentAt,
             answeredAt: call.answeredAt
         )
+    }
+}
+
+extension AnsweredCall {
+    /// Whether a verdict says what was answered.
+    fileprivate func `is`(_ verdict: RefreshVerdict) -> Bool {
+        switch (outcome, verdict) {
+        case (.valid, .valid(let requestedAt, _)), (.unnamed, .unnamed(let requestedAt, _)): sentAt == requestedAt
+        case (.rejected, .rejected(let rejection, _)): sentAt == rejection.requestedAt
+        case (.ambiguous, .unclear), (.anotherUser, .anotherUser), (.misconfigured, .failed(.misconfigured, _, _)),
+            (.throttled, .failed(.throttled, _, _)), (.unavailable, .failed(.unavailable, _, _)):
+            true
+        default: false
+        }
     }
 }

@@ -10,6 +10,13 @@ import Logging
 struct SimulatedProcess {
     static let policy = RefreshPolicy()
 
+    /// Codes have brought sign-ins before, so that what a bad one brought is revoked: a few days see too few codes for that.
+    private static let goodRecord: CodeRecord = {
+        var record = CodeRecord()
+        for _ in 1...CodeRecord.length { record.append(isFailure: false) }
+        return record
+    }()
+
     let store: any CredentialStore
     let writer: SettlementWriter
     let notifications: NotificationHandler
@@ -92,7 +99,8 @@ struct SimulatedProcess {
             breakers: breakers,
             clock: clock,
             clockGuard: clockGuard,
-            telemetry: telemetry
+            telemetry: telemetry,
+            records: Dictionary(uniqueKeysWithValues: apps.flatMap(\.clientIDs).map { ($0, Self.goodRecord) })
         )
         revocations = RevocationHandler(
             apps: zip(apps, budgets).map {

@@ -14,8 +14,8 @@ import Testing
         "grant_queue": "(client_id, user_id, due_at) SELECT 'app', 'u' || n, \(rarely("0", else: "4102444800000"))",
         "revocation_queue": "(client_id, user_id, opened_at) SELECT 'app', 'u' || n, \(rarely("NULL", else: "1"))",
         "revocation": """
-        (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, due_at)
-        SELECT n, 2, 1, 'u' || n, 1, 1, 'f', 's', \(rarely("0", else: "4102444800000"))
+        (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token, standing, due_at)
+        SELECT n, 2, 1, 'u' || n, 1, 1, 'f', 's', 'accepted', \(rarely("0", else: "4102444800000"))
         """,
         "notification_log": """
         (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
