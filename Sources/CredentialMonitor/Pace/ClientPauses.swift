@@ -14,6 +14,8 @@ struct ClientPauses: Sendable {
     }
 
     private var blames: [String: Blame] = [:]
+    /// Clients that Apple has accepted in this process, and not blamed since.
+    private var accepted: Set<String> = []
     let longest: Duration
 
     /// - Parameter longest: however often the blame comes.
@@ -39,6 +41,7 @@ struct ClientPauses: Sendable {
     /// - Parameter others: clients of the app that wait with it, because none of the app has had a 200.
     /// - Returns: how long the client is paused now; nil where it was already.
     mutating func blame(_ client: String, and others: Set<String>, askedAt: Timestamp, at now: Timestamp) -> Duration? {
+        accepted.remove(client)
         if let pause = blames[client]?.pause, pause.holds(at: now), askedAt < pause.start {
             blames[client]?.isOwn = true
             return nil
@@ -51,9 +54,10 @@ struct ClientPauses: Sendable {
         return pause.length
     }
 
-    /// Has a client tried by single questions that was blamed before this process started.
+    /// Has a client tried by single questions that was blamed before this process started. That Apple has accepted it since, the breaker
+    /// that says so may not have heard yet.
     mutating func suspect(_ client: String) {
-        if blames[client] == nil { blames[client] = Blame() }
+        if blames[client] == nil, !accepted.contains(client) { blames[client] = Blame() }
     }
 
     /// Whether a question of a client may be sent now. The one that tries a blamed client begins its next pause, so that it is the only
@@ -70,6 +74,7 @@ struct ClientPauses: Sendable {
     ///
     /// - Returns: whether it was paused in this process.
     mutating func accept(_ client: String) -> Bool {
+        accepted.insert(client)
         let wasPaused = blames[client].map { $0.count > 0 || !$0.isOwn } ?? false
         blames[client] = nil
         blames = blames.filter(\.value.isOwn)
