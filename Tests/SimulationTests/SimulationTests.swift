@@ -14,8 +14,8 @@ import siwatch_simulate
         return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? 2_000)
     }()
 
-    /// What takes two accidents at once.
-    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .noValidToken, .issuedForNobody]
+    /// What takes two accidents at once. A token that is dead before its request is one that Apple had accepted, or one that it had not.
+    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .alreadyInvalid, .noValidToken, .issuedForNobody]
     /// What takes more accidents than a few days have. Tests of their own meet it.
     private static let unmet: Set<Situation> = [.otherTeam]
 
