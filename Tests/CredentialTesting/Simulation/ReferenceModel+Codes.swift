@@ -46,8 +46,8 @@ extension ReferenceModel {
         // Of an answer that nobody kept only Apple's next one can tell.
         let mayBeUsed = code.mayBeLost || code.openClaims > 1
         guard appOfClient[row.credential.clientID] != nil else {
-            // Until its time is over its client may yet be told.
-            if now < deadline(of: work) || !isPunctual && result == .postponed { return [putBack(work.id)] }
+            // Until its time is over its client may yet be told. The process may have stood still since it found that it is not.
+            if now < deadline(of: work) || result == .postponed { return [putBack(work.id)] }
             return [close(work.id, .rejected, .unknownClientExpired)]
         }
         guard let call else {
