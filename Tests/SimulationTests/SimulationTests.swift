@@ -15,7 +15,7 @@ import siwatch_simulate
     }()
 
     /// What takes two accidents at once. A token that is dead before its request is one that Apple had accepted, or one that it had not.
-    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .alreadyInvalid, .noValidToken, .issuedForNobody]
+    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .alreadyInvalid, .noValidToken]
     /// What takes more accidents than a few days have. Tests of their own meet it.
     private static let unmet: Set<Situation> = [.otherTeam]
 

@@ -105,7 +105,7 @@ package struct CodeHandler: WorkHandler {
         self.telemetry = telemetry
     }
 
-    /// The permits of this lane for an app. Whoever signs in tries, within half a minute, whether Apple still blames the client.
+    /// The permits of this lane for an app. A sign-in tries, within half a minute, whether Apple still blames the client.
     ///
     /// - Parameter lease: of the app's lane.
     package static func budget(_ limits: RequestLimits, lease: LaneLease = .endless) -> RequestBudget {

@@ -55,11 +55,21 @@ extension Simulation {
     }
 
     /// Ends every token, and Apple tells nobody.
-    private func changePassword(_ person: Person) {
+    private mutating func changePassword(_ person: Person) {
         world.with { state in
             state.apple.changePassword(of: person.user, at: state.truth)
             state.note("\(person.user) changes the password")
         }
+        // Some do it on their way out.
+        if plan.revocations > 0, chance(500) {
+            askLater(person, CredentialID(clientID: person.app.clientIDs[0], userID: person.user))
+        }
+    }
+
+    /// The account is deleted some minutes later.
+    private mutating func askLater(_ person: Person, _ credential: CredentialID) {
+        let asked = truth.advanced(by: .seconds(Int.random(in: 60...3_600, using: &generator)))
+        agenda.append((asked, .request(ReferenceModel.RequestRow(credential: credential, requestedAt: asked))))
     }
 
     private mutating func signIn(_ person: Person, _ credential: CredentialID) {
@@ -81,6 +91,7 @@ extension Simulation {
             world.with { _ = $0.misdated.insert(person.user) }
         }
         agenda.append((truth.advanced(by: delay), .grant(told, address: address)))
+        if told.token != signIn.token, plan.revocations > 0, chance(300) { askLater(person, credential) }
         // A backend that got no answer inserts again.
         if chance(100) { agenda.append((truth.advanced(by: delay + .seconds(30)), .grant(told, address: address))) }
     }
