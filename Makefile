@@ -45,8 +45,7 @@ demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 .PHONY: test
 test: setup setup-postgres check-rules ## Run all tests
 	swift build --build-tests
-	@PATH="$(CURDIR)/.build/tools:$$PATH" SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=8 \
-		swift test --skip-build --parallel $(ARGS)
+	@scripts/run_tests.sh $(ARGS)
 
 .PHONY: test-tsan
 test-tsan: setup setup-test setup-postgres ## Run all tests under the thread sanitizer, one by one (slow)

@@ -219,14 +219,26 @@ BUGS = [
     (
         "a token that another team asks about is taken for dead",
         "RevocationHandler.swift",
-        "return work.verifiedTeam == nil || work.verifiedTeam == prover.teamID ? .admitted : .otherTeam",
-        "return prover.teamID == nil ? .otherTeam : .admitted",
+        "work.verifiedTeam == nil || work.verifiedTeam == response.identity.teamID ? .admitted : .otherTeam",
+        "response.identity.teamID == nil ? .otherTeam : .admitted",
     ),
     (
         "the team that Apple accepted a token from is the first one for ever",
         "Credential.swift",
         "            verifiedTeam = answer.teamID\n",
         "            verifiedTeam = verifiedTeam ?? answer.teamID\n",
+    ),
+    (
+        "tokens that Apple has never accepted open the breaker",
+        "SettlementFold+Refreshes.swift",
+        "isCheck: work.purpose == .check && !isRepeated && wasAccepted",
+        "isCheck: work.purpose == .check && !isRepeated",
+    ),
+    (
+        "permits that another lane gives back begin the wait for the next probe anew",
+        "RequestBudget.swift",
+        "if count > 0, isProbing { state.probedAt = nil }",
+        "if count > 0 { state.probedAt = nil }",
     ),
     (
         "a code proves what Apple says of refreshes",

@@ -40,10 +40,17 @@ package struct ClientProofs: Sendable {
         records = records.filter { !clients.contains($0.key.clientID) }
     }
 
-    /// Who has proved that Apple accepts a client with this key, within the last interval; nil where nobody has.
-    package func prover(clientID: String, keyID: String, at now: Timestamp, within interval: Duration) -> ClientIdentity? {
+    /// Who has proved that Apple accepts a client with this key, after `time` and within the last interval; nil where nobody has.
+    package func prover(
+        clientID: String,
+        keyID: String,
+        after time: Timestamp = .earliest,
+        at now: Timestamp,
+        within interval: Duration
+    ) -> ClientIdentity? {
         records.first { identity, record in
             identity.clientID == clientID && identity.keyID == keyID && record.isProven(at: now, within: interval)
+                && isGreater(record.provedAt, than: time)
         }?.key
     }
 

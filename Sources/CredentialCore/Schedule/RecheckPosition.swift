@@ -42,7 +42,15 @@ package struct RecheckPosition: Codable, Sendable {
 
     /// When Apple is to be asked about the next credential, `CredentialRecord.recheck`; nil where it stays as it is. Where it is sooner; but
     /// those who have just signed in go before. A token that Apple has answered about too recently waits until it may be asked about again.
-    package mutating func slot(dueAt: Timestamp?, answeredAt: Timestamp?, isBeingAsked: Bool, under rules: RecheckRules) -> Timestamp? {
+    ///
+    /// - Parameter isPending: whether its rejection waits to be believed: that is taken back, and is to be said again.
+    package mutating func slot(
+        dueAt: Timestamp?,
+        answeredAt: Timestamp?,
+        isPending: Bool,
+        isBeingAsked: Bool,
+        under rules: RecheckRules
+    ) -> Timestamp? {
         guard !isBeingAsked, isPastRejected || dueAt == nil else { return nil }
         var slot = answeredAt?.advanced(by: rules.interval)
         if slot.map({ $0 <= start }) ?? true {
@@ -52,7 +60,7 @@ package struct RecheckPosition: Codable, Sendable {
             // Apple has answered since.
             return nil
         }
-        return isGreater(dueAt, than: slot) || dueAt == nil ? slot : nil
+        return isPending || isGreater(dueAt, than: slot) || dueAt == nil ? slot : nil
     }
 
     /// - Parameter last: of the rows that were looked at.

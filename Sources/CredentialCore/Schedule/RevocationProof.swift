@@ -48,7 +48,8 @@ package struct RevocationProof: Sendable, Equatable {
         case revoke
         /// The same question as the first, after the second.
         case isStillAccepted
-        /// Not for Apple, which rejected the token from the first: whether that is to be believed.
+        /// The first question again, which Apple answered with a rejection: that is believed only if Apple repeats it, and has accepted
+        /// the client in between.
         case isBelieved
     }
 

@@ -34,7 +34,7 @@ extension SettlementFold {
     }
 
     /// A client had a 200: Apple does not blame it any more. It proves nothing of refreshes.
-    private mutating func accepted(_ credential: CredentialID, of app: String, at time: Timestamp) {
+    mutating func accepted(_ credential: CredentialID, of app: String, at time: Timestamp) {
         changes.validAt[credential.clientID] = latest(changes.validAt[credential.clientID], time)
         let subject = RejectionBreaker.Subject(credential, isCheck: false)
         withBreaker(of: app) { [rules, now] in _ = $0.judge(.valid, of: subject, under: rules.breaker, at: now) }

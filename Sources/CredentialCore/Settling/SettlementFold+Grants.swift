@@ -89,11 +89,11 @@ extension SettlementFold {
         basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) } ?? []
     }
 
-    /// Whether what came at a time waits for these sign-ins: as long as one of them has not come to its turn, be it behind an import of
-    /// millions or in a process that stood still, and for six minutes of taking sign-ins otherwise.
+    /// Whether what came at a time waits for these sign-ins: as long as one of them is on its way, be it behind an import of millions or in
+    /// a process that stood still, and for six minutes of taking sign-ins otherwise.
     func isWorthWaiting(for grants: [WaitingGrant], since arrival: Timestamp) -> Bool {
         guard !grants.isEmpty else { return false }
-        if grants.contains(where: \.isUntried) { return true }
+        if grants.contains(where: \.isOnItsWay) { return true }
         // A moment that has yet to come is from a clock that has since been set back.
         guard let start = [arrival, rules.startedAt].filter({ $0 <= now }).max() else { return false }
         return now < start.advanced(by: SettlementRules.longestWaitForGrant)

@@ -8,6 +8,8 @@ extension SettlementFold {
         if verdict.answeredAt != nil { changes.checks.answered += 1 } else { changes.checks.failed += 1 }
         let id = AppUserID(app: app, userID: work.id.userID)
         guard let known = find(work, of: id) else { return .superseded }
+        // Whoever it names, a 200 ends the blame of the client.
+        if case .unnamed(let requestedAt, _) = verdict { accepted(work.id, of: app, at: requestedAt) }
         let verdict = verdict.judged(of: known.credential)
         let wait = judge(verdict, of: work, in: app, known)
         withUser(id, .refresh, at: verdict.factTime ?? now) { [rules, now] user in
@@ -45,7 +47,7 @@ extension SettlementFold {
         // Tokens that Apple has never accepted say nothing of how it answers: there may be many, and dead for long.
         let subject = RejectionBreaker.Subject(
             work.id,
-            isCanary: rules.isCanary(work.id.userID, of: app),
+            isCanary: wasAccepted && rules.isCanary(work.id.userID, of: app),
             isCheck: work.purpose == .check && !isRepeated && wasAccepted
         )
         let admission = withBreaker(of: app) { [rules, now] in $0.judge(finding, of: subject, under: rules.breaker, at: now) }

@@ -24,7 +24,7 @@ extension SettlementFold {
         if hasSignedIn { return close(work, .superseded) }
         // A newer one may turn out to be none: Apple may refuse a code, and a token may have been told before. One that is older than the
         // request may bring one more token to revoke. No code waits for long.
-        if waiting.contains(where: \.bringsCode) || isWorthWaiting(for: waiting, since: work.requestedAt) {
+        if isWorthWaiting(for: waiting, since: work.requestedAt) {
             return postpone(work, for: min(rules.pollInterval, .seconds(60)))
         }
         if waiting.contains(where: { $0.grantedAt > work.requestedAt }) { return close(work, .superseded) }
@@ -69,6 +69,8 @@ extension SettlementFold {
         var proof = work.proof
         switch verdict {
         case .answered(let answer, let identity):
+            var work = work
+            if answer.word == .accepted { (work.standing, work.verifiedTeam) = (.accepted, identity.teamID) }
             let due = proof.take(answer, keyID: identity.keyID, of: work.id, under: rules.policy, at: now)
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isBreakerOpen(of: work.app):

@@ -96,15 +96,16 @@ package struct WaitingGrant: Sendable {
     package var grantedAt: Timestamp
     /// Whether it is a sign-in only if Apple says so.
     package var bringsCode: Bool
-    /// Whether nobody has claimed it yet, though it can be taken. Never of a code, which waits for Apple.
-    package var isUntried: Bool
+    /// Whether it is sure to come to its turn: nobody has claimed it yet, or a claim holds it, or it brings a code, which ends within
+    /// minutes. What remains was claimed by somebody who never came back with it.
+    package var isOnItsWay: Bool
 
-    package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false, attempts: Int) {
+    package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false, isOnItsWay: Bool) {
         self.id = id
         self.clientID = clientID
         self.grantedAt = grantedAt
         self.bringsCode = bringsCode
-        isUntried = !bringsCode && attempts == 0
+        self.isOnItsWay = bringsCode || isOnItsWay
     }
 }
 

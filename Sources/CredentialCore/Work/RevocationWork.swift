@@ -63,7 +63,7 @@ package struct DueRevocation: Sendable {
         self.verifiedTeam = verifiedTeam
     }
 
-    /// What was known of the token when the request was opened.
+    /// What was known of the token when the request was opened, or has been said of it since.
     package enum Standing: String, Sendable, CaseIterable {
         /// Apple had accepted it, and no other was told since: its end says that the user's authorization has ended.
         case accepted

@@ -139,7 +139,7 @@ package struct RevocationHandler: WorkHandler {
     private func question(of work: DueRevocation) -> RevocationProof.Question? {
         if work.claim.isPoison || !clientIDs.contains(work.id.clientID) || isForbidden(work) { return nil }
         switch work.proof.next {
-        case .isBelieved: return nil
+        case .isBelieved: return work.newerSignIn == .none && breakers.mayAskAgain(work, at: clock.now) ? .isBelieved : nil
         case .isAccepted, .revoke: return work.newerSignIn == .none ? work.proof.next : nil
         // What was sent is sent: that it worked is worth knowing, whoever has signed in since.
         case .isStillAccepted: return .isStillAccepted
@@ -153,12 +153,8 @@ package struct RevocationHandler: WorkHandler {
             switch work.newerSignIn {
             case .known: return .overtaken
             case .possible: return .mayBeOvertaken
-            case .none where !clientIDs.contains(work.id.clientID): return .unknownClient
-            case .none: break
+            case .none: return clientIDs.contains(work.id.clientID) ? .unproven : .unknownClient
             }
-            let prover = breakers.prover(clientID: work.id.clientID, keyID: work.proof.keyID ?? "", at: clock.now)
-            guard let prover else { return .unproven }
-            return work.verifiedTeam == nil || work.verifiedTeam == prover.teamID ? .admitted : .otherTeam
         }
         let token: Secret
         do {
@@ -206,10 +202,12 @@ package struct RevocationHandler: WorkHandler {
         sentAt: Timestamp
     ) -> RevocationVerdict {
         switch response.outcome {
-        case .unnamed where question == .isAccepted && work.standing == .neverAccepted: .unnamedUser
+        case .unnamed where question != .isStillAccepted && work.standing == .neverAccepted: .unnamedUser
         case .valid, .unnamed: .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
+        case .rejected where question == .isBelieved && response.identity.keyID == work.proof.keyID:
+            work.verifiedTeam == nil || work.verifiedTeam == response.identity.teamID ? .admitted : .otherTeam
         case .rejected: .answered(RevocationProof.Answer(.rejected, askedAt: sentAt, date: response.date), by: response.identity)
-        case .anotherUser where question == .isAccepted: .anotherUser
+        case .anotherUser where question != .isStillAccepted: .anotherUser
         case .anotherUser, .ambiguous, .misconfigured: .failed(at: clock.now)
         case .throttled(let retryAfter), .unavailable(_, let retryAfter): .failed(at: clock.now, retryAfter: retryAfter)
         }

@@ -11,6 +11,7 @@ import NIOConcurrencyHelpers
 package final class Breakers: Sendable {
     private let rules: BreakerRules
     private let interval: Duration
+    private let timeout: Duration
     private let telemetry: Telemetry
     private let state = NIOLockedValueBox(State())
 
@@ -26,6 +27,7 @@ package final class Breakers: Sendable {
     init(_ rules: SettlementRules, telemetry: Telemetry) {
         self.rules = rules.breaker
         interval = rules.policy.longestInterval
+        timeout = rules.policy.timeout
         self.telemetry = telemetry
     }
 
@@ -69,7 +71,7 @@ package final class Breakers: Sendable {
         return isComplete
     }
 
-    func breaker(of app: String) -> RejectionBreaker {
+    package func breaker(of app: String) -> RejectionBreaker {
         state.withLockedValue { $0.breakers[app] } ?? RejectionBreaker()
     }
 
@@ -110,6 +112,20 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.proofs.prover(clientID: clientID, keyID: keyID, at: now, within: interval) }
     }
 
+    /// Whether a token that Apple rejected when it was first asked may be asked about once more, to believe it then: since the first time
+    /// Apple has accepted the client with that key, and an incident would be over.
+    func mayAskAgain(_ work: DueRevocation, at now: Timestamp) -> Bool {
+        guard let before = work.proof.before, let keyID = work.proof.keyID, !breaker(of: work.app).isOpen,
+            before.askedAt.advanced(by: rules.settle) <= now
+        else { return false }
+        // A request that was under way then may have been answered before whatever went wrong.
+        let answered = before.askedAt.advanced(by: timeout)
+        let prover = state.withLockedValue { [interval] in
+            $0.proofs.prover(clientID: work.id.clientID, keyID: keyID, after: answered, at: now, within: interval)
+        }
+        return prover != nil
+    }
+
     /// Those that have had no 200 with the key at work, within the last interval and since the start.
     func unproven(_ clients: Set<String>, at now: Timestamp) -> Set<String> {
         state.withLockedValue { [interval] in clients.subtracting($0.proofs.acceptedClients(at: now, within: interval)) }
@@ -124,5 +140,5 @@ package final class Breakers: Sendable {
 
 extension RejectionBreaker {
     /// Whether the whole app is asked slowly. A client that Apple blames has a pause of its own, and holds up no other.
-    var isProbed: Bool { causes.contains { $0 != .blamedClient } }
+    package var isProbed: Bool { causes.contains { $0 != .blamedClient } }
 }

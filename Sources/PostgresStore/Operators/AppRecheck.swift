@@ -28,8 +28,10 @@ struct AppRecheck {
             SELECT (SELECT COUNT(*) FROM credential
                      WHERE app = $1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
                        AND answered_at > $2 AND answered_at <= $3)
+                 + (SELECT COUNT(*) FROM credential
+                     WHERE app = $1 AND pending_since IS NOT NULL AND claimed_by IS NULL AND answered_at > $2 AND answered_at <= $3)
                  + (SELECT COUNT(*) FROM client JOIN credential c ON c.client = client.id
-                     WHERE client.app = $1 AND c.due_at IS NOT NULL AND c.due_at > $4 AND c.claimed_by IS NULL
+                     WHERE client.app = $1 AND c.due_at IS NOT NULL AND c.due_at > $4 AND c.claimed_by IS NULL AND c.pending_since IS NULL
                        AND c.answered_at > $2 AND c.answered_at <= $3 AND c.due_at > c.answered_at + $5)
             """,
             app,
@@ -46,7 +48,13 @@ struct AppRecheck {
         let rows = try position.isPastRejected ? scheduled(position) : rejected(position)
         var slots = RowArrays()
         rows.forEach { row in
-            let slot = position.slot(dueAt: row.time(at: 5), answeredAt: row.time(at: 3), isBeingAsked: row.bool(at: 4), under: rules)
+            let slot = position.slot(
+                dueAt: row.time(at: 5),
+                answeredAt: row.time(at: 3),
+                isPending: row.bool(at: 6),
+                isBeingAsked: row.bool(at: 4),
+                under: rules
+            )
             if let slot { slots.append(row.text(at: 1) ?? "", row.integer(at: 2), slot, row.time(at: 5)) }
         }
         try bringForward(slots, of: position.app)
@@ -57,7 +65,8 @@ struct AppRecheck {
     private func rejected(_ position: RecheckPosition) throws -> [Row] {
         try connection.rows(
             """
-            SELECT rejected_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at FROM credential
+            SELECT rejected_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at, pending_since IS NOT NULL
+              FROM credential
              WHERE app = $1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL
                AND (rejected_at, user_id, client) > ($2, $3, $4)
              ORDER BY rejected_at, user_id, client LIMIT \(RecheckPosition.portion)
@@ -72,7 +81,8 @@ struct AppRecheck {
     private func scheduled(_ position: RecheckPosition) throws -> [Row] {
         try connection.rows(
             """
-            SELECT due_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at FROM credential
+            SELECT due_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at, pending_since IS NOT NULL
+              FROM credential
              WHERE client = $1 AND due_at IS NOT NULL AND due_at >= $2 AND (due_at, user_id) > ($2, $3)
              ORDER BY due_at, user_id LIMIT \(RecheckPosition.portion)
             """,

@@ -73,8 +73,9 @@ struct RevocationTable {
             """
             UPDATE revocation
                SET key_id = $1, before_at = $2, before_date = $3, before_answer = $4, revoke_at = $5, revoke_date = $6, after_at = $7,
-                   after_date = $8, after_answer = $9, rounds = $10, failures = $11, due_at = $12, attempts = 0, claimed_by = NULL
-             WHERE request = $13 AND client = $14 AND token_fingerprint = $15
+                   after_date = $8, after_answer = $9, rounds = $10, failures = $11, standing = $12, verified_team = $13, due_at = $14,
+                   attempts = 0, claimed_by = NULL
+             WHERE request = $15 AND client = $16 AND token_fingerprint = $17
             """,
             proof.keyID,
             proof.before?.askedAt,
@@ -87,6 +88,8 @@ struct RevocationTable {
             proof.after?.word.rawValue,
             proof.rounds,
             proof.failures,
+            work.standing.rawValue,
+            work.verifiedTeam,
             due,
             work.request,
             directory.client(work.id.clientID).id,

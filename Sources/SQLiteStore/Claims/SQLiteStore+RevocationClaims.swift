@@ -171,7 +171,6 @@ extension SQLiteStore {
                     sql: """
                         SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
                          WHERE q.user_id = ?1 AND q.opened_at IS NULL AND q.requested_at >= ?3 AND client.app = ?2
-                           AND NOT EXISTS (SELECT 1 FROM revocation WHERE user_id = ?1 AND app = ?2)
                         """
                 ),
                 arguments: [credential.userID, app, time.milliseconds]

@@ -23,12 +23,16 @@ struct AppRecheck {
     /// Of how many credentials Apple has answered so recently that they have to wait, and would be asked about later without the recheck.
     func countTooSoon(_ app: Int64, at now: Timestamp) throws -> Int {
         let earliest = now.advanced(by: .zero - rules.interval)
+        // Those whose token was rejected, and those whose rejection waits.
         let rejected = try Int.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT COUNT(*) FROM credential
-                     WHERE app = ? AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
-                       AND answered_at > ? AND answered_at <= ?
+                    SELECT (SELECT COUNT(*) FROM credential
+                             WHERE app = ?1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL AND due_at IS NULL
+                               AND answered_at > ?2 AND answered_at <= ?3)
+                         + (SELECT COUNT(*) FROM credential
+                             WHERE app = ?1 AND pending_since IS NOT NULL AND claimed_by IS NULL
+                               AND answered_at > ?2 AND answered_at <= ?3)
                     """
             ),
             arguments: [app, earliest.milliseconds, now.milliseconds]
@@ -39,7 +43,7 @@ struct AppRecheck {
                 db.cachedStatement(
                     sql: """
                         SELECT COUNT(*) FROM credential
-                         WHERE client = ?1 AND due_at IS NOT NULL AND due_at > ?2 AND claimed_by IS NULL
+                         WHERE client = ?1 AND due_at IS NOT NULL AND due_at > ?2 AND claimed_by IS NULL AND pending_since IS NULL
                            AND answered_at > ?3 AND answered_at <= ?4 AND due_at > answered_at + ?5
                         """
                 ),
@@ -65,7 +69,8 @@ struct AppRecheck {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT rejected_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at FROM credential
+                    SELECT rejected_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at, pending_since IS NOT NULL
+                      FROM credential
                      WHERE app = ?1 AND sealed_token IS NOT NULL AND rejected_at IS NOT NULL
                        AND (rejected_at, user_id, client) > (?2, ?3, ?4)
                      ORDER BY rejected_at, user_id, client LIMIT \(RecheckPosition.portion)
@@ -79,7 +84,8 @@ struct AppRecheck {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT due_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at FROM credential
+                    SELECT due_at, user_id, client, answered_at, claimed_by IS NOT NULL, due_at, pending_since IS NOT NULL
+                      FROM credential
                      WHERE client = ?1 AND due_at IS NOT NULL AND due_at >= ?2 AND (due_at, user_id) > (?2, ?3)
                      ORDER BY due_at, user_id LIMIT \(RecheckPosition.portion)
                     """
@@ -90,7 +96,13 @@ struct AppRecheck {
 
     private func bringForward(_ row: Row, _ position: inout RecheckPosition) throws {
         let (userID, client): (String, Int64) = (row[1], row[2])
-        let slot = position.slot(dueAt: row.time(at: 5), answeredAt: row.time(at: 3), isBeingAsked: row[4], under: rules)
+        let slot = position.slot(
+            dueAt: row.time(at: 5),
+            answeredAt: row.time(at: 3),
+            isPending: row[6],
+            isBeingAsked: row[4],
+            under: rules
+        )
         guard let slot else { return }
         try db.execute(
             cached: "UPDATE credential SET due_at = ? WHERE user_id = ? AND client = ?",

@@ -74,7 +74,7 @@ extension SettlementTransaction {
         else { return }
         let waiting = try PreparedStatement(
             """
-            SELECT id, client_id, granted_at, authorization_code IS NOT NULL, attempts FROM grant_queue g
+            SELECT id, client_id, granted_at, authorization_code IS NOT NULL, attempts = 0 OR due_at > ?2 FROM grant_queue g
              WHERE user_id = ?1 AND \(WaitingGrant.canBeTaken("g", at: "?2"))
             """,
             in: db
@@ -87,7 +87,7 @@ extension SettlementTransaction {
                     clientID: clientID,
                     grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
                     bringsCode: row.integer(at: 3) != 0,
-                    attempts: Int(row.integer(at: 4))
+                    isOnItsWay: row.integer(at: 4) != 0
                 )
                 basis.waitingGrants[id, default: []].append(grant)
             }

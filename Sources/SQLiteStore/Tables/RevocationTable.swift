@@ -78,7 +78,7 @@ struct RevocationTable {
             """
             UPDATE revocation
                SET key_id = ?, before_at = ?, before_date = ?, before_answer = ?, revoke_at = ?, revoke_date = ?, after_at = ?, after_date = ?,
-                   after_answer = ?, rounds = ?, failures = ?, due_at = ?, attempts = 0, claimed_by = NULL
+                   after_answer = ?, rounds = ?, failures = ?, standing = ?, verified_team = ?, due_at = ?, attempts = 0, claimed_by = NULL
              WHERE request = ? AND client = ? AND token_fingerprint = ?
             """,
             in: db
@@ -94,6 +94,8 @@ struct RevocationTable {
             proof.after?.word.rawValue,
             proof.rounds,
             proof.failures,
+            work.standing.rawValue,
+            work.verifiedTeam,
             due,
             work.request,
             directory.client(work.id.clientID).id,

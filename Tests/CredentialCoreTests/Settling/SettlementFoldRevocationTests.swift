@@ -137,7 +137,7 @@ import Testing
         #expect(world.fold(Self.accepted()).results == [.revocation(.superseded)])
         world = Self.world(("app", 1))
         // One that waits may bring a token that was told before.
-        world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: later, attempts: 1)]
+        world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: later, isOnItsWay: false)]
         #expect(Self.wait(world.fold(Self.accepted())) == .seconds(1))
         let changes = world.fold(Self.accepted(), at: Self.asked.advanced(by: .minutes(6)))
         #expect(changes.results == [.revocation(.superseded)] && Self.opened(changes).isEmpty, "better no revocation than a false one")
@@ -148,7 +148,7 @@ import Testing
     func aCodeIsWaitedFor(_ client: String, _ milliseconds: Int) {
         var world = Self.world(("app", 1))
         let signedInAt = Self.asked.advanced(by: .milliseconds(milliseconds))
-        world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: signedInAt, bringsCode: true, attempts: 1)]
+        world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: signedInAt, bringsCode: true, isOnItsWay: false)]
         for now in [Self.now, Self.asked.advanced(by: .hours(1))] {
             let changes = world.fold(Self.accepted(), at: now)
             #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
@@ -167,7 +167,7 @@ import Testing
 
     @Test func anOlderSignInThatWaitsIsWaitedFor() {
         var world = Self.world(("app", 1))
-        world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: Self.start, attempts: 1)]
+        world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: Self.start, isOnItsWay: false)]
         #expect(Self.wait(world.fold(Self.accepted())) == .seconds(1))
         let end = Self.asked.advanced(by: .minutes(6))
         let last = end.advanced(by: .milliseconds(-1))
@@ -177,7 +177,7 @@ import Testing
         world.startedAt = end
         #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(1))
         world.startedAt = Self.start
-        world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: Self.start, attempts: 0)]
+        world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: Self.start, isOnItsWay: true)]
         #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(1), "it has not come to its turn")
     }
 
@@ -197,7 +197,7 @@ import Testing
     /// What the same batch has just taken waits no longer.
     @Test func aSignInOfTheSameBatchIsOneThatIsKnown() {
         var world = World()
-        world.waiting = [WaitingGrant(id: 9, clientID: "app", grantedAt: Self.start, attempts: 1)]
+        world.waiting = [WaitingGrant(id: 9, clientID: "app", grantedAt: Self.start, isOnItsWay: false)]
         let id = CredentialID(clientID: "app", userID: "ann")
         let token = RefreshToken(key: RefreshToken.Key(grantedAt: Self.start, fingerprint: [7]), sealed: SealedToken(bytes: [7]))
         let work = ClaimedGrant(id: 9, claim: Self.claim, grantedAt: Self.start, content: nil)

@@ -197,7 +197,7 @@ import Testing
         private mutating func grant(of credential: CredentialID) -> Settlement {
             id += 1
             let grantedAt = recently()
-            newGrants[id] = (WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt, attempts: 1), credential.userID)
+            newGrants[id] = (WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt, isOnItsWay: false), credential.userID)
             let token = RefreshToken(
                 key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: [UInt8.random(in: 0...3, using: &generator)]),
                 sealed: SealedToken(bytes: [1])
@@ -292,7 +292,7 @@ import Testing
             second.announcements == [Announcement(app: "example", credential: id, change: change, source: .notification, tokenID: "j2")]
         )
         #expect(second.counts.allSatisfy { $0.value == 0 })
-        tables.grants[3] = WaitingGrant(id: 3, clientID: "app", grantedAt: times[1], attempts: 1)
+        tables.grants[3] = WaitingGrant(id: 3, clientID: "app", grantedAt: times[1], isOnItsWay: false)
         tables.grantUsers[3] = "ann"
         let work = ClaimedGrant(
             id: 3,
@@ -437,18 +437,18 @@ import Testing
         #expect(record.answeredAt == nil && record.pending == nil && record.failures == 1)
     }
 
-    /// An import of millions, or a process that stood still: the sign-in has not come to its turn.
-    @Test(arguments: [0, 1])
-    func anEventWaitsForASignInThatWasNeverClaimedHoweverLongThatTakes(_ attempts: Int) {
+    /// An import of millions, or a process that stood still: the sign-in has not come to its turn, or is just being taken.
+    @Test(arguments: [true, false])
+    func anEventWaitsForASignInOnItsWayHoweverLongThatTakes(_ isOnItsWay: Bool) {
         var tables = Tables()
-        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, attempts: attempts)
+        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, isOnItsWay: isOnItsWay)
         tables.grantUsers[1] = "ann"
         tables.notifications = [1]
         let event = Event(.consentRevoked, at: Self.start)
         let verified = VerifiedNotification(clientID: "app", userID: "ann", tokenID: "", type: "", event: event)
         let work = ClaimedNotification(id: 1, claim: Self.claim, payload: [], receivedAt: Self.start)
         let changes = tables.settle([.notification(work, .verified(verified))], at: Self.start.advanced(by: .hours(1)))
-        #expect(changes.results == [attempts == 0 ? .postponed : .notification(.applied)])
+        #expect(changes.results == [isOnItsWay ? .postponed : .notification(.applied)])
     }
 
     /// With an Apple that names nobody, another person's token is as good as one's own.
@@ -488,7 +488,7 @@ import Testing
         let before = tables.users[id]![0].record.credential.grantedAt
         let now = Self.start.advanced(by: .days(1))
         func tell(_ fingerprint: [UInt8], at time: Timestamp, address: EmailAddress? = nil) -> Settled? {
-            tables.grants[7] = WaitingGrant(id: 7, clientID: "app", grantedAt: time, attempts: 1)
+            tables.grants[7] = WaitingGrant(id: 7, clientID: "app", grantedAt: time, isOnItsWay: false)
             let told = RefreshToken(key: RefreshToken.Key(grantedAt: time, fingerprint: fingerprint), sealed: SealedToken(bytes: [9]))
             let work = ClaimedGrant(id: 7, claim: Self.claim, grantedAt: time, content: nil)
             let grant = Grant(grantedAt: time, token: told, address: address)
@@ -510,7 +510,7 @@ import Testing
     @Test func signInsThatWaitAreThoseOfTheUserByBytes() {
         var tables = Tables()
         let users = ["\u{e9}", "e\u{301}"]
-        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, attempts: 1)
+        tables.grants[1] = WaitingGrant(id: 1, clientID: "app", grantedAt: Self.start, isOnItsWay: false)
         tables.grantUsers[1] = users[1]
         tables.notifications = [1, 2]
         let settlements = users.enumerated().map { index, user in

@@ -41,6 +41,7 @@ struct CodeLedger {
     private var sendings: [Int64: [Sending]] = [:]
     private var calls: [Key: AnsweredExchange] = [:]
     private var claimedAt: [Key: Timestamp] = [:]
+    private var unknownAt: [Key: Timestamp] = [:]
 
     /// - Parameter isPunctual: whether the clock has always been right.
     /// - Returns: what is wrong with sending it now.
@@ -78,6 +79,13 @@ struct CodeLedger {
         }
     }
 
+    mutating func foundUnknown(_ work: ClaimedCode, at now: Timestamp) {
+        unknownAt[Key(row: work.id, claim: work.claim)] = now
+    }
+
+    /// When the client of a code was looked for and not found. Takes that out: another claim may have the same name.
+    mutating func settledUnknown(_ work: ClaimedCode) -> Timestamp? { unknownAt.removeValue(forKey: Key(row: work.id, claim: work.claim)) }
+
     /// Takes out what was answered, once the settlement has been committed.
     mutating func settled(_ work: ClaimedCode, _ result: Settled) -> AnsweredExchange? {
         if case .grant = result {
@@ -92,6 +100,7 @@ struct CodeLedger {
     /// What was heard and not committed is unknown from now on.
     mutating func crashed() {
         calls = [:]
+        unknownAt = [:]
         for row in sendings.keys {
             for index in sendings[row]!.indices { sendings[row]![index].isHeard = false }
         }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialMonitor
 import GRDB
 
 /// Reads the tables after each step and compares them with what must be true.
@@ -275,6 +276,7 @@ extension SimulatedWorld.State {
     fileprivate var goodClients: Set<String> {
         let good = model.credentials.filter { credential in
             model.row(of: credential)?.holdsToken == true
+                && credential.clientID != apple.refused
                 && model.tokenText(of: credential).map { apple.isAccepted($0, at: credential) } ?? false
         }
         return apple.unstuck(Set(good.map(\.clientID)))
@@ -291,7 +293,17 @@ extension Simulation {
         var inspector = inspector
         let violation = try world.with { state in try inspector.inspect(database, &state) }
         self.inspector = inspector
-        world.with { $0.report(violation) }
+        world.with { $0.report(violation ?? breakersAreRight($0)) }
+    }
+
+    /// Only what Apple says of tokens that it had accepted before opens a breaker for being out of proportion.
+    private func breakersAreRight(_ state: SimulatedWorld.State) -> Violation? {
+        for app in plan.apps where process.writer.breakers.breaker(of: app.name).causes.contains(.disproportion) {
+            let rejections = state.model.rejectionsOfAccepted[app.name, default: 0]
+            guard rejections <= plan.breaker.maxRejections else { continue }
+            return Violation(.stateFollowsFromFacts, "the breaker of \(app.name) is open for \(rejections) tokens that Apple had accepted")
+        }
+        return nil
     }
 
     func checkEnd() {

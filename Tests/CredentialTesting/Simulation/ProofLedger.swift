@@ -36,9 +36,10 @@ struct ProofLedger {
     }
 
     private var calls: [Key: AnsweredQuestion] = [:]
-    /// Clients and keys with a 200 about a token that had been accepted before, since the process started, with the configuration at work.
-    private var accepted: Set<[String]> = []
-    /// Verdicts that believe a rejection, by a key that Apple had accepted by then.
+    /// Clients and keys with a 200 about a token that had been accepted before, since the process started, with the configuration at work,
+    /// and when that was, by our clock.
+    private var accepted: [[String]: Timestamp] = [:]
+    /// Verdicts that believe a rejection, by a key that Apple had accepted since it was first spoken.
     private var wellFounded: Set<Key> = []
     /// Tokens that were taken for dead because Apple lied of them.
     var belied: Set<String> = []
@@ -52,13 +53,13 @@ struct ProofLedger {
         calls.removeValue(forKey: Key(work))
     }
 
-    mutating func accepted(_ clientID: String, keyID: String) {
-        accepted.insert([clientID, keyID])
+    mutating func accepted(_ clientID: String, keyID: String, at now: Timestamp) {
+        accepted[[clientID, keyID]] = now
     }
 
-    /// The process believes what was said of a token to a key. With what it knew counts, and not what is at work by the commit.
-    mutating func believes(_ work: DueRevocation, keyID: String?) {
-        if accepted.contains([work.id.clientID, keyID ?? ""]) { wellFounded.insert(Key(work)) }
+    /// The process believes what was said of a token to a key. What it knew counts, and not what is at work by the commit.
+    mutating func believes(_ work: DueRevocation, keyID: String?, since time: Timestamp) {
+        if let accepted = accepted[[work.id.clientID, keyID ?? ""]], accepted > time { wellFounded.insert(Key(work)) }
     }
 
     func isWellFounded(_ work: DueRevocation) -> Bool {
@@ -67,12 +68,12 @@ struct ProofLedger {
 
     /// Another configuration is at work.
     mutating func reloaded(_ clients: [String]) {
-        accepted = accepted.filter { !clients.contains($0[0]) }
+        accepted = accepted.filter { !clients.contains($0.key[0]) }
     }
 
     mutating func crashed() {
         calls = [:]
-        accepted = []
+        accepted = [:]
         wellFounded = []
     }
 }

@@ -34,11 +34,18 @@ extension ReferenceModel {
         }
     }
 
-    /// - Parameter isPunctual: whether the clock has always been right: by another nobody knows when a code's time is over.
+    /// - Parameters:
+    ///   - unknownAt: when the process found that nobody has told it of the code's client.
+    ///   - mayBeLeft: whether it may be left for later unasked: its client may be paused, or the clock be wrong.
     /// - Returns: what it may come to.
-    mutating func settle(_ work: ClaimedCode, _ call: AnsweredExchange?, _ result: Settled, isPunctual: Bool, at now: Timestamp)
-        -> [Settled]
-    {
+    mutating func settle(
+        _ work: ClaimedCode,
+        _ call: AnsweredExchange?,
+        _ result: Settled,
+        unknownAt: Timestamp?,
+        mayBeLeft: Bool,
+        at now: Timestamp
+    ) -> [Settled] {
         guard let row = grantRows[work.id], let code = row.code,
             row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
         else { return [.superseded] }
@@ -46,13 +53,13 @@ extension ReferenceModel {
         // Of an answer that nobody kept only Apple's next one can tell.
         let mayBeUsed = code.mayBeLost || code.openClaims > 1
         guard appOfClient[row.credential.clientID] != nil else {
-            // Until its time is over its client may yet be told. The process may have stood still since it found that it is not.
-            if now < deadline(of: work) || result == .postponed { return [putBack(work.id)] }
+            // Until its time is over its client may yet be told.
+            if unknownAt.map({ $0 < deadline(of: work) || mayBeLeft }) ?? false { return [putBack(work.id)] }
             return [close(work.id, .rejected, .unknownClientExpired)]
         }
         guard let call else {
             // By a wrong clock it is left for Apple to judge, once there is a permit for that. A client that Apple refuses is left alone.
-            if result == .postponed { return [putBack(work.id)] }
+            if mayBeLeft, result == .postponed { return [putBack(work.id)] }
             return [close(work.id, .rejected, mayBeUsed ? .answerLost : code.isBlamed ? .invalidClient : .codeExpired)]
         }
         switch call.outcome {

@@ -35,9 +35,8 @@ extension ReferenceModel {
         /// All tokens of the user at the client that had been told when the request was opened.
         var told: Set<String>
         var requestedAt: Timestamp
-        /// The team from which Apple had accepted it by then, and the one that was answered first.
+        /// The team from which Apple had accepted it last.
         var verifiedTeam: String?
-        var askedTeam: String?
         var held: Held?
         /// Whether the user had signed in again when it was claimed, as far as anybody could know, or might have, by a code.
         var isOvertaken = false
@@ -49,8 +48,6 @@ extension ReferenceModel {
         var isRevoked = false
         /// Whether Apple accepted it still, the last time it was asked after a revocation.
         var isAlive = false
-        /// Whether it was rejected while it was good.
-        var isBelied = false
     }
 
     struct Receipt: Equatable {
@@ -96,9 +93,8 @@ extension ReferenceModel {
         let rows = requestRows.values.filter { !$0.isOpen && $0.requestedAt >= time && isSameUser($0.credential, credential) }
         let events = [userFacts[credential.userID]?.consentRevoked.max(), userFacts[credential.userID]?.deleted.max()]
         let newest = (clients(beside: credential).map { facts[$0]?.grants.max() } + events).compactMap(\.self).max()
-        let isBegun = revocations.values.contains { isSameUser($0.credential, credential) }
         requestsSeen[SignIn(credential: credential, at: time)] =
-            isBegun ? nil : rows.map(\.requestedAt).min().flatMap { $0 > newest ?? .earliest ? $0 : nil }
+            rows.map(\.requestedAt).min().flatMap { $0 > newest ?? .earliest ? $0 : nil }
     }
 
     private func isSameUser(_ one: CredentialID, _ other: CredentialID) -> Bool {
@@ -122,9 +118,7 @@ extension ReferenceModel {
         if hasSignedIn(credential, after: row.requestedAt) { return close(work.id, credential, .superseded) }
         // A newer one may be none, and an older one may bring one more token.
         let waiting = waiting(beside: credential, after: .earliest, at: now)
-        if waiting.contains(where: { $0.code != nil }) || isWorthWaiting(for: waiting, since: row.requestedAt, at: now) {
-            return .postponed
-        }
+        if isWorthWaiting(for: waiting, since: row.requestedAt, at: now) { return .postponed }
         if waiting.contains(where: { $0.grantedAt > row.requestedAt }) { return close(work.id, credential, .superseded) }
         let tokens = clients(beside: credential).flatMap(tokensToRevoke)
         if tokens.isEmpty { return close(work.id, credential, .noToken) }
@@ -203,17 +197,12 @@ extension ReferenceModel {
                 reconsider(&open, at: now)
                 return [.postponed]
             }
-            // Its client was paused since it was claimed.
-            guard open.before == .rejected else { return result == .postponed ? [.postponed] : [] }
-            // What Apple says to another team proves nothing.
-            let isOthers = open.verifiedTeam.map { $0 != open.askedTeam } ?? false
-            let dead: RevocationOutcome = open.standing == .accepted ? .alreadyInvalid : .noValidToken
-            if result == .revocation(dead), !isOthers { return [close(key, open, dead)] }
-            if result == .revocation(.rejected), isOthers { return [close(key, open, .rejected, .otherTeam)] }
-            reconsider(&open, at: now)
+            // Its client was paused since it was claimed, or what Apple said first may not be repeated yet.
+            guard result == .postponed else { return [] }
+            if open.before == .rejected { reconsider(&open, at: now) }
             return [.postponed]
         }
-        if call.word == .unnamed, open.before == nil, open.standing == .neverAccepted {
+        if call.word == .unnamed, !open.isRevoked, open.standing == .neverAccepted {
             return [close(key, open, .rejected, .unnamedUser)]
         }
         // What was asked with another key proves nothing beside this one.
@@ -223,16 +212,25 @@ extension ReferenceModel {
         }
         switch call.word {
         case .none: break
-        case .foreign: if open.before == nil { return [close(key, open, .rejected, .anotherUser)] }
+        case .foreign: if open.before != .accepted { return [close(key, open, .rejected, .anotherUser)] }
         case .revoked: open.isRevoked = true
-        case .accepted where open.isRevoked, .unnamed where open.isRevoked: (open.isRevoked, open.isAlive) = (false, true)
+        case .accepted where open.isRevoked, .unnamed where open.isRevoked:
+            (open.isRevoked, open.isAlive) = (false, true)
+            (open.standing, open.verifiedTeam) = (.accepted, call.team)
         case .rejected where open.isRevoked:
-            open.isBelied = call.isLie
             return [close(key, open, .proved)]
+        case .rejected where open.before == .rejected:
+            // What Apple says to another team proves nothing.
+            let isOthers = open.verifiedTeam.map { $0 != call.team } ?? false
+            let dead: RevocationOutcome = open.standing == .accepted ? .alreadyInvalid : .noValidToken
+            if result == .revocation(dead), !isOthers { return [close(key, open, dead)] }
+            if result == .revocation(.rejected), isOthers { return [close(key, open, .rejected, .otherTeam)] }
+            // The breaker has opened meanwhile.
+            reconsider(&open, at: now)
         case .accepted, .unnamed, .rejected:
             let word: AnsweredQuestion.Word = call.word == .rejected ? .rejected : .accepted
-            (open.before, open.keyID, open.askedAt, open.isBelied) = (word, call.keyID, call.askedAt, call.isLie)
-            open.askedTeam = call.team
+            (open.before, open.keyID, open.askedAt) = (word, call.keyID, call.askedAt)
+            if word == .accepted { (open.standing, open.verifiedTeam) = (.accepted, call.team) }
         }
         return [.postponed]
     }

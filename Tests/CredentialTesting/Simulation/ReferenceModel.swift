@@ -19,6 +19,8 @@ struct ReferenceModel {
         var token: String?
         var address: String?
         var held: Held?
+        /// When the claim ends that holds it.
+        var heldUntil = Timestamp.earliest
         /// Until when it is left alone, because it comes from the future.
         var putOffUntil: Timestamp?
         /// What is known of its code, if it brings one.
@@ -117,6 +119,8 @@ struct ReferenceModel {
     var requestsSeen: [SignIn: Timestamp] = [:]
     /// Tokens that are being revoked.
     var revocations: [RevocationKey: OpenRevocation] = [:]
+    /// How often Apple has rejected a token that it had accepted before, by app.
+    private(set) var rejectionsOfAccepted: [String: Int] = [:]
     /// In the order in which they were written.
     var receipts: [Receipt] = []
     /// What has left the queue of grants, in its order: what it came to, and why.
@@ -144,7 +148,7 @@ struct ReferenceModel {
 
     /// Whether what came at a time still waits for sign-ins.
     func isWorthWaiting(for rows: [GrantRow], since time: Timestamp, at now: Timestamp) -> Bool {
-        if rows.contains(where: { $0.code == nil && $0.isUntried }) { return true }
+        if rows.contains(where: { $0.code != nil || $0.isUntried || $0.held != nil && $0.heldUntil > now }) { return true }
         // A moment that has yet to come is none to count from.
         guard !rows.isEmpty, let start = [time, takesGrants(since: now)].filter({ $0 <= now }).max() else { return false }
         return now < start.advanced(by: .seconds(360))
@@ -247,9 +251,10 @@ struct ReferenceModel {
         for work in work { notificationRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
     }
 
-    mutating func claimed(_ work: [ClaimedGrant]) {
+    mutating func claimed(_ work: [ClaimedGrant], until end: Timestamp) {
         for work in work {
             grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            grantRows[work.id]?.heldUntil = end
             grantRows[work.id]?.isUntried = false
         }
     }
@@ -401,7 +406,9 @@ struct ReferenceModel {
         case .valid: accept(token, of: work.id, at: call!.sentAt, by: call!.team)
         // Whose it is has to have been said before.
         case .unnamed: if facts[work.id]!.isAccepted(token) { accept(token, of: work.id, at: call!.sentAt, by: call!.team) }
-        case .rejected: return [.refreshed, .held]
+        case .rejected:
+            if facts[work.id]!.isAccepted(token) { rejectionsOfAccepted[appOfClient[work.id.clientID]!, default: 0] += 1 }
+            return [.refreshed, .held]
         case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable, nil: break
         }
         return [.refreshed]

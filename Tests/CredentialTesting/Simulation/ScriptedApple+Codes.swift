@@ -67,9 +67,24 @@ extension ScriptedApple {
     }
 }
 
-extension Weather {
+extension ScriptedApple {
     /// What a code is answered with in place of the truth; nil where the truth is told.
-    func answer(toCodeOf clientID: String, using generator: inout SeededGenerator) -> ExchangeOutcome? {
+    mutating func answer(toCodeOf clientID: String, in app: String, using generator: inout SeededGenerator) -> ExchangeOutcome? {
+        let answer = weather(of: clientID, in: app)?.answer(toCodeOf: clientID, using: &generator)
+        if case .misconfigured = answer { blamedApps.insert(app) }
+        return answer
+    }
+
+    /// What a revocation is answered with, without any effect; nil where it may have one.
+    mutating func answer(toRevocationFrom clientID: String, in app: String, using generator: inout SeededGenerator) -> RevokeOutcome? {
+        let answer = weather(of: clientID, in: app)?.answer(toRevocationFrom: clientID, using: &generator)
+        if case .misconfigured = answer { blamedApps.insert(app) }
+        return answer
+    }
+}
+
+extension Weather {
+    fileprivate func answer(toCodeOf clientID: String, using generator: inout SeededGenerator) -> ExchangeOutcome? {
         if case .refreshesRejected = self { return nil }
         return switch answer(to: CredentialID(clientID: clientID, userID: ""), using: &generator) {
         case .unavailable(let detail, let retryAfter): .unavailable(detail, isAnswerLost: false, retryAfter: retryAfter)
@@ -81,8 +96,7 @@ extension Weather {
         }
     }
 
-    /// What a revocation is answered with, without any effect; nil where it may have one.
-    func answer(toRevocationFrom clientID: String, using generator: inout SeededGenerator) -> RevokeOutcome? {
+    fileprivate func answer(toRevocationFrom clientID: String, using generator: inout SeededGenerator) -> RevokeOutcome? {
         switch answer(to: CredentialID(clientID: clientID, userID: ""), using: &generator) {
         case .unavailable(let detail, let retryAfter): .unavailable(detail, retryAfter: retryAfter)
         case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)

@@ -56,8 +56,12 @@ struct ScriptedApple {
     private(set) var signingKey = 1
     /// What hides the truth at the token endpoint, by app.
     var weather: [String: Weather] = [:]
+    /// Whom it will call invalid from now on, whatever is asked.
+    var refused: String?
     /// Whom it has called invalid.
     private var blamedClients: Set<String> = []
+    /// The apps of clients that it has called invalid, whatever they asked.
+    var blamedApps: Set<String> = []
     /// Which of our keys each app signs with, and how often its configuration has been loaded.
     var identities: [String: (keyID: Int, load: Int)] = [:]
     /// The team of each client, which its operators name too.
@@ -169,6 +173,9 @@ struct ScriptedApple {
         newest[credential].map { signIns[$0] }
     }
 
+    /// What hides the truth from one client of an app.
+    func weather(of clientID: String, in app: String) -> Weather? { clientID == refused ? .invalidClient : weather[app] }
+
     /// What Apple answers about a token at this moment.
     mutating func answer(
         _ token: String,
@@ -176,8 +183,11 @@ struct ScriptedApple {
         in app: String,
         using generator: inout SeededGenerator
     ) -> RefreshOutcome {
-        if let answer = weather[app]?.answer(to: credential, using: &generator) {
-            if case .misconfigured = answer { blamedClients.insert(credential.clientID) }
+        if let answer = weather(of: credential.clientID, in: app)?.answer(to: credential, using: &generator) {
+            if case .misconfigured = answer {
+                blamedClients.insert(credential.clientID)
+                blamedApps.insert(app)
+            }
             return answer
         }
         let namesNobody = weather[app] == .namesNobody

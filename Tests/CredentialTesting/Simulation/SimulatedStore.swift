@@ -33,7 +33,7 @@ struct SimulatedStore: WorkStore {
         try await call {
             try await store.claimGrants(upTo: limit, at: now, lease: lease)
         } effect: {
-            $0.model.claimed($1)
+            $0.model.claimed($1, until: now.advanced(by: lease))
             $0.model.tookGrants(at: $0.now)
             if !$1.isEmpty { $0.note("claimed grants \($1.map(\.id))") }
         }

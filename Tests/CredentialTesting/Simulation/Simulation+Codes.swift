@@ -92,7 +92,7 @@ extension Simulation {
             )
         }
         let weather = world.with { state in
-            state.apple.weather[flight.app.name]?.answer(toCodeOf: clientID, using: &generator)
+            state.apple.answer(toCodeOf: clientID, in: flight.app.name, using: &generator)
         }
         if world.with({ $0.isTimedOut(flight) }) || chance(60) {
             // The road broke, on the way there or on the way back.

@@ -56,9 +56,10 @@ extension Simulation {
             if world.with({ $0.hasDied }) { throw Crash() }
             world.with { state in
                 for case .revocation(let work, let verdict) in settlements where verdict == .admitted || verdict == .otherTeam {
-                    let keyID = state.model.revocations[ReferenceModel.RevocationKey(work)]?.keyID
-                    state.ledger.proofs.believes(work, keyID: keyID)
+                    guard let open = state.model.revocations[ReferenceModel.RevocationKey(work)] else { continue }
+                    state.ledger.proofs.believes(work, keyID: open.keyID, since: open.askedAt)
                 }
+                for case .code(let work, .unknownClient) in settlements { state.ledger.codes.foundUnknown(work, at: state.now) }
             }
             waiting.append(settlements)
             return false
@@ -206,7 +207,7 @@ extension SimulatedWorld.State {
         switch flight.work {
         case .check(let work):
             if outcome.isAccepted, model.wasAccepted(work.token, of: credential) {
-                ledger.proofs.accepted(identity.clientID, keyID: identity.keyID)
+                ledger.proofs.accepted(identity.clientID, keyID: identity.keyID, at: now)
             }
             if outcome == .rejected, !isDead, model.verifiedTeam(of: credential).map({ $0 != identity.teamID }) ?? false {
                 count(.tokenOfOtherTeamRejected)
@@ -224,8 +225,10 @@ extension SimulatedWorld.State {
             ledger.answered(work, call)
             count(outcome)
         case .revocation(let work):
-            if outcome.isAccepted, model.wasAccepted(work.token, of: credential) || work.proof.next == .isStillAccepted {
-                ledger.proofs.accepted(identity.clientID, keyID: identity.keyID)
+            let wasAccepted =
+                work.standing != .neverAccepted || work.proof.next == .isStillAccepted || model.wasAccepted(work.token, of: credential)
+            if outcome.isAccepted, wasAccepted {
+                ledger.proofs.accepted(identity.clientID, keyID: identity.keyID, at: now)
             }
             let word: AnsweredQuestion.Word =
                 switch outcome {

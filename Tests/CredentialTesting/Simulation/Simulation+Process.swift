@@ -31,8 +31,20 @@ extension Simulation {
     }
 
     private mutating func send(_ work: DueCredential, of app: SimulatedApp, by handler: RefreshHandler) async throws {
+        let isProbe = process.writer.breakers.breaker(of: app.name).isProbed
         let isSent = try await launch(.check(work), of: app) { await handler.resolve(work) }
+        if isSent, isProbe { probed(app) }
         if !isSent, chance(200) { try comeBack(work.id) }
+    }
+
+    /// While a breaker is open one question is asked in a while, whatever else the process does.
+    private mutating func probed(_ app: SimulatedApp) {
+        let truth = truth
+        if let last = lastProbes[app], last.duration(to: truth) < BreakerRules.probeInterval {
+            let violation = Violation(.oneAnswerPerInterval, "\(app.name) is probed again after \(last.duration(to: truth))")
+            world.with { $0.report(violation) }
+        }
+        lastProbes[app] = truth
     }
 
     mutating func commitSome() async throws {
@@ -113,6 +125,7 @@ extension Simulation {
             state.ledger.crashed()
         }
         await abandon()
+        lastProbes = [:]
         process = try await SimulatedProcess(plan, on: database, in: world, bug: bug)
         world.with { $0.model.recovered(at: $0.now, voidingClaims: database.voidsClaims) }
     }

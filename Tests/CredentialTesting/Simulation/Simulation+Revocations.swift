@@ -44,7 +44,7 @@ extension Simulation {
 
     mutating func revoke(_ token: String, from clientID: String, for flight: Flight) -> RevokeResponse {
         let weather = world.with { state in
-            state.apple.weather[flight.app.name]?.answer(toRevocationFrom: clientID, using: &generator)
+            state.apple.answer(toRevocationFrom: clientID, in: flight.app.name, using: &generator)
         }
         var outcome = weather ?? .accepted
         if world.with({ $0.isTimedOut(flight) }) || chance(60) {

@@ -61,7 +61,7 @@ extension Simulation {
             state.note("\(person.user) changes the password")
         }
         // Some do it on their way out.
-        if plan.revocations > 0, chance(500) {
+        if plan.revocations > 0, chance(800) {
             askLater(person, CredentialID(clientID: person.app.clientIDs[0], userID: person.user))
         }
     }
@@ -91,7 +91,7 @@ extension Simulation {
             world.with { _ = $0.misdated.insert(person.user) }
         }
         agenda.append((truth.advanced(by: delay), .grant(told, address: address)))
-        if told.token != signIn.token, plan.revocations > 0, chance(300) { askLater(person, credential) }
+        if told.token != signIn.token, plan.revocations > 0, chance(700) { askLater(person, credential) }
         // A backend that got no answer inserts again.
         if chance(100) { agenda.append((truth.advanced(by: delay + .seconds(30)), .grant(told, address: address))) }
     }
@@ -149,6 +149,12 @@ extension Simulation {
     }
 
     mutating func changeWeather() {
+        if let client = plan.refused, chance(200) {
+            world.with { state in
+                state.apple.refused = client
+                state.note("Apple refuses \(client) for good")
+            }
+        }
         let app = plan.apps.randomElement(using: &generator)!
         var weather = chance(500) ? plan.weathers.randomElement(using: &generator) : nil
         // Whoever is asked about once a day and is met by an incident each time is beyond anybody's help.
@@ -180,6 +186,7 @@ extension Simulation {
         let index = plan.apps.firstIndex(of: app)!
         process.budgets[index].resume()
         process.codeBudgets[index].resume()
+        lastProbes[app] = nil
     }
 
     /// An app goes to another team, or comes back, and its operators name that team and a key of it, which counts from the next start.
@@ -191,6 +198,17 @@ extension Simulation {
             state.ledger.proofs.reloaded(app.clientIDs)
             state.count(.teamChanged)
             state.note("\(app.name) changes hands")
+        }
+        // Some sign in to it now, and some leave it for that.
+        for (index, person) in people.enumerated() where person.app == app && !isCanary(person.user) {
+            guard person.lastActedAt.duration(to: truth) >= .seconds(2) else { continue }
+            people[index].lastActedAt = truth
+            let credential = CredentialID(clientID: app.clientIDs.randomElement(using: &generator)!, userID: person.user)
+            if chance(300) {
+                signIn(person, credential)
+            } else if plan.revocations > 0, chance(500) {
+                askLater(person, credential)
+            }
         }
         throw Crash()
     }
@@ -222,6 +240,7 @@ extension Simulation {
         // What arrives now was not known to what was committed before.
         try check()
         world.with { $0.setClock(ahead: ahead) }
+        lastProbes = [:]
         try await claimNotifications()
         try await claimGrants()
         try await claimCodes()

@@ -56,6 +56,8 @@ package struct Simulation {
         var passwords: Int
         /// Whether apps change hands.
         var transfers: Bool
+        /// A client that Apple will refuse for good, and that nobody mends.
+        var refused: String?
         var breaker: BreakerRules
         /// Users who never leave, and whom the operator has named.
         var canaries: [String: Set<String>]
@@ -83,6 +85,8 @@ package struct Simulation {
     /// The apps that had their incident at Apple.
     var struck: Set<String> = []
     var backup: Backup?
+    /// When Apple was last asked about an app whose breaker was open, by its clock.
+    var lastProbes: [SimulatedApp: Timestamp] = [:]
     /// Whether the last interval runs: nobody comes back any more, so that all can be known by the end.
     var isOver = false
 
@@ -236,5 +240,6 @@ extension Simulation.Plan {
         datesWrongly = chance(15)
         transfers = chance(20)
         if chance(20) { weathers.append(.refreshesRejected("app")) }
+        if chance(10) { refused = apps[0].clientIDs.last }
     }
 }

@@ -197,6 +197,25 @@ import Testing
         #expect(try await store.claimCredentials(at: late + .seconds(1)).map(\.id.userID) == ["good"])
     }
 
+    /// Of a mistake that is mended at once the rejections still wait: they are taken back, and their users asked about again.
+    @Test(arguments: StoreKind.allCases)
+    func aRejectionThatWaitsIsTakenBackAndSaidAgainAfterTheHour(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.accept()
+        let rejection = PendingRejection(requestedAt: Self.asked, answeredAt: Self.asked, keyID: "KEY")
+        let claimed = try await store.claimCredentials(at: Self.asked)
+        _ = try await store.settle(claimed.map { .refresh($0, .rejected(rejection, isProven: true)) }, at: Self.asked)
+        #expect(try await store.count("credential WHERE pending_since IS NOT NULL") == 1)
+        #expect(
+            try await store.ask(.recheckApp("example"), at: Self.asked + .minutes(5))
+                == .recheckingApp(credentials: 1, tooSoon: 1, requestsPerSecond: 50, isPaused: false)
+        )
+        #expect(try await store.count("credential WHERE pending_since IS NOT NULL") == 0)
+        #expect(try await store.claimCredentials(at: Self.asked + .minutes(59)).isEmpty)
+        #expect(try await store.claimCredentials(at: Self.asked + .hours(1)).count == 1)
+    }
+
     /// An operator who mends a mistake within the hour brings back all users whom it ended.
     @Test(arguments: StoreKind.allCases)
     func aUserWhoWasRejectedByMistakeWithinTheHourComesBackAfterIt(_ kind: StoreKind) async throws {
