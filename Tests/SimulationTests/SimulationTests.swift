@@ -15,7 +15,7 @@ import siwatch_simulate
     }()
 
     /// What takes two accidents at once.
-    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .otherTeam]
+    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .otherTeam, .alreadyInvalid]
 
     @Test(.timeLimit(.minutes(seeds.count > 2_000 ? 1440 : 60))) func everySeedKeepsEveryPromise() async {
         let result = await SimulationCampaign.run(Self.seeds)

@@ -197,7 +197,9 @@ import Testing
         private mutating func grant(of credential: CredentialID) -> Settlement {
             id += 1
             let grantedAt = recently()
-            newGrants[id] = (WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt, isOnItsWay: false), credential.userID)
+            newGrants[id] = (
+                WaitingGrant(id: id, clientID: credential.clientID, grantedAt: grantedAt, isOnItsWay: false), credential.userID
+            )
             let token = RefreshToken(
                 key: RefreshToken.Key(grantedAt: grantedAt, fingerprint: [UInt8.random(in: 0...3, using: &generator)]),
                 sealed: SealedToken(bytes: [1])

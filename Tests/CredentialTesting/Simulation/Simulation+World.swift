@@ -16,13 +16,11 @@ extension Simulation {
         let client = person.app.clientIDs.randomElement(using: &generator)!
         let credential = CredentialID(clientID: client, userID: person.user)
         let roll = Int.random(in: isCanary(person.user) ? 65..<100 : 0..<100, using: &generator)
-        let (isIn, isVerified) = world.with { state in
-            let credentials = person.app.clientIDs.map { CredentialID(clientID: $0, userID: person.user) }
-            let isIn = credentials.contains {
-                let signIn = state.apple.newestSignIn(of: $0)
+        let isIn = world.with { state in
+            person.app.clientIDs.contains {
+                let signIn = state.apple.newestSignIn(of: CredentialID(clientID: $0, userID: person.user))
                 return signIn != nil && signIn?.endedAt == nil
             }
-            return (isIn, credentials.contains { state.model.row(of: $0)?.verifiedAt != nil })
         }
         if plan.tellsAgain, !isCanary(person.user), chance(100) {
             tellAgain(credential)
@@ -33,7 +31,7 @@ extension Simulation {
             }
         } else if !isCanary(person.user), chance(plan.revocations) {
             requestRevocation(person, credential)
-        } else if isIn, isVerified, !isCanary(person.user), chance(plan.passwords) {
+        } else if isIn, isVerified(person), !isCanary(person.user), chance(plan.passwords) {
             changePassword(person)
         } else if !isIn || roll < 20 {
             signIn(person, credential)
@@ -54,6 +52,15 @@ extension Simulation {
         }
     }
 
+    /// Whether Apple has accepted a token of theirs, as far as was committed.
+    private func isVerified(_ person: Person) -> Bool {
+        world.with { state in
+            person.app.clientIDs.contains {
+                state.model.row(of: CredentialID(clientID: $0, userID: person.user))?.verifiedAt != nil
+            }
+        }
+    }
+
     /// Ends every token, and Apple tells nobody.
     private mutating func changePassword(_ person: Person) {
         world.with { state in
@@ -61,14 +68,14 @@ extension Simulation {
             state.note("\(person.user) changes the password")
         }
         // Some do it on their way out.
-        if plan.revocations > 0, chance(800) {
+        if plan.revocations > 0, chance(900) {
             askLater(person, CredentialID(clientID: person.app.clientIDs[0], userID: person.user))
         }
     }
 
     /// The account is deleted some minutes later.
     private mutating func askLater(_ person: Person, _ credential: CredentialID) {
-        let asked = truth.advanced(by: .seconds(Int.random(in: 60...3_600, using: &generator)))
+        let asked = truth.advanced(by: .seconds(Int.random(in: 10...600, using: &generator)))
         agenda.append((asked, .request(ReferenceModel.RequestRow(credential: credential, requestedAt: asked))))
     }
 
@@ -139,7 +146,11 @@ extension Simulation {
         world.with { state in
             if case .notice(let notice) = state.apple.posts[number] { state.note("\(person.user): \(notice.kind.rawValue)") }
         }
-        if plan.losesNotifications, chance(400) { return }
+        if plan.losesNotifications, chance(400) {
+            // Some delete their account in the app as well.
+            if plan.revocations > 0, chance(500) { askLater(person, CredentialID(clientID: person.app.clientIDs[0], userID: person.user)) }
+            return
+        }
         let copies = chance(200) ? Int.random(in: 2...3, using: &generator) : 1
         for _ in 0..<copies {
             let isLate = chance(250)
@@ -204,10 +215,10 @@ extension Simulation {
             guard person.lastActedAt.duration(to: truth) >= .seconds(2) else { continue }
             people[index].lastActedAt = truth
             let credential = CredentialID(clientID: app.clientIDs.randomElement(using: &generator)!, userID: person.user)
-            if chance(300) {
-                signIn(person, credential)
-            } else if plan.revocations > 0, chance(500) {
+            if plan.revocations > 0, chance(isVerified(person) ? 600 : 50) {
                 askLater(person, credential)
+            } else if chance(500) {
+                signIn(person, credential)
             }
         }
         throw Crash()

@@ -232,10 +232,10 @@ extension Simulation.Plan {
         restores = chance(30)
         setsClock = chance(30)
         codes = chance(60) ? Int.random(in: 100...900, using: &generator) : 0
-        revocations = chance(60) ? Int.random(in: 50...300, using: &generator) : 0
+        revocations = chance(65) ? Int.random(in: 50...300, using: &generator) : 0
         breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30) ? ["example": ["user0"]] : [:]
-        passwords = chance(40) ? Int.random(in: 100...500, using: &generator) : 0
+        passwords = chance(50) ? Int.random(in: 200...700, using: &generator) : 0
         tellsAgain = chance(30)
         datesWrongly = chance(15)
         transfers = chance(20)
