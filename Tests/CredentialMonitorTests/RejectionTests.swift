@@ -398,6 +398,7 @@ struct RejectionTests {
     @Test func aCanaryWhoLeavesBySignedEvidenceHoldsUpNobody() async throws {
         try await Monitor.with(canaries: ["canary"]) { monitor in
             try await monitor.signIn("canary")
+            try await monitor.accept("canary")
             monitor.endpoint.answer(.rejected)
             try await monitor.settle(monitor.refreshHandler)
             #expect(try await isOpen(monitor))

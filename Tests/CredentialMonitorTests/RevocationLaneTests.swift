@@ -384,7 +384,7 @@ struct RevocationLaneTests {
 
     @Test(
         arguments: [
-            .unavailable("status 503"), .throttled(retryAfter: .seconds(20)), .misconfigured("invalid_client"),
+            .unavailable("status 503", isAnswerLost: false), .throttled(retryAfter: .seconds(20)), .misconfigured("invalid_client"),
         ] as [RevokeOutcome]
     )
     func whatAppleDoesNotTakeIsSentAgain(_ outcome: RevokeOutcome) async throws {
@@ -401,6 +401,26 @@ struct RevocationLaneTests {
             }
             #expect(try await monitor.revocationLog() == ["proved"])
             #expect(monitor.endpoint.revocations.count == 2 && monitor.endpoint.calls.count == 2, "what is known is not asked again")
+        }
+    }
+
+    /// The receipt says that it was sent: an auditor learns of what may have worked, whatever comes after.
+    @Test(arguments: [true, false]) func aRevocationWhoseAnswerIsLostMayHaveWorked(_ hasWorked: Bool) async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid, hasWorked ? .rejected : .valid)
+            monitor.endpoint.answerRevocations(.unavailable("reset", isAnswerLost: true))
+            try await delete("ann", monitor)
+            try await monitor.settle(monitor.revocationHandler)
+            monitor.clock.advance(by: .seconds(1))
+            try await monitor.signIn("ann", token: "newer")
+            monitor.clock.advance(by: .minutes(1))
+            for _ in 1...2 {
+                try await monitor.settle(monitor.revocationHandler)
+                monitor.clock.advance(by: .minutes(1))
+            }
+            #expect(try await monitor.revocationLog() == [hasWorked ? "proved" : "superseded"])
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            #expect(monitor.endpoint.revocations.count == 1 && monitor.endpoint.calls.count == 2)
         }
     }
 

@@ -132,7 +132,7 @@ CREATE TABLE revocation_log (
   before_answer    TEXT CHECK (before_answer IN ('accepted', 'invalid_grant')),
   revoke_at        BIGINT,
   revoke_date      BIGINT,
-  revoke_answer    TEXT CHECK (revoke_answer IN ('revoked')),
+  revoke_answer    TEXT CHECK (revoke_answer IN ('revoked', 'unheard')),
   after_at         BIGINT,
   after_date       BIGINT,
   after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
@@ -222,6 +222,8 @@ CREATE TABLE credential (
   former_granted_at  BIGINT,
   former_fingerprint BYTEA,
   former_sealed      BYTEA,
+  -- By what tokens of sign-ins before that are known again.
+  older_tokens       BYTEA,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
   CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
@@ -268,7 +270,7 @@ CREATE TABLE revocation (
   token_granted_at  BIGINT NOT NULL,
   token_fingerprint BYTEA  NOT NULL,
   sealed_token      BYTEA  NOT NULL,
-  -- What was known of the token when the request was opened.
+  -- What is known of the token.
   standing          TEXT   NOT NULL CHECK (standing IN ('accepted', 'former', 'never_accepted')),
   verified_team     TEXT,
   key_id            TEXT,
@@ -277,6 +279,7 @@ CREATE TABLE revocation (
   before_answer     TEXT,
   revoke_at         BIGINT,
   revoke_date       BIGINT,
+  revoke_answer     TEXT,
   after_at          BIGINT,
   after_date        BIGINT,
   after_answer      TEXT,

@@ -141,7 +141,7 @@ CREATE TABLE revocation_log (
   before_answer    TEXT CHECK (before_answer IN ('accepted', 'invalid_grant')),
   revoke_at        INTEGER,
   revoke_date      INTEGER,
-  revoke_answer    TEXT CHECK (revoke_answer IN ('revoked')),
+  revoke_answer    TEXT CHECK (revoke_answer IN ('revoked', 'unheard')),
   after_at         INTEGER,
   after_date       INTEGER,
   after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
@@ -233,6 +233,8 @@ CREATE TABLE credential (
   former_granted_at  INTEGER,
   former_fingerprint BLOB,
   former_sealed      BLOB,
+  -- By what tokens of sign-ins before that are known again.
+  older_tokens       BLOB,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
   CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
@@ -280,7 +282,7 @@ CREATE TABLE revocation (
   token_granted_at  INTEGER NOT NULL,
   token_fingerprint BLOB    NOT NULL,
   sealed_token      BLOB    NOT NULL,
-  -- What was known of the token when the request was opened.
+  -- What is known of the token.
   standing          TEXT    NOT NULL CHECK (standing = 'accepted' OR standing = 'former' OR standing = 'never_accepted'),
   verified_team     TEXT,
   key_id            TEXT,
@@ -289,6 +291,7 @@ CREATE TABLE revocation (
   before_answer     TEXT,
   revoke_at         INTEGER,
   revoke_date       INTEGER,
+  revoke_answer     TEXT,
   after_at          INTEGER,
   after_date        INTEGER,
   after_answer      TEXT,

@@ -63,7 +63,7 @@ package struct AppleTokenEndpoint: TokenEndpoint {
         ) {
             $0.revokeOutcome
         } failure: {
-            .unavailable($0.rawValue)
+            .unavailable($0.rawValue, isAnswerLost: $0.mayHaveArrived)
         }
     }
 

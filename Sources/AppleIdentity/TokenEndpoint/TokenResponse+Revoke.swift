@@ -10,14 +10,14 @@ extension TokenResponse {
         case 200: .accepted
         case 400: notRevoked
         case 429: .throttled(retryAfter: retryAfter)
-        default: .unavailable("status \(response.status)", retryAfter: retryAfter)
+        default: .unavailable("status \(response.status)", isAnswerLost: false, retryAfter: retryAfter)
         }
     }
 
     private var notRevoked: RevokeOutcome {
         switch complaint {
         case .misconfigured: .misconfigured(complaintText)
-        case .invalidGrant, .invalidRequest, .other: .unavailable(complaintText, retryAfter: retryAfter)
+        case .invalidGrant, .invalidRequest, .other: .unavailable(complaintText, isAnswerLost: false, retryAfter: retryAfter)
         }
     }
 }

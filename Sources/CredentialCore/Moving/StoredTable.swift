@@ -102,7 +102,7 @@ extension StoredTable {
             .texts("user_id", "state", "reason", "answer", "pending_key", "verified_team", "claimed_by"),
             .integers("client", "app", "changed_at", "granted_at", "token_granted_at", "revoked_at", "verified_at", "rejected_at"),
             .integers("answered_at", "pending_since", "pending_asked_at", "due_at", "failures", "former_granted_at"),
-            .bytes("token_fingerprint", "sealed_token", "former_fingerprint", "former_sealed"),
+            .bytes("token_fingerprint", "sealed_token", "former_fingerprint", "former_sealed", "older_tokens"),
             .integers("first_check", bytes: 2),
             .flags("unverified", "never_accepted"),
             .integers("attempts", bytes: 4)
@@ -139,7 +139,7 @@ extension StoredTable {
             key: "request, client, token_fingerprint",
             .integers("request", "client", "app", "requested_at", "token_granted_at", "before_at", "before_date", "revoke_at"),
             .integers("revoke_date", "after_at", "after_date", "rounds", "failures", "due_at"),
-            .texts("user_id", "standing", "verified_team", "key_id", "before_answer", "after_answer", "claimed_by"),
+            .texts("user_id", "standing", "verified_team", "key_id", "before_answer", "revoke_answer", "after_answer", "claimed_by"),
             .bytes("token_fingerprint", "sealed_token"),
             .integers("attempts", bytes: 4)
         ),

@@ -105,5 +105,6 @@ package enum RevokeOutcome: Sendable, Equatable {
     case accepted
     case misconfigured(String)
     case throttled(retryAfter: Duration?)
-    case unavailable(String, retryAfter: Duration? = nil)
+    /// - Parameter isAnswerLost: whether Apple may have revoked the token, with nobody to hear its answer.
+    case unavailable(String, isAnswerLost: Bool, retryAfter: Duration? = nil)
 }

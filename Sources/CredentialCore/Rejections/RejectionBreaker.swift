@@ -77,6 +77,9 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         return causes
     }
 
+    /// Whether the whole app is asked slowly. A client that Apple blames has a pause of its own, and holds up no other.
+    package var isProbed: Bool { causes.contains { $0 != .blamedClient } }
+
     /// The last answers that were judged, and how many of them were rejections. While they are out of proportion, those before that.
     package var judged: (answers: Int, rejections: Int) { (window.count, window.rejections) }
 

@@ -12,6 +12,8 @@ package struct RevocationProof: Sendable, Equatable {
             case accepted
             /// A 200 to a revocation.
             case revoked
+            /// No answer to a revocation, which may have worked.
+            case unheard
             /// `invalid_grant`.
             case rejected = "invalid_grant"
         }
@@ -80,7 +82,7 @@ package struct RevocationProof: Sendable, Equatable {
             let rounds = rounds
             self = RevocationProof()
             self.rounds = rounds
-            if answer.word == .revoked { return now }
+            if answer.word == .revoked || answer.word == .unheard { return now }
         }
         self.keyID = keyID
         switch next {
@@ -98,15 +100,32 @@ package struct RevocationProof: Sendable, Equatable {
         return now
     }
 
+    /// A revocation was sent, and its answer did not come: whether it worked, Apple is asked next.
+    mutating func miss(
+        _ answer: Answer,
+        keyID: String,
+        retryAfter: Duration?,
+        of id: CredentialID,
+        under policy: RefreshPolicy,
+        at now: Timestamp
+    )
+        -> Timestamp
+    {
+        let failures = failures
+        _ = take(answer, keyID: keyID, of: id, under: policy, at: now)
+        self.failures = failures
+        return fail(at: now, retryAfter: retryAfter, of: id, under: policy)
+    }
+
     mutating func fail(at time: Timestamp, retryAfter: Duration?, of id: CredentialID, under policy: RefreshPolicy) -> Timestamp {
         failures += 1
         return policy.retry(afterFailures: failures, at: time, retryAfter: retryAfter.map { min($0, Self.longestRetryAfter) }, of: id)
     }
 
-    /// That the token was dead from the first is not to be believed yet. After an interval Apple is asked anew: another key may be at
-    /// work by then.
+    /// That the token was dead from the first is not to be believed yet. Apple is asked anew, because another key may be at work by then,
+    /// once everybody else has been asked about.
     mutating func wait(under policy: RefreshPolicy, at now: Timestamp) -> Timestamp {
-        if let before, before.askedAt.advanced(by: policy.interval) <= now || before.askedAt > now { self.before = nil }
+        if let before, before.askedAt.advanced(by: policy.repetition) <= now || before.askedAt > now { self.before = nil }
         return now.advanced(by: Self.patience)
     }
 

@@ -39,9 +39,12 @@ extension SettlementFold {
             let isNewToken = record.take(grant, of: credential, under: rules.policy, at: now)
             if isNewToken, let answer { record.takeFirst(answer, of: credential, from: teamID, under: rules.policy) }
             user[credential.clientID] = record
-            if record.credential != known?.credential || user.registers != registers { return (.applied, isNewToken) }
+            // That an older token is known again from now on is no news.
+            var credential = record.credential
+            if let known { credential.olderTokens = known.credential.olderTokens }
+            if credential != known?.credential || user.registers != registers { return (.applied, isNewToken) }
             let isSame =
-                record.credential.grantedAt == grant.grantedAt && (grant.token == nil || grant.token?.key == record.credential.token?.key)
+                credential.grantedAt == grant.grantedAt && (grant.token == nil || grant.token?.key == credential.token?.key)
             return (isSame ? .duplicate : .stale, isNewToken)
         }
         if isNewToken { changes.replenished.insert(app) }

@@ -83,6 +83,9 @@ extension SettlementFold {
         case .failed(let time, let retryAfter):
             let due = proof.fail(at: time, retryAfter: retryAfter, of: work.id, under: rules.policy)
             return proceed(with: work, proof, due: due)
+        case .unheard(let answer, let identity, let retryAfter):
+            let due = proof.miss(answer, keyID: identity.keyID, retryAfter: retryAfter, of: work.id, under: rules.policy, at: now)
+            return proceed(with: work, proof, due: due)
         case .unpermitted(let time): return proceed(with: work, proof, due: time.advanced(by: RevocationProof.pausedWait))
         case .anotherUser: return close(work, proof, .rejected, .anotherUser)
         case .unnamedUser: return close(work, proof, .rejected, .unnamedUser)

@@ -12,6 +12,8 @@ package struct Credential: Sendable, Equatable {
     /// `P`: the token that `T` displaced. Its sealed bytes are kept if Apple had accepted it, until Apple accepts `T`: only then is it
     /// known that `T` is a token at all.
     package var formerToken: RefreshToken?
+    /// Those before `P`, and those that came late.
+    package var olderTokens = OlderTokens()
     /// `B`: the newest proved revocation.
     package var revokedAt: Timestamp?
     /// `V`: when Apple was last asked about `T` and answered 200.
@@ -26,7 +28,10 @@ package struct Credential: Sendable, Equatable {
     package mutating func apply(_ grant: Grant) {
         grantedAt = latest(grantedAt, grant.grantedAt)
         guard let new = grant.token else { return }
-        if let token, token.key >= new.key { return }
+        if let token, token.key >= new.key {
+            if ![token.key, formerToken?.key].contains(new.key) { olderTokens.insert(new.key) }
+            return
+        }
         displaceToken()
         token = new
         verifiedAt = nil
@@ -37,20 +42,18 @@ package struct Credential: Sendable, Equatable {
     /// Whether a sign-in brings a token that came with an earlier one. The token was issued then, so the sign-in proves nothing new: mostly a
     /// backend tells all that it keeps again, dated now.
     package func isRetold(_ grant: Grant) -> Bool {
-        [token, formerToken].contains { known in
-            guard let known, let new = grant.token else { return false }
-            return known.key.fingerprint == new.key.fingerprint && known.key.grantedAt < new.key.grantedAt
-        }
+        guard let new = grant.token?.key else { return false }
+        return [token, formerToken].contains { $0?.key.isEarlier(than: new) ?? false } || olderTokens.contains(anEarlier: new)
     }
 
-    /// A token that Apple accepts stays until it accepts its successor. Of any other only the key stays, and not in the place of one that
-    /// Apple accepts.
+    /// A token that Apple accepts stays until it accepts its successor. Of any other only the key stays.
     private mutating func displaceToken() {
         guard var token else { return }
         if verifiedAt == nil || isTokenRejected {
-            guard formerToken?.sealed == nil else { return }
+            guard formerToken?.sealed == nil else { return olderTokens.insert(token.key) }
             token.sealed = nil
         }
+        if let formerToken { olderTokens.insert(formerToken.key) }
         formerToken = token
     }
 

@@ -76,9 +76,14 @@ package struct DueRevocation: Sendable {
     /// When the app wanted it, by Apple's clock: not after Apple was first asked. A backend whose clock is ahead must not take a later
     /// sign-in for one that it had in mind. The one that it had may be dated by the same clock.
     package var wantedAt: Timestamp {
-        guard let date = proof.before?.date else { return requestedAt }
-        return min(requestedAt, max(date.advanced(by: .milliseconds(999)), token.grantedAt))
+        guard let before = proof.before, let date = before.date else { return requestedAt }
+        // Apple's date cuts its second off. Our clock says when in that second, if it agrees; else only what the second begins with is sure.
+        let agrees = date.advanced(by: .zero - Self.longestAnswer)...date.advanced(by: .milliseconds(999))
+        return min(requestedAt, max(agrees.contains(before.askedAt) ? before.askedAt : date, token.grantedAt))
     }
+
+    /// How long before Apple's date a question may have left.
+    private static let longestAnswer = Duration.seconds(15)
 }
 
 /// Whether a user has signed in again since the app asked to revoke.
@@ -121,6 +126,8 @@ package enum RevocationVerdict: Sendable, Equatable {
     /// It has killed the process too often.
     case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)
+    /// Apple was asked to revoke it, and no answer came.
+    case unheard(RevocationProof.Answer, by: ClientIdentity, retryAfter: Duration? = nil)
     /// Nothing was asked, because its client is paused.
     case unpermitted(at: Timestamp)
 }

@@ -191,7 +191,10 @@ package struct RevocationHandler: WorkHandler {
         case .accepted:
             .answered(RevocationProof.Answer(.revoked, askedAt: sentAt, date: response.date), by: response.identity)
         case .misconfigured: .failed(at: clock.now)
-        case .throttled(let retryAfter), .unavailable(_, let retryAfter): .failed(at: clock.now, retryAfter: retryAfter)
+        case .throttled(let retryAfter), .unavailable(_, isAnswerLost: false, let retryAfter):
+            .failed(at: clock.now, retryAfter: retryAfter)
+        case .unavailable(_, isAnswerLost: true, let retryAfter):
+            .unheard(RevocationProof.Answer(.unheard, askedAt: sentAt, date: nil), by: response.identity, retryAfter: retryAfter)
         }
     }
 

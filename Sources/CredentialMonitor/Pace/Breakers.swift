@@ -137,8 +137,3 @@ package final class Breakers: Sendable {
         return breaker.admissions(with: proofs, under: rules, within: interval, at: now)
     }
 }
-
-extension RejectionBreaker {
-    /// Whether the whole app is asked slowly. A client that Apple blames has a pause of its own, and holds up no other.
-    package var isProbed: Bool { causes.contains { $0 != .blamedClient } }
-}

@@ -47,7 +47,7 @@ extension RoadSign {
             case .accepted: .none
             case .misconfigured(let error): .blamed(error)
             case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
-            case .unavailable(_, let retryAfter): .unavailable(retryAfter: retryAfter)
+            case .unavailable(_, _, let retryAfter): .unavailable(retryAfter: retryAfter)
             }
     }
 }
@@ -65,12 +65,12 @@ struct Pace: Sendable {
     /// - Parameters:
     ///   - clients: all of the app.
     ///   - budgets: the lane's own first. All of them hear of blame, because it is about the configuration.
-    ///   - longestPause: where Apple asks for patience.
+    ///   - longestPause: where Apple asks for patience. One answer is not to hold an app for hours: after it Apple may ask again.
     init(
         of app: String,
         clients: Set<String>,
         budgets: [RequestBudget],
-        longestPause: Duration = .hours(1),
+        longestPause: Duration = .minutes(15),
         breakers: Breakers,
         telemetry: Telemetry
     ) {

@@ -77,7 +77,7 @@ extension Telemetry {
         switch outcome {
         case .accepted, .misconfigured: break
         case .throttled: throttled(app)
-        case .unavailable(let detail, _):
+        case .unavailable(let detail, _, _):
             logger.log(
                 .answerUnavailable,
                 [

@@ -92,7 +92,8 @@ extension UserRevocations {
         receipts = try connection.rows(
             """
             SELECT id, request, app, client_id, requested_at, token_granted_at, settled_at, outcome, reason,
-                   key_id, before_at, before_date, before_answer, revoke_at, revoke_date, after_at, after_date, after_answer, 0, 0
+                   key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer, after_at, after_date, after_answer,
+                   0, 0
               FROM revocation_log WHERE user_id = $1 ORDER BY request, id
             """,
             userID

@@ -72,10 +72,10 @@ struct RevocationTable {
         try connection.send(
             """
             UPDATE revocation
-               SET key_id = $1, before_at = $2, before_date = $3, before_answer = $4, revoke_at = $5, revoke_date = $6, after_at = $7,
-                   after_date = $8, after_answer = $9, rounds = $10, failures = $11, standing = $12, verified_team = $13, due_at = $14,
-                   attempts = 0, claimed_by = NULL
-             WHERE request = $15 AND client = $16 AND token_fingerprint = $17
+               SET key_id = $1, before_at = $2, before_date = $3, before_answer = $4, revoke_at = $5, revoke_date = $6, revoke_answer = $7,
+                   after_at = $8, after_date = $9, after_answer = $10, rounds = $11, failures = $12, standing = $13, verified_team = $14,
+                   due_at = $15, attempts = 0, claimed_by = NULL
+             WHERE request = $16 AND client = $17 AND token_fingerprint = $18
             """,
             proof.keyID,
             proof.before?.askedAt,
@@ -83,6 +83,7 @@ struct RevocationTable {
             proof.before?.word.rawValue,
             proof.revocation?.askedAt,
             proof.revocation?.date,
+            proof.revocation?.word.rawValue,
             proof.after?.askedAt,
             proof.after?.date,
             proof.after?.word.rawValue,
@@ -149,7 +150,8 @@ struct RevocationTable {
 
 extension RevocationProof {
     static let columns = """
-        key_id, before_at, before_date, before_answer, revoke_at, revoke_date, after_at, after_date, after_answer, rounds, failures
+        key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer, after_at, after_date, after_answer, rounds,
+        failures
         """
 
     /// - Parameter row: `columns`, from the given index on.
@@ -159,11 +161,13 @@ extension RevocationProof {
         if let at = row.time(at: start + 1), let word = row.text(at: start + 3).flatMap(Answer.Word.init) {
             before = Answer(word, askedAt: at, date: row.time(at: start + 2))
         }
-        revocation = row.time(at: start + 4).map { Answer(.revoked, askedAt: $0, date: row.time(at: start + 5)) }
-        if let at = row.time(at: start + 6), let word = row.text(at: start + 8).flatMap(Answer.Word.init) {
-            after = Answer(word, askedAt: at, date: row.time(at: start + 7))
+        if let at = row.time(at: start + 4), let word = row.text(at: start + 6).flatMap(Answer.Word.init) {
+            revocation = Answer(word, askedAt: at, date: row.time(at: start + 5))
         }
-        rounds = row.int(at: start + 9)
-        failures = row.int(at: start + 10)
+        if let at = row.time(at: start + 7), let word = row.text(at: start + 9).flatMap(Answer.Word.init) {
+            after = Answer(word, askedAt: at, date: row.time(at: start + 8))
+        }
+        rounds = row.int(at: start + 10)
+        failures = row.int(at: start + 11)
     }
 }

@@ -64,6 +64,8 @@ extension Schema {
           former_granted_at  BIGINT,
           former_fingerprint BYTEA,
           former_sealed      BYTEA,
+          -- By what tokens of sign-ins before that are known again.
+          older_tokens       BYTEA,
           CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
           CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
           CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
@@ -114,7 +116,7 @@ extension Schema {
           token_granted_at  BIGINT NOT NULL,
           token_fingerprint BYTEA  NOT NULL,
           sealed_token      BYTEA  NOT NULL,
-          -- What was known of the token when the request was opened.
+          -- What is known of the token.
           standing          TEXT   NOT NULL CHECK (standing IN ('accepted', 'former', 'never_accepted')),
           verified_team     TEXT,
           key_id            TEXT,
@@ -123,6 +125,7 @@ extension Schema {
           before_answer     TEXT,
           revoke_at         BIGINT,
           revoke_date       BIGINT,
+          revoke_answer     TEXT,
           after_at          BIGINT,
           after_date        BIGINT,
           after_answer      TEXT,

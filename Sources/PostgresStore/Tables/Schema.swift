@@ -175,7 +175,7 @@ enum Schema {
           before_answer    TEXT CHECK (before_answer IN ('accepted', 'invalid_grant')),
           revoke_at        BIGINT,
           revoke_date      BIGINT,
-          revoke_answer    TEXT CHECK (revoke_answer IN ('revoked')),
+          revoke_answer    TEXT CHECK (revoke_answer IN ('revoked', 'unheard')),
           after_at         BIGINT,
           after_date       BIGINT,
           after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),

@@ -40,7 +40,8 @@ extension UserRevocations {
         try PreparedStatement(
             """
             SELECT id, request, app, CAST(client_id AS BLOB), requested_at, token_granted_at, settled_at, outcome, reason,
-                   key_id, before_at, before_date, before_answer, revoke_at, revoke_date, after_at, after_date, after_answer, 0, 0
+                   key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer, after_at, after_date, after_answer,
+                   0, 0
               FROM revocation_log WHERE user_id = ? ORDER BY request, id
             """,
             in: db

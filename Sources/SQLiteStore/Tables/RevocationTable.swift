@@ -77,8 +77,8 @@ struct RevocationTable {
         try PreparedStatement(
             """
             UPDATE revocation
-               SET key_id = ?, before_at = ?, before_date = ?, before_answer = ?, revoke_at = ?, revoke_date = ?, after_at = ?, after_date = ?,
-                   after_answer = ?, rounds = ?, failures = ?, standing = ?, verified_team = ?, due_at = ?, attempts = 0, claimed_by = NULL
+               SET key_id = ?, before_at = ?, before_date = ?, before_answer = ?, revoke_at = ?, revoke_date = ?, revoke_answer = ?,
+                   after_at = ?, after_date = ?, after_answer = ?, rounds = ?, failures = ?, standing = ?, verified_team = ?, due_at = ?, attempts = 0, claimed_by = NULL
              WHERE request = ? AND client = ? AND token_fingerprint = ?
             """,
             in: db
@@ -89,6 +89,7 @@ struct RevocationTable {
             proof.before?.word.rawValue,
             proof.revocation?.askedAt,
             proof.revocation?.date,
+            proof.revocation?.word.rawValue,
             proof.after?.askedAt,
             proof.after?.date,
             proof.after?.word.rawValue,
@@ -156,7 +157,8 @@ struct RevocationTable {
 
 extension RevocationProof {
     static let columns = """
-        key_id, before_at, before_date, before_answer, revoke_at, revoke_date, after_at, after_date, after_answer, rounds, failures
+        key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer, after_at, after_date, after_answer, rounds,
+        failures
         """
 
     /// - Parameter row: `columns`, from the given index on.
@@ -166,11 +168,13 @@ extension RevocationProof {
         if let at = row.time(at: start + 1), let word = row.text(at: start + 3).flatMap(Answer.Word.init) {
             before = Answer(word, askedAt: at, date: row.time(at: start + 2))
         }
-        revocation = row.time(at: start + 4).map { Answer(.revoked, askedAt: $0, date: row.time(at: start + 5)) }
-        if let at = row.time(at: start + 6), let word = row.text(at: start + 8).flatMap(Answer.Word.init) {
-            after = Answer(word, askedAt: at, date: row.time(at: start + 7))
+        if let at = row.time(at: start + 4), let word = row.text(at: start + 6).flatMap(Answer.Word.init) {
+            revocation = Answer(word, askedAt: at, date: row.time(at: start + 5))
         }
-        rounds = Int(row.integer(at: start + 9))
-        failures = Int(row.integer(at: start + 10))
+        if let at = row.time(at: start + 7), let word = row.text(at: start + 9).flatMap(Answer.Word.init) {
+            after = Answer(word, askedAt: at, date: row.time(at: start + 8))
+        }
+        rounds = Int(row.integer(at: start + 10))
+        failures = Int(row.integer(at: start + 11))
     }
 }

@@ -185,7 +185,7 @@ enum Schema {
           before_answer    TEXT CHECK (before_answer IN ('accepted', 'invalid_grant')),
           revoke_at        INTEGER,
           revoke_date      INTEGER,
-          revoke_answer    TEXT CHECK (revoke_answer IN ('revoked')),
+          revoke_answer    TEXT CHECK (revoke_answer IN ('revoked', 'unheard')),
           after_at         INTEGER,
           after_date       INTEGER,
           after_answer     TEXT CHECK (after_answer IN ('accepted', 'invalid_grant')),
@@ -288,6 +288,8 @@ enum Schema {
           former_granted_at  INTEGER,
           former_fingerprint BLOB,
           former_sealed      BLOB,
+          -- By what tokens of sign-ins before that are known again.
+          older_tokens       BLOB,
           CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
           CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
           CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),
@@ -337,7 +339,7 @@ enum Schema {
           token_granted_at  INTEGER NOT NULL,
           token_fingerprint BLOB    NOT NULL,
           sealed_token      BLOB    NOT NULL,
-          -- What was known of the token when the request was opened.
+          -- What is known of the token.
           standing          TEXT    NOT NULL CHECK (\(isOne("standing", of: "accepted", "former", "never_accepted"))),
           verified_team     TEXT,
           key_id            TEXT,
@@ -346,6 +348,7 @@ enum Schema {
           before_answer     TEXT,
           revoke_at         INTEGER,
           revoke_date       INTEGER,
+          revoke_answer     TEXT,
           after_at          INTEGER,
           after_date        INTEGER,
           after_answer      TEXT,

@@ -9,7 +9,7 @@ import Foundation
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON, for programs.") var json = false
 
-    /// Prints one of two forms of a report.
+    /// Prints one of two forms of a report, which has members: the number of its form stands among them.
     func print(_ report: some Encodable, _ text: @autoclosure () -> String) throws {
         try printOutput(json ? Versioned(report).json() : text())
     }

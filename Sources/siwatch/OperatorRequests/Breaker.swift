@@ -29,7 +29,11 @@ extension Breaker {
             let reports = try await options.readConfiguration().withStore { store in
                 BreakerReport.all(try await store.breakers(), of: try await store.apps())
             }
-            try output.print(reports, reports.map(\.text).joined(separator: "\n"))
+            try output.print(Report(breakers: reports), reports.map(\.text).joined(separator: "\n"))
+        }
+
+        private struct Report: Encodable {
+            var breakers: [BreakerReport]
         }
     }
 

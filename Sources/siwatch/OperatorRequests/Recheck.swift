@@ -27,18 +27,20 @@ struct Recheck: AsyncParsableCommand {
 
     func run() async throws {
         let request = user.map { OperatorRequest.recheckUser($0) } ?? .recheckApp(app ?? "")
-        let answer = try await request.carryOut(in: try options.readConfiguration())
+        let configuration = try options.readConfiguration()
+        let answer = try await request.carryOut(in: configuration)
+        let probed = try await configuration.withStore { try await $0.breakers() }.filter { $0.value.isProbed }.keys.sorted()
         switch answer {
         case .rechecking(let recheck):
             guard recheck.due > 0 else { throw CommandFailure.failed(Self.reasonForNone(recheck)) }
-            try output.print(recheck, Self.text(recheck))
+            try output.print(recheck, Self.text(recheck) + Self.text(probed: probed))
         case .recheckingApp(let credentials, let tooSoon, let requestsPerSecond, let isPaused):
             try output.print(
                 AppReport(credentials: credentials, tooSoon: tooSoon, requestsPerSecond: requestsPerSecond, isPaused: isPaused),
                 """
                 Up to \(credentials) credentials are asked about, at most \(requestsPerSecond) a second: \
                 that takes \(Duration.seconds(credentials / requestsPerSecond + 1).text).\(tooSoon > 0 ? Self.text(tooSoon: tooSoon) : "")\
-                \(isPaused ? Self.paused : "")
+                \(isPaused ? Self.paused : "")\(Self.text(probed: probed.filter { $0 == app }))
                 """
             )
         case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .quarantine, .unknownApp, .unknownUser, .expired,
@@ -54,6 +56,12 @@ struct Recheck: AsyncParsableCommand {
         var isPaused: Bool
     }
 
+    private static func text(probed apps: [String]) -> String {
+        apps.map { " The breaker of \($0.printable) is open: until it closes, Apple is asked one question in \(probeInterval.text)." }
+            .joined()
+    }
+
+    private static let probeInterval = BreakerRules.probeInterval
     private static let paused = " The app is paused: it happens once it is resumed."
 
     private static func text(tooSoon: Int) -> String {

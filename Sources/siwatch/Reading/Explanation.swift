@@ -228,7 +228,11 @@ extension UserHistory.HeldCredential {
                 ? nil : "Apple rejected the token then, which was not believed: see the breaker, the client and the team in siwatch status"
         case .anotherUser:
             return "Apple accepts the token as another user's, so that it says nothing of this one: siwatch was told it for the wrong user"
-        case .unclear: return "that answer said neither yes nor no of the token; the log has it as answer_ambiguous"
+        case .unclear:
+            return """
+                that answer said neither yes nor no of the token: the log has it as answer_ambiguous, or Apple named nobody in it, which \
+                siwatch counts as unnamed
+                """
         case nil: return nil
         }
     }

@@ -109,6 +109,7 @@ extension RevocationReport {
             switch RevocationProof.Answer.Word(rawValue: answer) {
             case .accepted: "200, accepted"
             case .revoked: "200"
+            case .unheard: "no answer came"
             case .rejected, nil: answer
             }
         }
@@ -144,8 +145,10 @@ extension RevocationReceipt {
     /// What came of it, in plain words.
     var words: String {
         switch RevocationOutcome(rawValue: outcome) {
+        case .proved where proof.revocation?.word == .unheard:
+            "Apple accepted the token, was asked to revoke it, which it did not answer, and accepts it no more"
         case .proved: "Apple accepted the token, was asked to revoke it, and accepts it no more"
-        case .alreadyInvalid: "Apple did not accept the token any more when it was first asked"
+        case .alreadyInvalid: "Apple did not accept the token any more when it was first asked, and said so twice"
         case .superseded:
             proof.revocation == nil
                 ? "the user has signed in again since the request, so nothing was revoked"
@@ -162,7 +165,8 @@ extension RevocationReceipt {
         case .unknownClient: "no app of the configuration named this client, so nothing was revoked"
         case .malformed: "the request was not text or too long to be meant, so nothing was revoked"
         case .poison: "siwatch died five times while it held it, and gave it up"
-        case .revocationsDisabled: "the configuration says revocations = false for its app, so nothing was revoked"
+        case .revocationsDisabled:
+            "the configuration says revocations = false for its app, so \(proof.revocation == nil ? "nothing was revoked" : "no more was asked")"
         case .anotherUser: "Apple accepts the token as another user's, so it was not revoked"
         case .unnamedUser: "Apple accepts the token without saying whose it is, so it was not revoked"
         case .otherTeam:

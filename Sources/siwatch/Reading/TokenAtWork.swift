@@ -50,11 +50,15 @@ extension RevocationProof {
         case .revoke:
             parts = ["Apple accepted it at \(before?.askedAt.text ?? ""), and is to be asked to revoke it"]
         case .isStillAccepted:
-            parts = ["Apple was asked to revoke it at \(revocation?.askedAt.text ?? ""), and is to be asked whether it accepts it still"]
+            parts = [
+                "Apple was asked to revoke it at \(revocation?.askedAt.text ?? "")"
+                    + (revocation?.word == .unheard ? ", which may have worked although no answer came" : "")
+                    + ", and is to be asked whether it accepts it still"
+            ]
         case .isBelieved:
             parts = [
                 "Apple rejected it at \(before?.askedAt.text ?? "") when first asked, which is believed once Apple has again accepted "
-                    + "another token of this client with the same key and the breaker of the app is closed"
+                    + "another token of this client with the same key, rejects this one again, and the breaker of the app is closed"
             ]
         }
         if rounds > 0 { parts.append("Apple has accepted it still after \(rounds) revocations") }

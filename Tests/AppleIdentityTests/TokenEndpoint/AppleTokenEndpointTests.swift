@@ -114,7 +114,7 @@ import Testing
         let exchanged = await endpoint(transport).exchange(Secret("c"), redirectURI: nil, of: "com.example.app")
         #expect(exchanged == ExchangeResponse(.unavailable(failure.rawValue, isAnswerLost: isLost), by: identity))
         let revoked = await endpoint(transport).revoke(Secret("r"), of: "com.example.app")
-        #expect(revoked == RevokeResponse(.unavailable(failure.rawValue), by: identity))
+        #expect(revoked == RevokeResponse(.unavailable(failure.rawValue, isAnswerLost: isLost), by: identity))
     }
 
     @Test func dropsAnEchoOfTheCodeAndOfTheClientSecret() async {

@@ -110,7 +110,10 @@ import Testing
         let unavailable = ExchangeOutcome.unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7))
         #expect(Self.response(503, nil, retryAfter: "7").exchangeOutcome == unavailable)
         #expect(Self.response(429, nil, retryAfter: "120").revokeOutcome == .throttled(retryAfter: .seconds(120)))
-        #expect(Self.response(503, nil, retryAfter: "7").revokeOutcome == .unavailable("status 503", retryAfter: .seconds(7)))
+        #expect(
+            Self.response(503, nil, retryAfter: "7").revokeOutcome
+                == .unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7))
+        )
     }
 
     @Test(arguments: ["invalid_grant", "invalid_client", "server_error", "odd \(code)"])
@@ -141,12 +144,12 @@ import Testing
             (200, "<html>", .accepted),
             (400, complaint("invalid_client"), .misconfigured("invalid_client")),
             (400, complaint("unauthorized_client"), .misconfigured("unauthorized_client")),
-            (400, complaint("invalid_grant"), .unavailable("invalid_grant")),
-            (400, complaint("invalid_request"), .unavailable("invalid_request")),
-            (400, "", .unavailable("400 without JSON")),
-            (302, "", .unavailable("status 302")),
-            (401, complaint("invalid_client"), .unavailable("status 401")),
-            (500, "<html>", .unavailable("status 500")),
+            (400, complaint("invalid_grant"), .unavailable("invalid_grant", isAnswerLost: false)),
+            (400, complaint("invalid_request"), .unavailable("invalid_request", isAnswerLost: false)),
+            (400, "", .unavailable("400 without JSON", isAnswerLost: false)),
+            (302, "", .unavailable("status 302", isAnswerLost: false)),
+            (401, complaint("invalid_client"), .unavailable("status 401", isAnswerLost: false)),
+            (500, "<html>", .unavailable("status 500", isAnswerLost: false)),
         ] as [(Int, String, RevokeOutcome)]
     )
     func classifiesRevocations(_ status: Int, _ body: String, _ expected: RevokeOutcome) {

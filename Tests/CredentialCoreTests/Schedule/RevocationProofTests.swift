@@ -112,12 +112,14 @@ import Testing
         #expect(due >= Self.start.advanced(by: .seconds(120)))
     }
 
-    /// After an interval Apple is asked anew; until then nobody asks, it is only looked.
-    @Test func aRejectionThatIsNotBelievedIsAskedForAgainADayLater() {
+    /// Once everybody else has been asked about, Apple is asked anew; until then nobody asks, it is only looked.
+    @Test func aRejectionThatIsNotBelievedIsAskedForAgainAfterARound() {
         var proof = Self.proof(.rejected)
-        let day = 86_400
-        for (second, question) in [(60, RevocationProof.Question.isBelieved), (day - 1, .isBelieved), (day, .isAccepted)] {
-            let now = Self.start.advanced(by: .seconds(second))
+        let round = Self.policy.repetition
+        for (wait, question) in [
+            (.seconds(60), RevocationProof.Question.isBelieved), (round - .milliseconds(1), .isBelieved), (round, .isAccepted),
+        ] as [(Duration, RevocationProof.Question)] {
+            let now = Self.start.advanced(by: wait)
             #expect(proof.wait(under: Self.policy, at: now) == now.advanced(by: .seconds(60)))
             #expect(proof.next == question)
         }
@@ -149,7 +151,10 @@ import Testing
             )
         }
         let ahead = Self.start.advanced(by: .hours(1))
-        #expect(work(requestedAt: ahead, date: Self.start).wantedAt == Self.start.advanced(by: .milliseconds(999)))
+        #expect(work(requestedAt: ahead.advanced(by: .seconds(1)), date: ahead).wantedAt == ahead, "our clock agrees")
+        #expect(work(requestedAt: ahead.advanced(by: .seconds(1)), date: ahead.advanced(by: .seconds(1))).wantedAt == ahead)
+        // A sign-in of the rest of that second stands above it.
+        #expect(work(requestedAt: ahead, date: Self.start).wantedAt == Self.start)
         #expect(work(requestedAt: Self.start, date: ahead).wantedAt == Self.start)
         #expect(work(requestedAt: ahead, date: nil).wantedAt == ahead)
         let signedIn = Self.start.advanced(by: .minutes(30))

@@ -501,9 +501,13 @@ import Testing
         #expect(credential.grantedAt == before && credential.standing(under: registers).reason == .consentRevoked)
         #expect(tables.registers[id]?.mailbox == nil)
         #expect(tell(token.key.fingerprint, at: token.key.grantedAt) == .grant(.duplicate, nil))
-        // The one before the newest is remembered too.
+        // Those of a user's other devices are remembered too.
+        #expect(tell([98], at: now.advanced(by: .seconds(-2))) == .grant(.applied, nil))
+        #expect(tell([97], at: now.advanced(by: .seconds(-3))) == .grant(.stale, nil), "it comes late")
         #expect(tell([99], at: now) == .grant(.applied, nil))
-        #expect(tell(token.key.fingerprint, at: now.advanced(by: .seconds(1))) == .grant(.retold, nil))
+        for known in [token.key.fingerprint, [98], [97]] {
+            #expect(tell(known, at: now.advanced(by: .seconds(1))) == .grant(.retold, nil))
+        }
         credential = try #require(tables.users[id]?[0].record.credential)
         #expect(credential.grantedAt == now && credential.token?.key.fingerprint == [99])
     }

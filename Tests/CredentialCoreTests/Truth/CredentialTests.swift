@@ -14,9 +14,12 @@ import Testing
         credential.apply(Revocation(requestedAt: at(9)))
         credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(9)))
         credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(9)))
-        let before = credential
+        var before = credential
 
-        credential.apply(Grant(grantedAt: at(4), token: .sealedForTest(RefreshToken.Key(grantedAt: at(4), fingerprint: [9]))))
+        let older = RefreshToken.Key(grantedAt: at(4), fingerprint: [9])
+        credential.apply(Grant(grantedAt: at(4), token: .sealedForTest(older)))
+        #expect(credential.olderTokens.keys == [older], "all that is kept of it")
+        before.olderTokens = credential.olderTokens
         credential.apply(Revocation(requestedAt: at(8)))
         credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(8)))
         credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(8)))

@@ -7,6 +7,8 @@ import CredentialCore
 struct AnsweredQuestion {
     enum Word {
         case accepted, revoked, rejected, foreign
+        /// A revocation that was sent, and no answer came.
+        case unheard
         /// Accepted, and nobody named.
         case unnamed
         /// Nothing about the token, or nothing at all.
@@ -19,6 +21,8 @@ struct AnsweredQuestion {
     var team: String?
     /// By our clock.
     var askedAt: Timestamp
+    /// Apple's clock in the answer, its second cut off.
+    var date: Timestamp
     /// Whether Apple rejected a token that is good.
     var isLie = false
 }

@@ -44,8 +44,11 @@ extension ReferenceModel {
         /// What Apple said of it first, and with which key.
         var before: AnsweredQuestion.Word?
         var askedAt = Timestamp.earliest
+        var date = Timestamp.earliest
         var keyID: String?
         var isRevoked = false
+        /// Whether no answer to that came.
+        var isUnheard = false
         /// Whether Apple accepted it still, the last time it was asked after a revocation.
         var isAlive = false
     }
@@ -208,12 +211,12 @@ extension ReferenceModel {
         // What was asked with another key proves nothing beside this one.
         if call.word != .none, call.word != .foreign, let known = open.keyID, known != call.keyID {
             (open.before, open.isRevoked, open.isAlive, open.keyID) = (nil, false, false, nil)
-            if call.word == .revoked { return [.postponed] }
+            if call.word == .revoked || call.word == .unheard { return [.postponed] }
         }
         switch call.word {
         case .none: break
         case .foreign: if open.before != .accepted { return [close(key, open, .rejected, .anotherUser)] }
-        case .revoked: open.isRevoked = true
+        case .revoked, .unheard: (open.isRevoked, open.isUnheard) = (true, call.word == .unheard)
         case .accepted where open.isRevoked, .unnamed where open.isRevoked:
             (open.isRevoked, open.isAlive) = (false, true)
             (open.standing, open.verifiedTeam) = (.accepted, call.team)
@@ -229,15 +232,15 @@ extension ReferenceModel {
             reconsider(&open, at: now)
         case .accepted, .unnamed, .rejected:
             let word: AnsweredQuestion.Word = call.word == .rejected ? .rejected : .accepted
-            (open.before, open.keyID, open.askedAt) = (word, call.keyID, call.askedAt)
+            (open.before, open.keyID, open.askedAt, open.date) = (word, call.keyID, call.askedAt, call.date)
             if word == .accepted { (open.standing, open.verifiedTeam) = (.accepted, call.team) }
         }
         return [.postponed]
     }
 
-    /// A day later Apple is asked anew.
+    /// Once everybody else has been asked about, Apple is asked anew.
     private func reconsider(_ open: inout OpenRevocation, at now: Timestamp) {
-        if open.askedAt > now || open.askedAt.advanced(by: .seconds(86_400)) <= now { open.before = nil }
+        if open.askedAt > now || open.askedAt.advanced(by: SimulatedProcess.policy.repetition) <= now { open.before = nil }
     }
 
     private mutating func close(
@@ -248,7 +251,7 @@ extension ReferenceModel {
     ) -> Settled {
         revocations[key] = nil
         let after = outcome == .proved ? "invalid_grant" : open.isAlive ? "accepted" : ""
-        let answers = [open.before?.text ?? "", open.isRevoked ? "revoked" : "", after]
+        let answers = [open.before?.text ?? "", open.isRevoked ? open.isUnheard ? "unheard" : "revoked" : "", after]
         receipts.append(
             Receipt(
                 request: key.request,
@@ -260,7 +263,7 @@ extension ReferenceModel {
         )
         if !revocations.keys.contains(where: { $0.request == key.request }) { requestRows[key.request] = nil }
         if outcome == .proved || outcome == .alreadyInvalid {
-            facts[open.credential]!.revocations.insert(open.requestedAt)
+            facts[open.credential]!.revocations.insert(open.wantedAt)
             facts[open.credential]!.revokedTokens.insert(open.token)
             touched.insert(open.credential.userID)
         }
@@ -268,10 +271,20 @@ extension ReferenceModel {
         if outcome == .proved {
             for other in clients(beside: open.credential) where !facts[other]!.grants.isEmpty {
                 guard let row = row(of: other), !row.holdsToken || row.verifiedAt == nil else { continue }
-                facts[other]!.revocations.insert(open.requestedAt)
+                facts[other]!.revocations.insert(open.wantedAt)
             }
         }
         return .revocation(outcome)
+    }
+}
+
+extension ReferenceModel.OpenRevocation {
+    /// When the app wanted it, and not after Apple was first asked: by our clock if that agrees with Apple's, else by the second that Apple
+    /// names.
+    fileprivate var wantedAt: Timestamp {
+        let distance = date.duration(to: askedAt)
+        let asked = distance >= .seconds(-15) && distance < .seconds(1) ? askedAt : date
+        return min(requestedAt, max(asked, token.grantedAt))
     }
 }
 

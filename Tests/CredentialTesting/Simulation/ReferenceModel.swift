@@ -313,10 +313,12 @@ struct ReferenceModel {
 
     /// Whether a token came with an earlier sign-in.
     private func isRetold(_ text: String, of credential: CredentialID, at time: Timestamp) -> Bool {
+        guard let facts = facts[credential] else { return false }
         let fingerprint = PlainSealer().fingerprint(of: Secret(text))
-        return [facts[credential]?.token, facts[credential]?.former?.token].contains {
-            $0.map { $0.fingerprint == fingerprint && $0.grantedAt < time } ?? false
-        }
+        let last = [facts.token, facts.former?.token].compactMap(\.self)
+        // And of the tokens before, the last eight.
+        let older = facts.tokens.filter { !last.contains($0) }.sorted { $0.grantedAt > $1.grantedAt }.prefix(8)
+        return (last + older).contains { $0.fingerprint == fingerprint && $0.grantedAt < time }
     }
 
     /// Somebody has signed in.

@@ -98,7 +98,7 @@ extension Weather {
 
     fileprivate func answer(toRevocationFrom clientID: String, using generator: inout SeededGenerator) -> RevokeOutcome? {
         switch answer(to: CredentialID(clientID: clientID, userID: ""), using: &generator) {
-        case .unavailable(let detail, let retryAfter): .unavailable(detail, retryAfter: retryAfter)
+        case .unavailable(let detail, let retryAfter): .unavailable(detail, isAnswerLost: false, retryAfter: retryAfter)
         case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
         case .misconfigured(let error): .misconfigured(error)
         case .rejected, .ambiguous: .accepted

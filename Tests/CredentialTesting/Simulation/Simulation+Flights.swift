@@ -139,7 +139,9 @@ extension SimulatedWorld.Request {
             let outcome = ExchangeOutcome.unavailable("gone", isAnswerLost: true)
             answer.resume(returning: ExchangeResponse(outcome, by: ClientIdentity(clientID: clientID, keyID: "")))
         case .revoke(_, let clientID, let answer):
-            answer.resume(returning: RevokeResponse(.unavailable("gone"), by: ClientIdentity(clientID: clientID, keyID: "")))
+            answer.resume(
+                returning: RevokeResponse(.unavailable("gone", isAnswerLost: true), by: ClientIdentity(clientID: clientID, keyID: ""))
+            )
         }
     }
 }
@@ -241,7 +243,14 @@ extension SimulatedWorld.State {
             let isLie = word == .rejected && !isDead
             ledger.proofs.answered(
                 work,
-                AnsweredQuestion(word: word, keyID: identity.keyID, team: identity.teamID, askedAt: flight.sentAt, isLie: isLie)
+                AnsweredQuestion(
+                    word: word,
+                    keyID: identity.keyID,
+                    team: identity.teamID,
+                    askedAt: flight.sentAt,
+                    date: truth.second,
+                    isLie: isLie
+                )
             )
             if word == .foreign { count(.foreignToken) }
         case .code: preconditionFailure("A code asks about no token.")

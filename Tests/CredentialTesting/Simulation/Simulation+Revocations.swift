@@ -48,7 +48,7 @@ extension Simulation {
         }
         var outcome = weather ?? .accepted
         if world.with({ $0.isTimedOut(flight) }) || chance(60) {
-            outcome = .unavailable("reset")
+            outcome = .unavailable("reset", isAnswerLost: true)
             if weather == nil, chance(500) { takeEffect(token, from: clientID) }
         } else if weather == nil, !chance(300) {
             takeEffect(token, from: clientID)
@@ -56,8 +56,16 @@ extension Simulation {
         return world.with { state in
             let identity = state.identity(of: clientID, in: flight.app)
             if case .revocation(let work) = flight.work {
-                let word: AnsweredQuestion.Word = outcome == .accepted ? .revoked : .none
-                state.ledger.proofs.answered(work, AnsweredQuestion(word: word, keyID: identity.keyID, askedAt: flight.sentAt))
+                let word: AnsweredQuestion.Word =
+                    switch outcome {
+                    case .accepted: .revoked
+                    case .unavailable(_, isAnswerLost: true, _): .unheard
+                    case .misconfigured, .throttled, .unavailable: .none
+                    }
+                state.ledger.proofs.answered(
+                    work,
+                    AnsweredQuestion(word: word, keyID: identity.keyID, askedAt: flight.sentAt, date: state.truth.second)
+                )
             }
             state.note("Apple answers a revocation at \(clientID): \(outcome)")
             return RevokeResponse(outcome, by: identity, date: state.truth.second)

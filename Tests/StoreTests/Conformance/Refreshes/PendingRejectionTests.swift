@@ -380,6 +380,7 @@ import Testing
     func aCanaryThatIsRejectedAtItsDailyCheckOpensToo(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.signIn(token: "r")
+        try await store.accept()
         #expect(try await store.reject("user", at: Self.asked, canaries: ["user"]) == .held)
         #expect(try await store.ports.breakers()["example"]?.causes == [.canary])
         #expect(try await pending(store) == 0)
@@ -388,5 +389,14 @@ import Testing
             of: CredentialID(clientID: "app", userID: "user")
         )
         #expect(try await store.column("SELECT next_check_at FROM credential_state") == [.at(next)])
+    }
+
+    /// It may be cut off: that says nothing of how Apple answers, whose ever it is.
+    @Test(arguments: StoreKind.allCases)
+    func aTokenOfACanaryThatAppleNeverAcceptedOpensNothing(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        #expect(try await store.reject("user", at: Self.asked, canaries: ["user"]) == .refreshed)
+        #expect(try await store.ports.breakers()["example"]?.isOpen != true)
     }
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// By what tokens of earlier sign-ins are known again: a backend that keeps one for each device may tell them all each night.
+///
+/// Nothing is asked about them, and none of them is kept.
+package struct OlderTokens: Sendable, Equatable {
+    /// The newest first.
+    package private(set) var keys: [RefreshToken.Key] = []
+
+    /// More devices than people sign in with. Whoever has more may have an older token taken for a sign-in.
+    package static let most = 8
+
+    package init() {}
+
+    mutating func insert(_ key: RefreshToken.Key) {
+        guard !keys.contains(key), key.fingerprint.count <= Int(UInt8.max) else { return }
+        keys.append(key)
+        keys.sort(by: >)
+        keys = Array(keys.prefix(Self.most))
+    }
+
+    /// Whether a token came with an earlier sign-in than the one that brings it now.
+    func contains(anEarlier key: RefreshToken.Key) -> Bool { keys.contains { $0.isEarlier(than: key) } }
+
+    // MARK: At rest
+
+    /// For each, the time in eight bytes, the length of the fingerprint in one, and the fingerprint. Nil where there is none.
+    package var bytes: [UInt8]? {
+        if keys.isEmpty { return nil }
+        var bytes: [UInt8] = []
+        for key in keys {
+            let time = UInt64(bitPattern: key.grantedAt.milliseconds)
+            for shift in stride(from: UInt64(56), through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: time >> shift)) }
+            bytes.append(UInt8(key.fingerprint.count))
+            bytes += key.fingerprint
+        }
+        return bytes
+    }
+
+    /// - Parameter bytes: as above. What is cut short is left out: it says less, and nothing that is wrong.
+    package init(_ bytes: [UInt8]) {
+        var rest = bytes[...]
+        while rest.count > 8 {
+            let time = rest.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            let length = Int(rest[rest.startIndex + 8])
+            rest = rest.dropFirst(9)
+            guard rest.count >= length else { return }
+            keys.append(
+                RefreshToken.Key(grantedAt: Timestamp(milliseconds: Int64(bitPattern: time)), fingerprint: Array(rest.prefix(length)))
+            )
+            rest = rest.dropFirst(length)
+        }
+    }
+}
+
+extension RefreshToken.Key {
+    /// Whether it is the same token, brought by an earlier sign-in.
+    func isEarlier(than other: RefreshToken.Key) -> Bool { fingerprint == other.fingerprint && grantedAt < other.grantedAt }
+}
