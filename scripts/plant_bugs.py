@@ -129,7 +129,7 @@ BUGS = [
     (
         "an event waits six minutes for a sign-in, come to its turn or not",
         "SettlementFold+Grants.swift",
-        "        if grants.contains(where: \\.isUntried) { return true }\n",
+        "        if grants.contains(where: \\.isOnItsWay) { return true }\n",
         "",
     ),
     (
