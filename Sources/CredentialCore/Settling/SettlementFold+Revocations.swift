@@ -37,10 +37,12 @@ extension SettlementFold {
             ].compactMap(\.self)
         }
         guard !tokens.isEmpty else { return close(work, .noToken) }
-        // Asked for twice: one proof of each is enough.
-        let newTokens = tokens.filter { !basis.tokensBeingRevoked[id, default: []].contains($0.key) }
+        // Asked for twice: one proof of each is enough. A request that a sign-in has overtaken will prove nothing any more.
+        let signedInAt = holdings.compactMap(\.record.credential.grantedAt).max()
+        let atWork = basis.tokensBeingRevoked[id, default: [:]].filter { !isGreater(signedInAt, than: $0.value) }
+        let newTokens = tokens.filter { atWork[$0.key] == nil }
         guard !newTokens.isEmpty else { return postpone(work, for: SettlementRules.repeatedRevocationRetry) }
-        basis.tokensBeingRevoked[id, default: []].formUnion(newTokens.map(\.key))
+        for token in newTokens { basis.tokensBeingRevoked[id, default: [:]][token.key] = work.requestedAt }
         basis.heldRevocationRequests[work.id] = nil
         changes.queueRows.append(.revocation(.open(work, credential, newTokens)))
         return .postponed
@@ -130,6 +132,8 @@ extension SettlementFold {
         _ reason: RevocationRejection? = nil
     ) -> Settled {
         basis.heldRevocations[RevocationID(work)] = nil
+        let id = AppUserID(app: work.app, userID: work.id.userID)
+        if basis.tokensBeingRevoked[id]?[work.token] == work.requestedAt { basis.tokensBeingRevoked[id]?[work.token] = nil }
         changes.queueRows.append(.revocation(.finish(work, proof, outcome, reason)))
         return .revocation(outcome)
     }

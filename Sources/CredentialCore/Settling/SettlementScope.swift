@@ -74,8 +74,8 @@ package struct SettlementBasis: Sendable {
     package var heldGrants: [Int64: Claim] = [:]
     package var heldRevocationRequests: [Int64: Claim] = [:]
     package var heldRevocations: [RevocationID: Claim] = [:]
-    /// What is being revoked already.
-    package var tokensBeingRevoked: [AppUserID: Set<RefreshToken.Key>] = [:]
+    /// What is being revoked already, and when that was last asked for.
+    package var tokensBeingRevoked: [AppUserID: [RefreshToken.Key: Timestamp]] = [:]
     /// Since when grants have waited for their client or their time, where they have.
     package var waitsSince: [Int64: Timestamp] = [:]
     package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]

@@ -101,7 +101,7 @@ extension SettlementTransaction {
         guard keys.count > 0 else { return nil }
         return try connection.send(
             """
-            SELECT k.name, r.user_id, r.token_granted_at, r.token_fingerprint
+            SELECT k.name, r.user_id, r.token_granted_at, r.token_fingerprint, r.requested_at
               FROM unnest($1, $2, $3) AS k (user_id, app, name) JOIN revocation r ON r.user_id = k.user_id AND r.app = k.app
             """,
             keys.parameters
@@ -112,7 +112,8 @@ extension SettlementTransaction {
         guard let tokens else { return }
         try connection.rows(of: tokens).forEach { row in
             let key = RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 2)), fingerprint: row.bytes(at: 3))
-            basis.tokensBeingRevoked[AppUserID(app: row.text(at: 0) ?? "", userID: row.text(at: 1) ?? ""), default: []].insert(key)
+            let id = AppUserID(app: row.text(at: 0) ?? "", userID: row.text(at: 1) ?? "")
+            basis.tokensBeingRevoked[id, default: [:]].merge([key: Timestamp(milliseconds: row.integer(at: 4))], uniquingKeysWith: max)
         }
     }
 

@@ -59,11 +59,17 @@ extension SettlementTransaction {
         }
         for id in scope.leaving {
             let rows = try Row.fetchAll(
-                db.cachedStatement(sql: "SELECT token_granted_at, token_fingerprint FROM revocation WHERE user_id = ? AND app = ?"),
+                db.cachedStatement(
+                    sql: "SELECT token_granted_at, token_fingerprint, requested_at FROM revocation WHERE user_id = ? AND app = ?"
+                ),
                 arguments: [id.userID, directory.app(id.app).id]
             )
-            basis.tokensBeingRevoked[id] = Set(
-                rows.map { RefreshToken.Key(grantedAt: Timestamp(milliseconds: $0[0]), fingerprint: $0.bytes(at: 1)) }
+            basis.tokensBeingRevoked[id] = Dictionary(
+                rows.map { row in
+                    let key = RefreshToken.Key(grantedAt: Timestamp(milliseconds: row[0]), fingerprint: row.bytes(at: 1))
+                    return (key, Timestamp(milliseconds: row[2]))
+                },
+                uniquingKeysWith: max
             )
         }
     }

@@ -21,7 +21,7 @@ import Testing
         var credentials: [(clientID: String, record: CredentialRecord)] = []
         var registers: AppUser?
         var waiting: [WaitingGrant] = []
-        var beingRevoked: Set<RefreshToken.Key> = []
+        var beingRevoked: [RefreshToken.Key: Timestamp] = [:]
         var breaker: RejectionBreaker?
         var startedAt = start
 
@@ -223,7 +223,7 @@ import Testing
             return
         }
         #expect(work.id == 2 && until == Self.now.advanced(by: .seconds(30)))
-        world.beingRevoked = [RefreshToken.Key(grantedAt: Self.start, fingerprint: [1])]
+        world.beingRevoked = [RefreshToken.Key(grantedAt: Self.start, fingerprint: [1]): Self.asked]
         #expect(Self.wait(world.fold(Self.accepted())) == .seconds(30))
     }
 

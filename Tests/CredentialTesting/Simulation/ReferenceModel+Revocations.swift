@@ -125,7 +125,9 @@ extension ReferenceModel {
         if waiting.contains(where: { $0.grantedAt > row.requestedAt }) { return close(work.id, credential, .superseded) }
         let tokens = clients(beside: credential).flatMap(tokensToRevoke)
         if tokens.isEmpty { return close(work.id, credential, .noToken) }
-        let open = revocations.values.filter { isSameUser($0.credential, credential) }.map(\.token)
+        // What a sign-in has overtaken proves nothing any more.
+        let open = revocations.values.filter { isSameUser($0.credential, credential) && !hasSignedIn(credential, after: $0.requestedAt) }
+            .map(\.token)
         let new = tokens.filter { !open.contains($0.token) }
         if new.isEmpty { return .postponed }
         requestRows[work.id]!.isOpen = true

@@ -376,7 +376,8 @@ import Testing
         #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == nil)
     }
 
-    /// The rest of what a second request can have revoked does not wait for the first.
+    /// The rest of what a second request can have revoked does not wait for the first, and what a sign-in in between has taken away from the
+    /// first is the second one's.
     @Test(arguments: StoreKind.allCases)
     func aSecondRequestTakesWhatIsNew(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -386,8 +387,25 @@ import Testing
         let request = try await claimRequests(store)[0]
         _ = try await store.settle(.revocationRequest(request, .accepted), at: Self.now)
         let tokens = try await claimTokens(store)
-        #expect(tokens.map(\.id.clientID).sorted() == ["app", "web"])
-        #expect(tokens.first { $0.id.clientID == "web" }?.request == request.id)
+        #expect(tokens.map(\.id.clientID).sorted() == ["app", "app", "web"])
+        #expect(tokens.filter { $0.request == request.id }.map(\.id.clientID).sorted() == ["app", "web"])
+        // A third one finds all at work.
+        try await store.requestRevocation(at: Self.asked + .seconds(11))
+        let again = try await claimRequests(store)[0]
+        #expect(try await store.settle(.revocationRequest(again, .accepted), at: Self.now) == .postponed)
+        #expect(try await store.count("revocation") == 3)
+    }
+
+    /// What ends in the same commit is at work no more.
+    @Test(arguments: StoreKind.allCases)
+    func aSecondRequestTakesWhatTheFirstGivesUpInTheSameCommit(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        let first = try await claimTokens(store)[0]
+        try await store.requestRevocation(at: Self.asked + .seconds(10))
+        let request = try await claimRequests(store)[0]
+        _ = try await store.settle([.revocation(first, .unnamedUser), .revocationRequest(request, .accepted)], at: Self.now)
+        #expect(try await store.count("revocation WHERE request = \(request.id)") == 1)
     }
 
     /// By Apple's clock, where that of the backend was ahead.
