@@ -82,13 +82,13 @@ import siwatch_simulate
     }
 
     @Test(.timeLimit(.minutes(60)), arguments: PlantedBug.allCases) func aPlantedBugIsFound(_ bug: PlantedBug) async {
-        for seed: UInt64 in 1...500 {
+        for seed: UInt64 in 1...2_000 {
             let report = await Simulation.run(seed: seed, bug: bug)
             if let violation = report.violation {
                 print("\(bug) is found by seed \(seed): \(violation)")
                 return
             }
         }
-        Issue.record("500 seeds did not find \(bug)")
+        Issue.record("2,000 seeds did not find \(bug)")
     }
 }
