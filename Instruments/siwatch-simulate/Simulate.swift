@@ -50,9 +50,9 @@ struct Simulate: AsyncParsableCommand {
 
     /// Tries one seed after another until one finds it.
     private func find(_ bug: PlantedBug) async throws {
-        for seed in first...(first + max(seeds, 1) - 1) {
-            guard let violation = await Simulation.run(seed: seed, on: store.databases, bug: bug).violation else { continue }
-            return print("\(bug) is found by seed \(seed): \(violation)")
+        let result = await SimulationCampaign.run(first...(first + max(seeds, 1) - 1), on: store.databases, bug: bug)
+        if let report = result.failure, let violation = report.violation {
+            return print("\(bug) is found by seed \(report.seed): \(violation)")
         }
         print("\(bug) is not found")
         throw ExitCode.failure

@@ -82,12 +82,8 @@ import siwatch_simulate
     }
 
     @Test(.timeLimit(.minutes(60)), arguments: PlantedBug.allCases) func aPlantedBugIsFound(_ bug: PlantedBug) async {
-        for seed: UInt64 in 1...2_000 {
-            let report = await Simulation.run(seed: seed, bug: bug)
-            if let violation = report.violation {
-                print("\(bug) is found by seed \(seed): \(violation)")
-                return
-            }
+        if let report = await SimulationCampaign.run(1...2_000, bug: bug).failure, let violation = report.violation {
+            return print("\(bug) is found by seed \(report.seed): \(violation)")
         }
         Issue.record("2,000 seeds did not find \(bug)")
     }

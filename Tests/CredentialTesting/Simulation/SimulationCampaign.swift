@@ -28,6 +28,7 @@ package enum SimulationCampaign {
     package static func run(
         _ seeds: ClosedRange<UInt64>,
         on databases: SimulatedDatabases = .memory,
+        bug: PlantedBug? = nil,
         width: Int = ProcessInfo.processInfo.activeProcessorCount
     ) async -> Result {
         var result = Result()
@@ -35,11 +36,13 @@ package enum SimulationCampaign {
         await withTaskGroup(of: Simulation.Report.self) { group in
             var rest = seeds.makeIterator()
             for _ in 0..<width {
-                if let seed = rest.next() { group.addTask { await Simulation.run(seed: seed, on: databases) } }
+                if let seed = rest.next() { group.addTask { await Simulation.run(seed: seed, on: databases, bug: bug) } }
             }
             for await report in group {
                 result.add(report)
-                if result.failure == nil, let seed = rest.next() { group.addTask { await Simulation.run(seed: seed, on: databases) } }
+                if result.failure == nil, let seed = rest.next() {
+                    group.addTask { await Simulation.run(seed: seed, on: databases, bug: bug) }
+                }
             }
         }
         result.took = ContinuousClock.now - start
