@@ -60,6 +60,14 @@ package enum PlantedBug: String, Sendable, CaseIterable {
 }
 
 extension PlantedBug {
+    /// Whether a run can show it at all: the others need not be tried.
+    func canShow(in plan: Simulation.Plan) -> Bool {
+        switch self {
+        case .repetitionIgnored: plan.weathers.contains(.massRejection(1)) && !plan.isTouchy
+        default: true
+        }
+    }
+
     /// What is looked for in place of what may be believed.
     func admissions(_ admissions: [AdmissionRule], at now: Timestamp) -> [AdmissionRule] {
         switch self {

@@ -117,6 +117,7 @@ package struct Simulation {
         do {
             var generator = SeededGenerator(seed: seed)
             let plan = Plan(using: &generator)
+            if let bug, !bug.canShow(in: plan) { return Report(seed: seed, repeatLine: "", violation: nil) }
             var simulation = try await Simulation(seed: seed, plan: plan, on: databases.take(), bug: bug)
             do {
                 try await simulation.run()
@@ -199,7 +200,15 @@ extension Simulation.Report {
         self.init(
             seed: seed,
             repeatLine: repeatLine,
-            violation: Violation(.nothingIsStuck, "the simulation itself failed: \(failure)"),
+            violation: Violation(.nothingIsStuck, "the simulation itself failed: \(failure)")
+        )
+    }
+
+    fileprivate init(seed: UInt64, repeatLine: String, violation: Violation?) {
+        self.init(
+            seed: seed,
+            repeatLine: repeatLine,
+            violation: violation,
             steps: 0,
             requests: 0,
             answers: 0,
