@@ -194,7 +194,8 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .testTarget(name: "SimulationTests", dependencies: ["CredentialTesting", "siwatch-simulate"], swiftSettings: strict),
+        .testTarget(
+            name: "SimulationTests", dependencies: ["CredentialTesting", "DaemonHarness", "siwatch-simulate"], swiftSettings: strict),
         .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", metrics], swiftSettings: strict),
         .testTarget(
             name: "AppleSimulatorKitTests",

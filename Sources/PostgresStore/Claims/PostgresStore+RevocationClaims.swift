@@ -44,7 +44,8 @@ extension PostgresStore {
         quotas: [String: Int]
     ) async throws -> [DueRevocation] {
         let directory = self.directory.withLockedValue { $0 }
-        let permits = permits.filter { $0.value > 0 }
+        // By name, so that the same seed is the same run.
+        let permits = permits.filter { $0.value > 0 }.sorted { $0.key < $1.key }
         guard !permits.isEmpty else { return [] }
         return try await runClaim { [owner] connection in
             try permits.flatMap { name, permits -> [DueRevocation] in

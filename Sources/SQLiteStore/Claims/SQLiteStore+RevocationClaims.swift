@@ -40,7 +40,8 @@ extension SQLiteStore {
         quotas: [String: Int]
     ) async throws -> [DueRevocation] {
         let directory = self.directory.withLockedValue { $0 }
-        let permits = permits.filter { $0.value > 0 }
+        // By name, so that the same seed is the same run.
+        let permits = permits.filter { $0.value > 0 }.sorted { $0.key < $1.key }
         guard !permits.isEmpty else { return [] }
         return try await write { [owner] db in
             try permits.flatMap { name, permits -> [DueRevocation] in
