@@ -72,14 +72,17 @@ extension Inspector {
     // MARK: The end
 
     /// Only that a token was dead from the first may never be known, where Apple accepts nobody of its client any more, and nothing at all
-    /// of a client that Apple refuses.
+    /// of a client that Apple refuses. It takes up to two intervals from when it is first asked: who asks for the same again, and waits for
+    /// that, begins late.
     ///
     /// - Parameter good: clients of which Apple accepts somebody.
     func everyRequestIsAnswered(_ state: SimulatedWorld.State, _ good: Set<String>) -> Violation? {
         let model = state.model
+        let latest = state.now.advanced(by: .zero - SimulatedProcess.policy.longestInterval * 2 - BreakerRules().settle)
         let unopened = model.requestRows.filter { request in !model.revocations.keys.contains { $0.request == request.key } }
-        let open = model.revocations.filter { $0.value.before != .rejected || good.contains($0.key.clientID) }
-            .filter { $0.key.clientID != state.apple.refused }
+        let open = model.revocations.filter { $0.key.clientID != state.apple.refused }.values.filter { open in
+            open.before != .rejected || good.contains(open.credential.clientID) && open.openedAt <= latest
+        }
         // One that asks for the same waits for it.
         let isStuck = unopened.contains { request in
             !model.revocations.values.contains { $0.credential.userID == request.value.credential.userID }

@@ -35,6 +35,7 @@ extension ReferenceModel {
         /// All tokens of the user at the client that had been told when the request was opened.
         var told: Set<String>
         var requestedAt: Timestamp
+        var openedAt: Timestamp
         /// The team from which Apple had accepted it last.
         var verifiedTeam: String?
         var held: Held?
@@ -139,6 +140,7 @@ extension ReferenceModel {
                 standing: standing,
                 told: Set(facts[id]!.texts.values),
                 requestedAt: row.requestedAt,
+                openedAt: now,
                 verifiedTeam: standing == .accepted ? verifiedTeam(of: id) : nil
             )
         }
