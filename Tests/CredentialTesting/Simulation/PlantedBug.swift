@@ -33,6 +33,8 @@ package enum PlantedBug: String, Sendable, CaseIterable {
     case batchCutShort
     /// A notification whose key is not known yet is thrown out.
     case unknownKeyTakenForForgery
+    /// A sign-in of a client that is not in the configuration is thrown out.
+    case unknownClientTakenForStranger
     /// A new token is thrown away.
     case tokenDropped
     /// A code is sent whenever it comes.
@@ -127,6 +129,8 @@ extension PlantedBug {
             return .grant(work, .accepted(grant, credential))
         case (.unknownKeyTakenForForgery, .notification(let work, .postponed)):
             return .notification(work, .rejected(.badSignature, detail: "planted"))
+        case (.unknownClientTakenForStranger, .grant(let work, .unknownClient)):
+            return .grant(work, .rejected(.unknownClientExpired))
         default:
             return laneSettlement(settlement, at: now)
         }

@@ -52,7 +52,7 @@ extension ReferenceModel {
         if work.claim.attempts > 5 { return [close(work.id, .rejected, .poison)] }
         // Of an answer that nobody kept only Apple's next one can tell.
         let mayBeUsed = code.mayBeLost || code.openClaims > 1
-        guard appOfClient[row.credential.clientID] != nil else {
+        guard isConfigured(row.credential.clientID) else {
             // Until its time is over its client may yet be told.
             if unknownAt.map({ $0 < deadline(of: work) || mayBeLeft }) ?? false { return [putBack(work.id)] }
             return [close(work.id, .rejected, .unknownClientExpired)]

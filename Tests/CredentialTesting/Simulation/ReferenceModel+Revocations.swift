@@ -118,7 +118,7 @@ extension ReferenceModel {
         let credential = row.credential
         requestRows[work.id]!.held = nil
         if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
-        guard appOfClient[credential.clientID] != nil else { return close(work.id, credential, .rejected, .unknownClient) }
+        guard isConfigured(credential.clientID) else { return close(work.id, credential, .rejected, .unknownClient) }
         if hasSignedIn(credential, after: row.requestedAt) { return close(work.id, credential, .superseded) }
         // A newer one may be none, and an older one may bring one more token.
         let waiting = waiting(beside: credential, after: .earliest, at: now)

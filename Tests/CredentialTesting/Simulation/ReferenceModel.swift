@@ -100,6 +100,8 @@ struct ReferenceModel {
     }
 
     let appOfClient: [String: String]
+    /// A client that the process at work does not know.
+    private var dropped: String?
     /// What waits, by the number of its row.
     var grantRows: [Int64: GrantRow] = [:]
     private(set) var notificationRows: [Int64: NotificationRow] = [:]
@@ -263,12 +265,15 @@ struct ReferenceModel {
         for work in work { facts[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
     }
 
-    /// A process that starts looks again at what was put off.
+    func isConfigured(_ clientID: String) -> Bool { appOfClient[clientID] != nil && clientID != dropped }
+
+    /// A process that starts looks again at what was put off, if it knows its client.
     ///
     /// - Parameter voidingClaims: whether it takes up the queue rows that the one before it had claimed.
-    mutating func recovered(at now: Timestamp, voidingClaims: Bool) {
+    mutating func recovered(at now: Timestamp, without dropped: String?, voidingClaims: Bool) {
         (takingSince, takenAt) = (now, now)
-        for id in grantRows.keys { grantRows[id]!.putOffUntil = nil }
+        self.dropped = dropped
+        for (id, row) in grantRows where isConfigured(row.credential.clientID) { grantRows[id]!.putOffUntil = nil }
         guard voidingClaims else { return }
         for id in notificationRows.keys { notificationRows[id]!.held = nil }
         for id in grantRows.keys { grantRows[id]!.held = nil }
@@ -297,18 +302,23 @@ struct ReferenceModel {
             return close(work.id, .rejected, .poison)
         }
         let due = row.grantedAt.advanced(by: .zero - SimulatedTime.skew)
-        if due > now {
-            grantRows[work.id]!.held = nil
-            grantRows[work.id]!.isUntried = true
-            grantRows[work.id]!.putOffUntil = min(due, now.advanced(by: .seconds(21_600)))
-            return .postponed
-        }
+        let retry = now.advanced(by: .seconds(21_600))
+        if !isConfigured(row.credential.clientID) { return putOff(work.id, until: retry) }
+        if due > now { return putOff(work.id, until: min(due, retry)) }
         if let text = row.token, isRetold(text, of: row.credential, at: row.grantedAt) {
             // Nobody knows of this sign-in.
             inserted[row.credential]?.remove(row.grantedAt)
             return close(work.id, .retold)
         }
         return close(work.id, signIn(row.credential, at: row.grantedAt, token: row.token, address: row.address))
+    }
+
+    /// It waits for its client or its time.
+    private mutating func putOff(_ row: Int64, until time: Timestamp) -> Settled {
+        grantRows[row]!.held = nil
+        grantRows[row]!.isUntried = true
+        grantRows[row]!.putOffUntil = time
+        return .postponed
     }
 
     /// Whether a token came with an earlier sign-in.
@@ -378,6 +388,10 @@ struct ReferenceModel {
         if case .postponed = verdict {
             notificationRows[work.id]!.held = nil
             return .postponed
+        }
+        if !isConfigured(notice.credential.clientID) {
+            notificationRows[work.id] = nil
+            return .quarantined(.wrongAudience)
         }
         if waits {
             notificationRows[work.id]!.held = nil

@@ -50,6 +50,8 @@ struct SimulatedVerifier: NotificationVerifier {
     private static let patience = Duration.seconds(660)
 
     let world: SimulatedWorld
+    /// The clients of the configuration.
+    let clientIDs: Set<String>
 
     func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification {
         let number = Int(String(decoding: payload, as: UTF8.self)) ?? -1
@@ -59,12 +61,14 @@ struct SimulatedVerifier: NotificationVerifier {
             return (post, state.knownKeys.contains(notice.keyID), state.now)
         }
         guard case .notice(let notice) = post else { throw .rejected(.badSignature, detail: "simulated") }
+        let clientID = notice.credential.clientID
         guard isKnown else {
             if receivedAt.duration(to: now) > Self.patience { throw .rejected(.unknownKey, detail: notice.keyID) }
             throw .keyNotYetKnown(retryAt: now.advanced(by: .seconds(65)))
         }
+        if !clientIDs.contains(clientID) { throw .rejected(.wrongAudience, detail: clientID) }
         return VerifiedNotification(
-            clientID: notice.credential.clientID,
+            clientID: clientID,
             userID: notice.credential.userID,
             tokenID: "jti\(number)",
             type: notice.kind.rawValue,

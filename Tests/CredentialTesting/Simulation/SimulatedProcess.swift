@@ -31,8 +31,15 @@ struct SimulatedProcess {
     let clockGuard: ClockGuard
     let appleClock: AppleClock
 
-    init(_ plan: Simulation.Plan, on database: any SimulatedDatabase, in world: SimulatedWorld, bug: PlantedBug?) async throws {
-        let apps = plan.apps
+    /// - Parameter dropped: a client that its configuration does not name.
+    init(
+        _ plan: Simulation.Plan,
+        without dropped: String?,
+        on database: any SimulatedDatabase,
+        in world: SimulatedWorld,
+        bug: PlantedBug?
+    ) async throws {
+        let apps = plan.apps.map { SimulatedApp(name: $0.name, clientIDs: $0.clientIDs.filter { $0 != dropped }) }
         let clients = apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) }
         store = try database.open()
         try store.register(clients)
@@ -56,11 +63,13 @@ struct SimulatedProcess {
         writer = SettlementWriter(store: ports, rules: rules, clock: clock, telemetry: telemetry)
         let breakers = writer.breakers
         try await breakers.load(from: store)
-        notifications = NotificationHandler(store: ports, verifier: SimulatedVerifier(world: world), clock: clock, cores: 2)
+        let clientIDs = Set(apps.flatMap(\.clientIDs))
+        let verifier = SimulatedVerifier(world: world, clientIDs: clientIDs)
+        notifications = NotificationHandler(store: ports, verifier: verifier, clock: clock, cores: 2)
         grants = GrantHandler(
             store: ports,
             sealer: PlainSealer(),
-            clients: Set(apps.flatMap(\.clientIDs)),
+            clients: clientIDs,
             clockSkew: SimulatedTime.skew,
             clock: clock,
             clockGuard: clockGuard,
@@ -100,7 +109,7 @@ struct SimulatedProcess {
             clock: clock,
             clockGuard: clockGuard,
             telemetry: telemetry,
-            records: Dictionary(uniqueKeysWithValues: apps.flatMap(\.clientIDs).map { ($0, Self.goodRecord) })
+            records: Dictionary(uniqueKeysWithValues: clientIDs.map { ($0, Self.goodRecord) })
         )
         revocations = RevocationHandler(
             apps: zip(apps, budgets).map {

@@ -240,6 +240,7 @@ extension SimulatedWorld.State {
                 expected = [model.settle(work, at: now)]
                 if let credential, before != model.tokenText(of: credential) { ledger.replaced(credential, at: truth) }
                 if case .inFuture = verdict { count(.grantFromFuture) }
+                if case .unknownClient = verdict { count(.grantOfDroppedClient) }
                 note("grant \(work.id): \(result)")
             case .refresh(let work, let verdict):
                 let call = ledger.settled(work, verdict, result, at: truth)

@@ -156,6 +156,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case revocationProved, alreadyInvalid, overtaken, nothingToRevoke, revocationInVain, askedTwiceToRevoke, proofBegunAnew, foreignToken
     case retold, namelessAnswer, noValidToken
     case teamChanged, otherTeam, tokenOfOtherTeamRejected
+    case clientDropped, grantOfDroppedClient, eventOfDroppedClient
 }
 
 /// The last lines of what happened, and a digest of all of them.

@@ -59,7 +59,7 @@ extension Simulation {
         let handler = process.codes
         let app = plan.apps.first { $0.clientIDs.contains(work.content?.clientID ?? "") } ?? plan.apps[0]
         let isSent = try await launch(.code(work), of: app) { await handler.resolve(work) }
-        guard !isSent, work.claim.attempts <= 5, work.app != nil else { return }
+        guard !isSent, work.claim.attempts <= 5, work.app != nil, work.content?.clientID != dropped?.clientID else { return }
         // Its client was paused since it was claimed.
         if case .code(_, .unpermitted)? = waiting.last?.first { return }
         world.with { state in

@@ -35,6 +35,33 @@ extension Simulation {
         for app in plan.apps { try await ask(.resume(app: app.name)) }
     }
 
+    /// An operator takes a client out of the configuration, by mistake, or puts it back. Both count from the next start.
+    mutating func changeClients() async throws {
+        if dropped != nil { return try await putClientBack() }
+        dropped = (plan.apps[0].clientIDs.randomElement(using: &generator)!, truth)
+        world.with { state in
+            state.count(.clientDropped)
+            state.note("\(dropped!.clientID) is taken out of the configuration")
+        }
+        throw Crash()
+    }
+
+    /// Sign-ins wait for their client for a week.
+    var isDroppedForLong: Bool { dropped.map { $0.at.duration(to: truth) > .days(3) } ?? false }
+
+    /// What Apple has sent for it meanwhile is tried again.
+    mutating func putClientBack() async throws {
+        guard let client = dropped?.clientID else { return }
+        dropped = nil
+        world.with { $0.note("\(client) is in the configuration again") }
+        try await crash()
+        let strangers = try database.rows("SELECT id FROM notification_quarantine WHERE reason = 'wrong_audience'").map { $0[0] as Int64 }
+        try await ask(.retryQuarantined(strangers, receivedAt: nil)) { state in
+            for _ in strangers { state.count(.eventOfDroppedClient) }
+        }
+        try adoptReleased()
+    }
+
     private func recheck(_ user: String) async throws {
         try await ask(.recheckUser(user)) { $0.ledger.rechecked(user, at: $0.truth) }
     }

@@ -126,7 +126,7 @@ extension Simulation {
         }
         await abandon()
         lastProbes = [:]
-        process = try await SimulatedProcess(plan, on: database, in: world, bug: bug)
-        world.with { $0.model.recovered(at: $0.now, voidingClaims: database.voidsClaims) }
+        process = try await SimulatedProcess(plan, without: dropped?.clientID, on: database, in: world, bug: bug)
+        world.with { $0.model.recovered(at: $0.now, without: dropped?.clientID, voidingClaims: database.voidsClaims) }
     }
 }

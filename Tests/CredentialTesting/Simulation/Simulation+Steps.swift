@@ -18,6 +18,7 @@ extension Simulation {
             if plan.troublesStore, chance(30) { troubleStore() }
             if plan.setsClock, chance(40) { try await setClock() }
             if plan.transfers, chance(25) { try transfer() }
+            if plan.changesClients, chance(40) || isDroppedForLong { try await changeClients() }
             if plan.restores, chance(30) { try await backUpOrRestore() }
             switch Int.random(in: 0..<100, using: &generator) {
             case 0..<18: act()

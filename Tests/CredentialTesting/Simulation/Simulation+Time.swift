@@ -124,15 +124,17 @@ extension Simulation {
     func dueLanes() throws -> [(lane: Lane, at: Timestamp)] {
         let row = try database.rows(
             """
+            WITH known AS (SELECT id FROM client WHERE client_id <> ?)
             SELECT (SELECT MIN(due_at) FROM notification_queue),
                    (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NULL),
                    (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NOT NULL),
                    (SELECT MIN(due_at) FROM (SELECT due_at FROM revocation_queue WHERE opened_at IS NULL
-                                              UNION ALL SELECT due_at FROM revocation) AS waiting),
-                   (SELECT MIN(due_at) FROM credential WHERE app = 1 AND due_at IS NOT NULL),
-                   (SELECT MIN(due_at) FROM credential WHERE app = 2 AND due_at IS NOT NULL),
+                                              UNION ALL SELECT due_at FROM revocation WHERE client IN (SELECT id FROM known)) AS waiting),
+                   (SELECT MIN(due_at) FROM credential WHERE app = 1 AND due_at IS NOT NULL AND client IN (SELECT id FROM known)),
+                   (SELECT MIN(due_at) FROM credential WHERE app = 2 AND due_at IS NOT NULL AND client IN (SELECT id FROM known)),
                    (SELECT SUM(id) FROM app WHERE pending > 0)
-            """
+            """,
+            [dropped?.clientID ?? ""]
         )[0]
         var lanes = zip([Lane.notifications, .grants, .codes, .revocations, .refreshes(0), .refreshes(1)], row.databaseValues).compactMap {
             lane,
@@ -165,8 +167,10 @@ extension Simulation {
             SELECT MIN(at) FROM (SELECT due_at + CASE WHEN EXISTS (SELECT 1 FROM revocation WHERE user_id = q.user_id) THEN 14400000 ELSE 0 END AS at
                                       FROM revocation_queue q WHERE opened_at IS NULL
                                      UNION ALL
-                                    SELECT due_at + CASE before_answer WHEN 'invalid_grant' THEN 14400000 ELSE 0 END FROM revocation) AS waiting
-            """
+                                    SELECT due_at + CASE before_answer WHEN 'invalid_grant' THEN 14400000 ELSE 0 END
+                                      FROM revocation WHERE client IN (SELECT id FROM client WHERE client_id <> ?)) AS waiting
+            """,
+            [dropped?.clientID ?? ""]
         )[0]
         return Int64.fromDatabaseValue(row[0]).map { Timestamp(milliseconds: $0) }
     }
@@ -206,6 +210,7 @@ extension Simulation {
             state.storeTrouble = []
         }
         try await land()
+        try await putClientBack()
         world.with { $0.note("calm") }
         if plan.setsClock { try await setClock(ahead: .zero) }
         // What a wrong clock has put off comes an interval later.

@@ -56,6 +56,8 @@ package struct Simulation {
         var passwords: Int
         /// Whether apps change hands.
         var transfers: Bool
+        /// Whether operators take a client out of the configuration for a while.
+        var changesClients = false
         /// A client that Apple will refuse for good, and that nobody mends.
         var refused: String?
         var breaker: BreakerRules
@@ -87,6 +89,8 @@ package struct Simulation {
     var backup: Backup?
     /// When Apple was last asked about an app whose breaker was open, by its clock.
     var lastProbes: [SimulatedApp: Timestamp] = [:]
+    /// A client that operators have taken out of the configuration, and when.
+    var dropped: (clientID: String, at: Timestamp)?
     /// Whether the last interval runs: nobody comes back any more, so that all can be known by the end.
     var isOver = false
 
@@ -150,7 +154,7 @@ package struct Simulation {
                 ledger: CallLedger(interval: SimulatedProcess.policy.interval)
             )
         )
-        process = try await SimulatedProcess(plan, on: database, in: world, bug: bug)
+        process = try await SimulatedProcess(plan, without: nil, on: database, in: world, bug: bug)
         inspector = Inspector()
         people = (0..<plan.users).map { number in
             Person(
@@ -250,5 +254,7 @@ extension Simulation.Plan {
         transfers = chance(20)
         if chance(20) { weathers.append(.refreshesRejected("app")) }
         if chance(10) { refused = apps[0].clientIDs.last }
+        // How long a clock that is wrong lets a sign-in wait is not for this model to say.
+        changesClients = chance(30) && apps[0].clientIDs.count > 1 && !setsClock
     }
 }
