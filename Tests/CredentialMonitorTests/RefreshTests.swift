@@ -156,7 +156,32 @@ struct RefreshTests {
             }
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL") == 20)
             #expect(asked() < first + 6, "\(first), then \(asked())")
-            #expect(try await monitor.store.breakers()[Monitor.app]?.blamedClients == [Monitor.clients[1]], "no rejection is believed")
+            #expect(try await monitor.store.breakers()[Monitor.app]?.blamedClients == [Monitor.clients[1]])
+        }
+    }
+
+    /// A Services ID that Apple refuses for good says nothing of the App ID, whose users Apple goes on accepting.
+    @Test func aClientThatAppleRefusesHidesNobodyWhoHasLeftAnother() async throws {
+        try await Monitor.with { monitor in
+            for user in ["ann", "bob", "cid"] { try await monitor.grant(user) }
+            try await monitor.grant("eve", client: Monitor.clients[1])
+            try await monitor.settle(monitor.grantHandler)
+            let handler = monitor.refreshHandler(breakers: monitor.writer.breakers, trying: Set(Monitor.clients))
+            func live(hours: Int) async throws {
+                for _ in 1...hours {
+                    monitor.clock.advance(by: .hours(1))
+                    try await monitor.settle(handler)
+                }
+            }
+            try await live(hours: 30)
+            monitor.endpoint.answer(.misconfigured("invalid_client"), for: "eve")
+            try await live(hours: 30)
+            #expect(try await monitor.store.breakers()[Monitor.app]?.causes == [.blamedClient])
+            monitor.endpoint.answer(.rejected, for: "ann")
+            try await live(hours: 53)
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE state = 'authorized'") == 3)
+            #expect(try await monitor.store.breakers()[Monitor.app]?.blamedClients == [Monitor.clients[1]])
         }
     }
 

@@ -104,6 +104,18 @@ struct RequestBudgetTests {
         #expect(gaps == gaps.sorted())
     }
 
+    /// Codes are tried each half minute: a client that Apple refuses for ten minutes would have its checks wait for hours.
+    @Test func theQuestionsOfAnotherLaneLengthenNoPause() {
+        let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
+        var pauses: [Duration] = []
+        for _ in 1...20 {
+            if let pause = budget.pause("web", isForeign: true, askedAt: clock.now, at: clock.now) { pauses.append(pause) }
+            clock.advance(by: .seconds(30))
+        }
+        #expect(pauses == [.seconds(10), .seconds(30), .seconds(120), .seconds(600)])
+        #expect(budget.quotas(at: clock.now) == ["web": 0] && budget.isAnyBlamed)
+    }
+
     /// Nothing tells them apart until one has had a 200.
     @Test func clientsWithoutA200WaitWithTheOneThatIsBlamed() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))

@@ -32,8 +32,8 @@ package struct AdmissionRule: Sendable, Equatable {
 }
 
 extension RejectionBreaker {
-    /// What is to be believed now, while it is closed: what an operator has confirmed; and of a client and key that are proven, once the
-    /// settle time has passed,
+    /// What is to be believed now: while it is closed what an operator has confirmed; and of a client and key that are proven and that it
+    /// does not hold, once the settle time has passed,
     ///
     /// - what Apple said in the midst of normal answers of a token that it had accepted before,
     /// - what Apple said again an interval later (the store counts that only if it accepted the client in between).
@@ -43,7 +43,6 @@ extension RejectionBreaker {
         within interval: Duration,
         at now: Timestamp
     ) -> [AdmissionRule] {
-        guard !isOpen else { return [] }
         let settled = now.advanced(by: .zero - rules.settle)
         var admissions: [AdmissionRule] = []
         for (identity, normal) in proofs.proven(at: now, within: interval) {
@@ -67,6 +66,11 @@ extension RejectionBreaker {
             )
         }
         if let confirmedAt, confirmedAt <= now { admissions.append(AdmissionRule(answered: .earliest...confirmedAt, onlyAccepted: true)) }
-        return admissions
+        return admissible(admissions)
+    }
+
+    /// Those of which it holds nothing.
+    package func admissible(_ admissions: [AdmissionRule]) -> [AdmissionRule] {
+        admissions.filter { $0.clientID.map { !holds($0) } ?? !isOpen }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Judges Apple's answers about the tokens of one app: while it is open, no `invalid_grant` is believed.
+/// Judges Apple's answers about the tokens of one app: while it is open, it holds `invalid_grant`, so that none is believed.
 ///
 /// Apple evaluates the grant before it authenticates the client, so a wrong key or client, or a mistake at Apple, can answer
 /// `invalid_grant` for everybody. Three causes open it, each for itself, and it closes when the last of them has ended:
@@ -10,7 +10,9 @@
 ///   It ends when, of the last probes (`BreakerRules.trialLength`), no greater share is rejected: one user who has really left
 ///   does not keep it open, one lucky 200 does not close it.
 /// - **A canary** was rejected: a user whom the operator knows to be good. It ends with a 200 about that canary.
-/// - **A blamed client**: Apple answered as if our configuration were wrong. It ends with a 200 for that client.
+/// - **A blamed client**: Apple answered as if our configuration were wrong. It ends with a 200 for that client. The key and the team may
+///   be to blame, which all clients share, so the rejections of each other client are held too, until a 200 for that one shows that it is
+///   none of its business: a Services ID that Apple refuses for good is not to hide for ever who has left the App ID.
 ///
 /// Notifications are signed and pass by; so do proofs of revocation.
 package struct RejectionBreaker: Sendable, Equatable, Codable {
@@ -50,10 +52,12 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         case held
     }
 
-    /// Since when no rejection is believed.
+    /// Since when it is open.
     package private(set) var openedAt: Timestamp?
     /// Whom Apple has blamed and not accepted since.
     package private(set) var blamedClients: Set<String> = []
+    /// Clients that had a 200 since Apple last began to blame one of the app.
+    private var clearedClients: Set<String> = []
     package private(set) var rejectedCanaries: Set<CredentialID> = []
     /// When an operator last said that the rejections are real: those answered by then are believed.
     package private(set) var confirmedAt: Timestamp?
@@ -80,6 +84,18 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     /// Whether the whole app is asked slowly. A client that Apple blames has a pause of its own, and holds up no other.
     package var isProbed: Bool { causes.contains { $0 != .blamedClient } }
 
+    /// Whether the rejections of a client's tokens are held.
+    package func holds(_ clientID: String) -> Bool {
+        isProbed || !blamedClients.isEmpty && !clearedClients.contains(clientID)
+    }
+
+    /// Whether it holds the rejections of some client that another one, or the same one earlier, does not.
+    func holdsMore(than other: RejectionBreaker) -> Bool {
+        if other.isProbed { return false }
+        if isProbed || other.blamedClients.isEmpty { return isOpen }
+        return !blamedClients.isEmpty && !other.clearedClients.isSubset(of: clearedClients)
+    }
+
     /// The last answers that were judged, and how many of them were rejections. While they are out of proportion, those before that.
     package var judged: (answers: Int, rejections: Int) { (window.count, window.rejections) }
 
@@ -97,16 +113,18 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         switch finding {
         case .valid:
             blamedClients.remove(subject.credential.clientID)
+            clearedClients.insert(subject.credential.clientID)
             rejectedCanaries.remove(subject.credential)
             if subject.isCheck { count(isRejection: false, under: rules, at: now) }
         case .rejected:
             if subject.isCanary { rejectedCanaries.insert(subject.credential) }
             if subject.isCheck { count(isRejection: true, under: rules, at: now) }
         case .blamed:
-            blamedClients.insert(subject.credential.clientID)
+            // What is known of the others was said before.
+            if blamedClients.insert(subject.credential.clientID).inserted { clearedClients = [] }
         }
         update(at: now)
-        return isOpen ? .held : .pending
+        return holds(subject.credential.clientID) ? .held : .pending
     }
 
     private mutating func count(isRejection: Bool, under rules: BreakerRules, at now: Timestamp) {
@@ -128,6 +146,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     }
 
     private mutating func update(at now: Timestamp) {
+        if blamedClients.isEmpty { clearedClients = [] }
         openedAt = causes.isEmpty ? nil : openedAt ?? now
     }
 
@@ -167,6 +186,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     package mutating func keep(canaries: Set<String>, clients: Set<String>, at now: Timestamp) {
         rejectedCanaries = rejectedCanaries.filter { canaries.contains($0.userID) && clients.contains($0.clientID) }
         blamedClients.formIntersection(clients)
+        clearedClients.formIntersection(clients)
         update(at: now)
     }
 

@@ -64,7 +64,7 @@ extension SettlementFold {
         }
     }
 
-    /// A rejection has waited long enough. It is believed if it still waits and the breaker is closed.
+    /// A rejection has waited long enough. It is believed if it still waits and the breaker does not hold it.
     mutating func admit(_ rejection: PendingRejection, of work: DueCredential) -> Settled {
         guard let app = apps[work.id.clientID] else { return .superseded }
         let id = AppUserID(app: app, userID: work.id.userID)
@@ -72,8 +72,8 @@ extension SettlementFold {
         // Grants go first here too: who has signed in again is not told of the end of an older token.
         let hasSignedInAgain = waitingGrants(of: id).contains { $0.clientID == work.id.clientID && $0.grantedAt > work.token.grantedAt }
         // Opening has taken back what waited, even if it closed again since.
-        let isOpen = withBreaker(of: app) { $0.isOpen }
-        let isBelieved = known.pending == rejection && !hasSignedInAgain && !isOpen
+        let isHeld = withBreaker(of: app) { $0.holds(work.id.clientID) }
+        let isBelieved = known.pending == rejection && !hasSignedInAgain && !isHeld
         let endsSignIn = withUser(id, .refresh, at: rejection.requestedAt) { [rules] user in
             var record = known
             if isBelieved { record.believe(rejection, under: rules.policy) } else { record.waitForRepetition(under: rules.policy) }

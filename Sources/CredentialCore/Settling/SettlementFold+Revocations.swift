@@ -75,9 +75,9 @@ extension SettlementFold {
             if answer.word == .accepted { (work.standing, work.verifiedTeam) = (.accepted, identity.teamID) }
             let due = proof.take(answer, keyID: identity.keyID, of: work.id, under: rules.policy, at: now)
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
-        case .admitted where proof.next == .isBelieved && !isBreakerOpen(of: work.app):
+        case .admitted where proof.next == .isBelieved && !isHeld(work):
             return work.standing == .accepted ? revoke(work, proof, .alreadyInvalid) : close(work, proof, .noValidToken)
-        case .otherTeam where proof.next == .isBelieved && !isBreakerOpen(of: work.app):
+        case .otherTeam where proof.next == .isBelieved && !isHeld(work):
             return close(work, proof, .rejected, .otherTeam)
         case .admitted, .unproven, .otherTeam, .mayBeOvertaken:
             let due = proof.wait(under: rules.policy, at: now)
@@ -98,7 +98,7 @@ extension SettlementFold {
         }
     }
 
-    private mutating func isBreakerOpen(of app: String) -> Bool { withBreaker(of: app) { $0.isOpen } }
+    private mutating func isHeld(_ work: DueRevocation) -> Bool { withBreaker(of: work.app) { $0.holds(work.id.clientID) } }
 
     private mutating func proceed(with work: DueRevocation, _ proof: RevocationProof, due: Timestamp) -> Settled {
         basis.heldRevocations[RevocationID(work)] = nil

@@ -123,10 +123,10 @@ package struct SettlementFold {
     /// Lets the breaker of an app judge, as it is after all that the batch has said before.
     mutating func withBreaker<Result>(of app: String, _ body: (inout RejectionBreaker) -> Result) -> Result {
         var breaker = breakers[app] ?? basis.breakers[app]?.breaker(at: now) ?? RejectionBreaker()
-        let wasOpen = breaker.isOpen
+        let before = breaker
         let result = body(&breaker)
         breakers[app] = breaker
-        if !wasOpen, breaker.isOpen { opened(app) }
+        if breaker.holdsMore(than: before) { opened(app) }
         return result
     }
 

@@ -98,7 +98,7 @@ package struct RefreshHandler: WorkHandler {
                 due += try await store.claimDueCredentials(
                     of: app,
                     upTo: permits - due.count,
-                    firstChecks: firstChecks(among: permits - due.count, whileOpen: breaker.isOpen),
+                    firstChecks: firstChecks(among: permits - due.count, whileProbed: breaker.isProbed),
                     at: now,
                     policy: policy,
                     preferring: breaker.blamedClients,
@@ -118,9 +118,9 @@ package struct RefreshHandler: WorkHandler {
     }
 
     /// Half of the permits, and of an odd one every second: nobody knows whether new tokens are any good, and there may be many. While the
-    /// breaker is open they wait for tokens that Apple has accepted before, whose answers close it.
-    private func firstChecks(among permits: Int, whileOpen isOpen: Bool) -> Int {
-        if isOpen { return 0 }
+    /// app is only probed they wait for tokens that Apple has accepted before, whose answers close it.
+    private func firstChecks(among permits: Int, whileProbed isProbed: Bool) -> Int {
+        if isProbed { return 0 }
         guard permits % 2 == 1 else { return permits / 2 }
         return firstCheckGoesFirst.withLockedValue { goesFirst in
             goesFirst.toggle()

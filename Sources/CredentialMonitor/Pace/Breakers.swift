@@ -115,7 +115,7 @@ package final class Breakers: Sendable {
     /// Whether a token that Apple rejected when it was first asked may be asked about once more, to believe it then: since the first time
     /// Apple has accepted the client with that key, and an incident would be over.
     func mayAskAgain(_ work: DueRevocation, at now: Timestamp) -> Bool {
-        guard let before = work.proof.before, let keyID = work.proof.keyID, !breaker(of: work.app).isOpen,
+        guard let before = work.proof.before, let keyID = work.proof.keyID, !breaker(of: work.app).holds(work.id.clientID),
             before.askedAt.advanced(by: rules.settle) <= now
         else { return false }
         // A request that was under way then may have been answered before whatever went wrong.

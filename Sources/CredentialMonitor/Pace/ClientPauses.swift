@@ -38,12 +38,21 @@ struct ClientPauses: Sendable {
     /// Notes an answer that blames a client's configuration. What was asked before the pause began counts with it: a hiccup that strikes
     /// all requests in flight is one.
     ///
-    /// - Parameter others: clients of the app that wait with it, because none of the app has had a 200.
+    /// - Parameters:
+    ///   - others: clients of the app that wait with it, because none of the app has had a 200.
+    ///   - isForeign: whether a lane asked that has pauses of its own. Its questions do not lengthen a pause of this one: codes are tried
+    ///     each half minute, and checks would soon wait for hours.
     /// - Returns: how long the client is paused now; nil where it was already.
-    mutating func blame(_ client: String, and others: Set<String>, askedAt: Timestamp, at now: Timestamp) -> Duration? {
+    mutating func blame(
+        _ client: String,
+        and others: Set<String>,
+        isForeign: Bool,
+        askedAt: Timestamp,
+        at now: Timestamp
+    ) -> Duration? {
         accepted.remove(client)
-        if let pause = blames[client]?.pause, pause.holds(at: now), askedAt < pause.start {
-            blames[client]?.isOwn = true
+        if let blame = blames[client], let pause = blame.pause, pause.holds(at: now), isForeign || askedAt < pause.start {
+            blames[client] = Blame(count: max(blame.count, 1), pause: pause)
             return nil
         }
         let count = (blames[client]?.count ?? 0) + 1

@@ -90,7 +90,10 @@ struct Pace: Sendable {
         case .blamed(let error):
             // Where none of the app has had a 200, the key or the team may be to blame, which all share.
             let isNoneProven = breakers.unproven(clients, at: answeredAt) == clients
-            let pauses = budgets.map { $0.pause(clientID, and: isNoneProven ? clients : [], askedAt: sentAt, at: answeredAt) }
+            let others = isNoneProven ? clients : []
+            let pauses = budgets.enumerated().map { index, budget in
+                budget.pause(clientID, and: others, isForeign: index > 0, askedAt: sentAt, at: answeredAt)
+            }
             if let pause = pauses.first ?? nil { telemetry.appPaused(app, client: clientID, error: error, pause: pause) }
         case .throttled(let retryAfter):
             budgets[0].slowDown(askedAt: sentAt, at: answeredAt)

@@ -182,10 +182,17 @@ package final class RequestBudget: Sendable {
     ///
     /// - Parameters:
     ///   - others: clients that wait with it, because nothing tells them apart.
+    ///   - isForeign: whether a lane with a budget of its own asked. It begins a pause here, and lengthens none.
     ///   - askedAt: when the request was sent.
     /// - Returns: how long the client is paused now; nil where it was already.
-    package func pause(_ client: String, and others: Set<String> = [], askedAt: Timestamp, at now: Timestamp) -> Duration? {
-        state.withLockedValue { $0.pauses.blame(client, and: others, askedAt: askedAt, at: now) }
+    package func pause(
+        _ client: String,
+        and others: Set<String> = [],
+        isForeign: Bool = false,
+        askedAt: Timestamp,
+        at now: Timestamp
+    ) -> Duration? {
+        state.withLockedValue { $0.pauses.blame(client, and: others, isForeign: isForeign, askedAt: askedAt, at: now) }
     }
 
     /// Has clients tried by single questions that Apple blamed before this process started.

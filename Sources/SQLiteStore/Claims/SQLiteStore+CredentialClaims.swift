@@ -75,15 +75,14 @@ extension SQLiteStore {
             guard try Int.fetchOne(db.cachedStatement(sql: "SELECT pending FROM app WHERE id = ?"), arguments: [appID]) ?? 0 > 0,
                 try !Self.isPaused(appID, in: db)
             else { return [] }
-            return try rules.reduce(into: []) { admitted, rule in
+            let breaker = try BreakerTable.load(appID, in: db)?.breaker(at: now) ?? RejectionBreaker()
+            return try breaker.admissible(rules).reduce(into: []) { admitted, rule in
                 admitted += try Self.pending(of: appID, admittedBy: rule, directory, upTo: limit - admitted.count, at: now, in: db)
             }
         }
         guard !admitted.isEmpty else { return [] }
         return try await write { [owner] db in
-            guard try !Self.isPaused(appID, in: db), try BreakerTable.load(appID, in: db)?.breaker(at: now).isOpen != true else {
-                return []
-            }
+            guard try !Self.isPaused(appID, in: db) else { return [] }
             return try Self.claim(admitted, directory, owner: owner, at: now, policy: policy, onlyPending: true, in: db) { rejection in
                 rejection.map { .admission($0) }
             }

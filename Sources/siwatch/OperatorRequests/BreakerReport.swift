@@ -55,6 +55,8 @@ struct BreakerReport: Encodable {
                 "Apple blames the configuration of \(blamedClients.map(\.printable).joined(separator: ", "))"
             }
         }
-        return "\(app.printable): open since \(openedAt.text), no rejection is believed: \(reasons.joined(separator: "; "))"
+        let effect =
+            causes == [.blamedClient] ? "a client's rejections are believed once Apple accepts it again" : "no rejection is believed"
+        return "\(app.printable): open since \(openedAt.text), \(effect): \(reasons.joined(separator: "; "))"
     }
 }

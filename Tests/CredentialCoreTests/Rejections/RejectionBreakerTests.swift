@@ -165,6 +165,39 @@ import Testing
         #expect(!trial.breaker.isOpen)
     }
 
+    /// The key and the team, which all clients share, are good for a client that Apple accepts meanwhile.
+    @Test func aBlamedClientHoldsTheRejectionsOfOthersUntilTheirOwn200() {
+        var trial = Trial()
+        trial.answer(.valid, client: "app")
+        trial.answer(.blamed, client: "web")
+        #expect(trial.answer(.rejected, client: "app") == .held, "its 200 was before")
+        trial.answer(.valid, client: "app")
+        #expect(trial.answer(.rejected, client: "app") == .pending)
+        #expect(trial.answer(.rejected, client: "web") == .held && trial.answer(.rejected, client: "watch") == .held)
+        trial.answer(.blamed, client: "web")
+        #expect(trial.answer(.rejected, client: "app") == .pending, "the same blame again")
+
+        let before = trial.breaker
+        trial.answer(.blamed, client: "watch")
+        #expect(trial.breaker.holdsMore(than: before), "what waits is taken back")
+        #expect(trial.answer(.rejected, client: "app") == .held, "a new blame")
+        trial.answer(.valid, client: "app")
+        #expect(!trial.breaker.holdsMore(than: before) && !before.holdsMore(than: before))
+        trial.answer(.blamed, client: "app")
+        #expect(trial.answer(.rejected, client: "app") == .held)
+    }
+
+    /// What a client was cleared of is not the next cause.
+    @Test func aCanaryHoldsAllClients() {
+        var trial = Trial()
+        trial.answer(.blamed, client: "web")
+        trial.answer(.valid, client: "app")
+        let before = trial.breaker
+        trial.answer(.rejected, "good", client: "app", isCanary: true)
+        #expect(trial.breaker.holdsMore(than: before))
+        #expect(trial.answer(.rejected, client: "app") == .held)
+    }
+
     @Test func itClosesWithTheLastOfItsCauses() {
         var trial = opened()
         trial.answer(.blamed, client: "web")

@@ -405,6 +405,12 @@ import Testing
         #expect(held.results == [.postponed] && Self.states(held) == ["app authorized granted"])
         #expect(held.breakers.isEmpty, "nothing is counted")
 
+        // Apple has accepted the token's client since it blamed the other.
+        let accepted = RejectionBreaker.Subject(CredentialID(clientID: "app", userID: "cid"))
+        _ = breaker.judge(.valid, of: accepted, under: BreakerRules(policy: Self.policy), at: Self.now)
+        world.breaker = breaker
+        #expect(try #require(Self.finished(world.fold(.revocation(due, .admitted)))) == (.alreadyInvalid, nil))
+
         world.breaker = nil
         let changes = world.fold(.revocation(due, .admitted))
         #expect(try #require(Self.finished(changes)) == (.alreadyInvalid, nil))

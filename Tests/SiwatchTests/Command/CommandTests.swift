@@ -79,11 +79,11 @@ import Testing
                 #expect(reset.status == 0 && reset.output == ["The breaker of example was closed; it begins anew."], "\(reset.output)")
                 // An open one, as a process before left it.
                 let opened =
-                    #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "rejectedCanaries": [], "window": ""}"#
+                    #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "clearedClients": [], "rejectedCanaries": [], "window": ""}"#
                 try await site.backend.execute("UPDATE breaker SET state = '\(opened)'")
                 #expect(
                     try await site.folder.run("breaker", "show").output == [
-                        "example: open since 2026-01-01T00:00:00.000Z, no rejection is believed: "
+                        "example: open since 2026-01-01T00:00:00.000Z, a client's rejections are believed once Apple accepts it again: "
                             + "Apple blames the configuration of com.example.web"
                     ]
                 )

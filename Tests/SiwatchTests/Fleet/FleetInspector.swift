@@ -7,8 +7,10 @@ import GRDB
 
 /// What must hold at any moment, whatever has struck: looked at in the tables, in the feed, and at Apple's.
 struct FleetInspector {
-    /// No process may ask about a token again before the claim of another has ended. Two roads to one clock differ a little.
-    private static let shortestGap: Int64 = 59_000
+    /// No process may ask about a token again before the claim of another has ended, in milliseconds. A claim lasts a minute, and up to 20
+    /// seconds of it a claimed check may wait for a hand on a busy machine (`RefreshPolicy.longestReserve`). Two roads to one clock differ a
+    /// little.
+    private static let shortestGap: Int64 = 39_000
     private static let haziness = Duration.seconds(1)
 
     private let limits: FleetLimits
