@@ -90,7 +90,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     }
 
     /// Whether it holds the rejections of some client that another one, or the same one earlier, does not.
-    func holdsMore(than other: RejectionBreaker) -> Bool {
+    package func holdsMore(than other: RejectionBreaker) -> Bool {
         if other.isProbed { return false }
         if isProbed || other.blamedClients.isEmpty { return isOpen }
         return !blamedClients.isEmpty && !other.clearedClients.isSubset(of: clearedClients)

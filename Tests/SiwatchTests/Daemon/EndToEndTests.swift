@@ -28,6 +28,21 @@ import Testing
         }
     }
 
+    @Test(arguments: SiteDatabase.allCases) func aShorterIntervalCountsFromTheRestart(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, ["refresh": "interval = \"24h\""]) { site in
+            // Apple accepts their tokens as it issues them.
+            let codes = try await site.apple.signInByCode(3).compactMap(CodeRow.init)
+            try await site.daemon { _ in
+                try await site.backend.insert(codes: codes)
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 3)
+            }
+            let late = "SELECT COUNT(*) FROM credential_state WHERE next_check_at > verified_at + 10800000"
+            #expect(try await site.backend.int(late) == 3)
+            try site.folder.edit("interval = \"24h\"", "interval = \"1h\"")
+            try await site.daemon { _ in try await site.backend.until(late, is: 0) }
+        }
+    }
+
     @Test(arguments: [
         ["events_as_object": JSONValue.boolean(true)], ["event_time_in_seconds": true], ["is_private_email": "bool"],
         ["is_private_email": "absent"], ["audience": "com.example.web"], ["audience": "primary"],

@@ -151,6 +151,29 @@ import Testing
         }
     }
 
+    /// Staging has the Apple app of production: a deletion there would end production's consent.
+    @Test(arguments: SiteDatabase.allCases) func anAppThatMayNotRevokeAsksAppleForNoRevocation(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            try site.folder.edit("name = \"example\"", "name = \"example\"\nrevocations = false")
+            let users = try await site.apple.signIn(1)
+            let codes = try await site.apple.signInByCode(2, nonce: "one").compactMap(CodeRow.init)
+            try await site.daemon { _ in
+                try await site.settle(users)
+                try await site.backend.insert(revocationsOf: [users[0].userID], at: Self.app)
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE reason = 'revocations_disabled'", is: 1)
+                // Where the one before has brought a sign-in, what comes of a bad code is revoked.
+                try await site.backend.insert(codes: [codes[0]])
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
+                var bad = codes[1]
+                bad.nonce = "another"
+                try await site.backend.insert(codes: [bad])
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason = 'bad_id_token'", is: 1)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 2)
+            #expect(try await site.apple.counters().counters.requests[.revoke] == nil)
+        }
+    }
+
     @Test(arguments: SiteDatabase.allCases) func whoSignsInAgainBeforeTheRevocationIsNotRevoked(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             let users = try await site.apple.signIn(2)
