@@ -141,8 +141,14 @@ BUGS = [
     (
         "a proved revocation is one of its own client alone",
         "SettlementFold+Revocations.swift",
-        "guard isPart || holding.clientID == work.id.clientID else",
-        "guard holding.clientID == work.id.clientID else",
+        "            if outcome == .proved { user.registers.apply(revocation) }\n",
+        "",
+    ),
+    (
+        "a proved revocation spares a token at another client",
+        "Credential.swift",
+        "            && isGreater(granted, than: user.revokedAt)\n",
+        "",
     ),
     (
         "a believed rejection stays pending",

@@ -45,6 +45,7 @@ struct Oracle {
 
     var grants: Set<Timestamp> = []
     var tokens: Set<Token> = []
+    /// Requests to revoke after which the token of this client is dead, whoever ended it.
     var revocations: Set<Timestamp> = []
     var answers: [Answer] = []
 
@@ -52,6 +53,8 @@ struct Oracle {
 
     var consentRevocations: Set<Timestamp> = []
     var deletions: Set<Timestamp> = []
+    /// Requests to revoke that were proved to have worked, at whichever client.
+    var provedRevocations: Set<Timestamp> = []
     var mails: [Mail] = []
     var relays: [Relay] = []
 
@@ -88,16 +91,17 @@ struct Oracle {
         func latest(_ isValid: Bool) -> Timestamp {
             answers.lazy.filter { $0.token == token && $0.isValid == isValid }.map(\.at).max() ?? never
         }
-        let (g, b, r, d) = (
-            grants.max() ?? never, revocations.max() ?? never, consentRevocations.max() ?? never, deletions.max() ?? never
-        )
+        let (g, r, d) = (grants.max() ?? never, consentRevocations.max() ?? never, deletions.max() ?? never)
+        let (a, b) = (provedRevocations.max() ?? never, revocations.max() ?? never)
+        // Where nobody has signed in, a proof at another client has ended nothing.
+        let e = g == never ? b : max(a, b)
         let (t, v, x) = (token?.grantedAt ?? never, latest(true), latest(false))
 
         let (state, reason, since): (String, String, Timestamp) =
             if d > g {
                 ("notFound", "account_deleted", d)
-            } else if b != never, b >= g {
-                ("revoked", "revoked_by_app", b)
+            } else if e != never, e >= g {
+                ("revoked", "revoked_by_app", e)
             } else if r > g {
                 ("revoked", "consent_revoked", r)
             } else if g == never {
@@ -108,7 +112,7 @@ struct Oracle {
                 ("authorized", "granted", g)
             }
 
-        let isUsable = token != nil && t >= max(d, r) && t > b
+        let isUsable = token != nil && t >= max(d, r) && t > max(a, b)
         let relay = relay
         return Standing(
             state: state,

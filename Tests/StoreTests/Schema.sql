@@ -264,6 +264,7 @@ CREATE TABLE user_event (
   app                INTEGER NOT NULL REFERENCES app (id),
   consent_revoked_at INTEGER,
   deleted_at         INTEGER,
+  revoked_at         INTEGER,
   email_at           INTEGER,
   email_rank         INTEGER CHECK (email_rank IN (0, 1)),
   email              TEXT,

@@ -17,7 +17,7 @@ package struct StandingAudit: Sendable {
         key: "c.user_id, c.client",
         .texts("c.user_id", "c.state", "c.reason"),
         .integers("c.client", "c.changed_at", "c.granted_at", "c.token_granted_at", "c.revoked_at", "c.verified_at", "c.rejected_at"),
-        .integers("u.consent_revoked_at", "u.deleted_at")
+        .integers("u.consent_revoked_at", "u.deleted_at", "u.revoked_at")
     )
 
     /// - Parameter rows: of `table`.
@@ -33,6 +33,7 @@ package struct StandingAudit: Sendable {
             var user = AppUser()
             user.consentRevokedAt = time(10)
             user.deletedAt = time(11)
+            user.revokedAt = time(12)
             let standing = credential.standing(under: user)
             count += 1
             guard row.text(at: 1) != standing.state.rawValue || row.text(at: 2) != standing.reason.rawValue || time(4) != standing.since

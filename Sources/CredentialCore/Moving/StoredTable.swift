@@ -88,9 +88,9 @@ extension StoredTable {
             "user_event",
             .users,
             key: "user_id, app",
-            where: "COALESCE(consent_revoked_at, deleted_at, email_at, forwarding_at) IS NOT NULL",
+            where: "COALESCE(consent_revoked_at, deleted_at, revoked_at, email_at, forwarding_at) IS NOT NULL",
             .texts("user_id"),
-            .integers("app", "consent_revoked_at", "deleted_at", "email_at", "forwarding_at"),
+            .integers("app", "consent_revoked_at", "deleted_at", "revoked_at", "email_at", "forwarding_at"),
             .integers("email_rank", bytes: 2),
             .integers("email_is_private", bytes: 4),
             .texts("email", "forwarding")

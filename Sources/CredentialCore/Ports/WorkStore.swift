@@ -62,7 +62,7 @@ package protocol WorkStore: Sendable {
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool
 
     /// When the app first asked, then or later, to revoke what that user has granted to it, while no such request is begun. Nil, too, where
-    /// anything newer than that is known of the user.
+    /// siwatch knows a sign-in or an event of the user that is not older. A proved revocation does not count: it is to end the sign-in.
     func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp?
 
     /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.

@@ -20,6 +20,7 @@ package struct UserHistory: Sendable, Equatable {
         package var pausedAt: Timestamp?
         package var consentRevokedAt: Timestamp?
         package var deletedAt: Timestamp?
+        package var revokedAt: Timestamp?
         package var state: String
         package var reason: String
         package var changedAt: Timestamp?

@@ -112,15 +112,12 @@ extension SettlementFold {
         var proven = work
         proven.proof = proof
         let wantedAt = proven.wantedAt
+        let revocation = Revocation(requestedAt: wantedAt)
         withUser(id, .revocation, at: wantedAt) { user in
-            for holding in user.holdings {
-                let credential = holding.record.credential
-                // Apple has ended what the user granted to the app. Other clients' tokens that it had accepted have proofs of their own.
-                let holdsAcceptedToken = credential.token?.sealed != nil && credential.verifiedAt != nil
-                let isPart = outcome == .proved && credential.grantedAt != nil && !holdsAcceptedToken
-                guard isPart || holding.clientID == work.id.clientID else { continue }
-                user[holding.clientID]?.credential.apply(Revocation(requestedAt: wantedAt))
-            }
+            user[work.id.clientID]?.credential.apply(revocation)
+            // The revocation that siwatch sent ended all that the user had granted to the app. A token that was dead before says nothing of
+            // the other clients.
+            if outcome == .proved { user.registers.apply(revocation) }
         }
         return close(work, proof, outcome)
     }

@@ -7,6 +7,8 @@ package struct AppUser: Sendable, Equatable {
     package var consentRevokedAt: Timestamp?
     /// `D`: the newest `account-delete` or `account-deleted`.
     package var deletedAt: Timestamp?
+    /// `A`: the newest request to revoke that was proved, whichever client's token it was.
+    package var revokedAt: Timestamp?
     /// `M`: the newest e-mail address. None that is not newer than the deletion of the account is kept.
     package var mailbox: Mailbox?
     /// `F`: the newest word on relay forwarding.
@@ -31,6 +33,11 @@ package struct AppUser: Sendable, Equatable {
     package mutating func apply(_ grant: Grant) {
         guard let address = grant.address else { return }
         note(Mailbox(at: grant.grantedAt, rank: .idToken, address: address))
+    }
+
+    /// Takes in a proved revocation of any client's token. With it, Apple ends all that the user has granted to the app.
+    package mutating func apply(_ revocation: Revocation) {
+        revokedAt = latest(revokedAt, revocation.requestedAt)
     }
 
     private mutating func note(_ status: Forwarding.Status, _ address: EmailAddress?, at time: Timestamp) {

@@ -14,7 +14,7 @@ package struct Credential: Sendable, Equatable {
     package var formerToken: RefreshToken?
     /// Those before `P`, and those that came late.
     package var olderTokens = OlderTokens()
-    /// `B`: the newest proved revocation.
+    /// `B`: the newest request to revoke after which this client's token is dead.
     package var revokedAt: Timestamp?
     /// `V`: when Apple was last asked about `T` and answered 200.
     package var verifiedAt: Timestamp?
@@ -85,13 +85,14 @@ package struct Credential: Sendable, Equatable {
         }
     }
 
-    /// `T` is usable while it is not older than `D` and `R` and newer than `B`.
+    /// `T` is usable while it is not older than `D` and `R` and newer than `A` and `B`.
     package func isTokenUsable(under user: AppUser) -> Bool { isUsable(token, under: user) }
 
     private func isUsable(_ token: RefreshToken?, under user: AppUser) -> Bool {
         guard let granted = token?.key.grantedAt else { return false }
         return !isGreater(user.deletedAt, than: granted)
             && !isGreater(user.consentRevokedAt, than: granted)
+            && isGreater(granted, than: user.revokedAt)
             && isGreater(granted, than: revokedAt)
     }
 

@@ -38,8 +38,8 @@ extension Credential {
         if isGreater(user.deletedAt, than: grantedAt) {
             return CredentialStanding(.notFound, .accountDeleted, since: user.deletedAt)
         }
-        if let revokedAt, !isGreater(grantedAt, than: revokedAt) {
-            return CredentialStanding(.revoked, .revokedByApp, since: revokedAt)
+        if let revocation = newestRevocation(under: user), !isGreater(grantedAt, than: revocation) {
+            return CredentialStanding(.revoked, .revokedByApp, since: revocation)
         }
         if isGreater(user.consentRevokedAt, than: grantedAt) {
             return CredentialStanding(.revoked, .consentRevoked, since: user.consentRevokedAt)
@@ -52,6 +52,11 @@ extension Credential {
             return CredentialStanding(.revoked, .tokenRejected, since: max(verifiedAt, grantedAt.advanced(by: .milliseconds(1))))
         }
         return CredentialStanding(.authorized, .granted, since: grantedAt)
+    }
+
+    /// The greater of `A` and `B`. `A` counts only where the user has signed in: at any other client it has nothing to end.
+    private func newestRevocation(under user: AppUser) -> Timestamp? {
+        grantedAt == nil ? revokedAt : latest(user.revokedAt, revokedAt)
     }
 
     /// Whether the token came with a sign-in at that time or later, or Apple accepted it since. Else it may have ended before that

@@ -68,7 +68,7 @@ package struct RefreshAnswer: Sendable, Equatable {
     }
 }
 
-/// A proved revocation of a client's token, asked for by the app.
+/// The app asked siwatch to revoke a client's token, and Apple accepts that token no more.
 package struct Revocation: Sendable, Equatable {
     package var requestedAt: Timestamp
 

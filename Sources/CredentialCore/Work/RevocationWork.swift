@@ -20,8 +20,8 @@ package struct ClaimedRevocationRequest: Sendable {
     }
 }
 
-/// One token that a request is to revoke, as claimed. Its sealed bytes are kept a second time for this, since an event may erase the
-/// credential's own before Apple has said that it is dead.
+/// One token that a request is to revoke, as claimed. Its sealed bytes are kept a second time for this, since an event, or the proof of
+/// another client's token, may erase the credential's own before Apple has said that it is dead.
 package struct DueRevocation: Sendable {
     /// The row of `revocation_queue`.
     package var request: Int64

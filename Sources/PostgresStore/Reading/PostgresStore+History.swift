@@ -14,7 +14,8 @@ extension PostgresStore {
             history.users = try connection.values(
                 """
                 SELECT app.name AS app, app.paused_at AS "pausedAt", r.consent_revoked_at AS "consentRevokedAt",
-                       r.deleted_at AS "deletedAt", u.state, u.reason, u.changed_at AS "changedAt", u.verified_at AS "verifiedAt",
+                       r.deleted_at AS "deletedAt", r.revoked_at AS "revokedAt", u.state, u.reason,
+                       u.changed_at AS "changedAt", u.verified_at AS "verifiedAt",
                        u.email, u.email_is_private = 1 AS "emailIsPrivate", u.email_forwarding AS "emailForwarding"
                   FROM user_state u JOIN app ON app.name = u.app
                   LEFT JOIN user_event r ON r.user_id = u.user_id AND r.app = app.id

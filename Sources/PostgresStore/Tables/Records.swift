@@ -99,7 +99,8 @@ extension PendingRejection {
 
 extension AppUser {
     private static let names = [
-        "consent_revoked_at", "deleted_at", "email_at", "email_rank", "email", "email_is_private", "forwarding_at", "forwarding",
+        "consent_revoked_at", "deleted_at", "revoked_at", "email_at", "email_rank", "email", "email_is_private", "forwarding_at",
+        "forwarding",
     ]
     static let columns = names.map { "u.\($0)" }.joined(separator: ", ")
     static let table = BulkStatements(of: "user_event", key: ["user_id", "app"], values: names)
@@ -109,11 +110,12 @@ extension AppUser {
         self.init()
         consentRevokedAt = row.time(at: start)
         deletedAt = row.time(at: start + 1)
-        if let at = row.time(at: start + 2), let rank = Mailbox.Rank(rawValue: row.int(at: start + 3)) {
-            let isPrivate = row.isNull(at: start + 5) ? nil : row.integer(at: start + 5) != 0
-            mailbox = Mailbox(at: at, rank: rank, address: EmailAddress(row.text(at: start + 4) ?? "", isPrivate: isPrivate))
+        revokedAt = row.time(at: start + 2)
+        if let at = row.time(at: start + 3), let rank = Mailbox.Rank(rawValue: row.int(at: start + 4)) {
+            let isPrivate = row.isNull(at: start + 6) ? nil : row.integer(at: start + 6) != 0
+            mailbox = Mailbox(at: at, rank: rank, address: EmailAddress(row.text(at: start + 5) ?? "", isPrivate: isPrivate))
         }
-        if let at = row.time(at: start + 6), let status = row.text(at: start + 7).flatMap(Forwarding.Status.init) {
+        if let at = row.time(at: start + 7), let status = row.text(at: start + 8).flatMap(Forwarding.Status.init) {
             forwarding = Forwarding(at: at, status: status)
         }
     }
@@ -125,6 +127,7 @@ extension AppUser {
             app,
             consentRevokedAt,
             deletedAt,
+            revokedAt,
             mailbox?.at,
             mailbox?.rank.rawValue,
             mailbox?.address.text,

@@ -94,6 +94,7 @@ extension Schema {
           app                BIGINT   NOT NULL,
           consent_revoked_at BIGINT,
           deleted_at         BIGINT,
+          revoked_at         BIGINT,
           email_at           BIGINT,
           email_rank         SMALLINT CHECK (email_rank IN (0, 1)),
           email              TEXT,

@@ -15,7 +15,8 @@ extension SQLiteStore {
             history.users = try db.rows(
                 """
                 SELECT app.name AS app, app.paused_at AS pausedAt, r.consent_revoked_at AS consentRevokedAt, r.deleted_at AS deletedAt,
-                       u.state AS state, u.reason AS reason, u.changed_at AS changedAt, u.verified_at AS verifiedAt,
+                       r.revoked_at AS revokedAt, u.state AS state, u.reason AS reason, u.changed_at AS changedAt,
+                       u.verified_at AS verifiedAt,
                        u.email AS email, u.email_is_private AS emailIsPrivate, u.email_forwarding AS emailForwarding
                   FROM user_state u JOIN app ON app.name = u.app
                   LEFT JOIN user_event r ON r.user_id = u.user_id AND r.app = app.id

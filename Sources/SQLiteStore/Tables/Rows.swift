@@ -116,7 +116,8 @@ extension PendingRejection {
 
 extension AppUser {
     private static let names = [
-        "consent_revoked_at", "deleted_at", "email_at", "email_rank", "email", "email_is_private", "forwarding_at", "forwarding",
+        "consent_revoked_at", "deleted_at", "revoked_at", "email_at", "email_rank", "email", "email_is_private", "forwarding_at",
+        "forwarding",
     ]
     static let columns = names.joined(separator: ", ")
     static let table = SavedRows(of: "user_event", key: ["user_id", "app"], values: names)
@@ -126,11 +127,12 @@ extension AppUser {
         self.init()
         consentRevokedAt = row.time(at: 0)
         deletedAt = row.time(at: 1)
-        if let at = row.time(at: 2), let rank = Mailbox.Rank(rawValue: Int(row.integer(at: 3))) {
-            let isPrivate = row.isNull(at: 5) ? nil : row.integer(at: 5) != 0
-            mailbox = Mailbox(at: at, rank: rank, address: EmailAddress(row.text(at: 4) ?? "", isPrivate: isPrivate))
+        revokedAt = row.time(at: 2)
+        if let at = row.time(at: 3), let rank = Mailbox.Rank(rawValue: Int(row.integer(at: 4))) {
+            let isPrivate = row.isNull(at: 6) ? nil : row.integer(at: 6) != 0
+            mailbox = Mailbox(at: at, rank: rank, address: EmailAddress(row.text(at: 5) ?? "", isPrivate: isPrivate))
         }
-        if let at = row.time(at: 6), let status = row.text(at: 7).flatMap(Forwarding.Status.init) {
+        if let at = row.time(at: 7), let status = row.text(at: 8).flatMap(Forwarding.Status.init) {
             forwarding = Forwarding(at: at, status: status)
         }
     }
@@ -142,6 +144,7 @@ extension AppUser {
             app,
             consentRevokedAt,
             deletedAt,
+            revokedAt,
             mailbox?.at,
             mailbox?.rank.rawValue,
             mailbox?.address.text,

@@ -37,6 +37,7 @@ import Testing
                 basis.heldRevocationRequests[id] = claim
             }
             for (id, claim) in scope.revocations where claim == SettlementFoldRevocationTests.claim { basis.heldRevocations[id] = claim }
+            for (id, claim) in scope.grants where claim == SettlementFoldRevocationTests.claim { basis.heldGrants[id] = claim }
             for id in scope.signingIn where id == user { basis.waitingGrants[id] = waiting }
             for id in scope.leaving where id == user { basis.tokensBeingRevoked[id] = beingRevoked }
             for app in scope.judgedApps { basis.breakers[app] = breaker.map(StoredBreaker.readable) }
@@ -299,24 +300,69 @@ import Testing
         let changes = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
         #expect(changes.results == [.revocation(.proved)])
         #expect(try #require(Self.finished(changes)) == (.proved, nil))
-        #expect(Self.states(changes) == ["app revoked revoked_by_app", "web authorized granted"], "each token has its own proof")
+        #expect(Self.states(changes) == ["app revoked revoked_by_app", "web revoked revoked_by_app"])
         let record = try #require(changes.users.first?["app"])
         #expect(record.credential.token?.sealed == nil && record.dueAt == nil)
-        #expect(changes.announcements.map(\.source) == [.revocation] && changes.announcements.map(\.credential.clientID) == ["app"])
+        #expect(changes.announcements.map(\.source) == [.revocation, .revocation])
+        #expect(changes.announcements.map(\.credential.clientID) == ["app", "web"])
         #expect(changes.breakers.isEmpty && changes.checks == (0, 0), "no check, and nothing for the breaker")
     }
 
-    /// Apple ends what was granted to the whole app: no client keeps a session for want of a token, or for a token that is none.
-    @Test(arguments: ["no token", "a token that Apple never accepted"])
-    func aProvedRevocationIsOneOfTheClientsWithoutAnAcceptedTokenToo(_ what: String) {
+    /// Apple ends what was granted to the whole app, whatever siwatch holds of the user at the app's other clients.
+    @Test(arguments: ["no token", "a token that Apple never accepted", "a token that Apple has accepted"])
+    func aProvedRevocationEndsTheSignInsAtEveryClient(_ what: String) {
         var world = Self.world(("app", 1))
-        world.signIn("web", hasToken: what != "no token", fingerprint: 2, isAccepted: false)
+        world.signIn("web", hasToken: what != "no token", fingerprint: 2, isAccepted: what == "a token that Apple has accepted")
         let changes = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
         #expect(Self.states(changes) == ["app revoked revoked_by_app", "web revoked revoked_by_app"])
-        // Nobody is told of a client at which the user has never signed in, and of a later sign-in elsewhere.
+        #expect(changes.users.first?["web"]?.credential.token?.sealed == nil)
+        #expect(changes.users.first?["web"]?.dueAt == nil)
+        // A later sign-in at the other client stands.
         world.signIn("web", at: Self.asked.advanced(by: .seconds(1)), hasToken: false)
         let later = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
         #expect(Self.states(later) == ["app revoked revoked_by_app", "web authorized granted"])
+    }
+
+    /// An event has named the user at that client.
+    @Test func aProvedRevocationSaysNothingOfAClientWithoutASignIn() {
+        var world = Self.world(("app", 1))
+        world.credentials.append(("web", CredentialRecord()))
+        let changes = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
+        #expect(Self.states(changes) == ["app revoked revoked_by_app", "web notFound never_granted"])
+        #expect(changes.announcements.map(\.credential.clientID) == ["app"])
+    }
+
+    /// A sign-in at another client that is told after the proof comes to the same as one that is told before it.
+    @Test(arguments: [-1_200_000, 0, 1])
+    func aSignInAtAnotherClientMayBeToldBeforeTheProofOrAfterIt(_ milliseconds: Int) {
+        let time = Self.asked.advanced(by: .milliseconds(milliseconds))
+        let token = RefreshToken(key: RefreshToken.Key(grantedAt: time, fingerprint: [7]), sealed: SealedToken(bytes: [7]))
+        let work = ClaimedGrant(id: 9, claim: Self.claim, grantedAt: time, content: nil)
+        let grant = Grant(grantedAt: time, token: token)
+        let signIn = Settlement.grant(work, .accepted(grant, CredentialID(clientID: "web", userID: "ann")))
+        let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
+        let isNewer = milliseconds > 0
+        let expected = ["app revoked revoked_by_app", isNewer ? "web authorized granted" : "web revoked revoked_by_app"]
+        for (first, second) in [(proof, signIn), (signIn, proof)] {
+            var world = Self.world(("app", 1))
+            #expect(Self.states(world.fold(first, second)) == expected, "in one batch")
+            world.take(world.fold(first))
+            let changes = world.fold(second)
+            #expect(Self.states(changes) == expected)
+            #expect(changes.users.first?["web"]?.credential.token?.sealed == (isNewer ? token.sealed : nil))
+            #expect(changes.users.first?.registers.revokedAt == Self.asked)
+        }
+    }
+
+    /// That Apple had ended a token before it was asked to does not say that it has ended the user's other sign-ins.
+    @Test(arguments: [true, false])
+    func aTokenThatWasDeadSaysNothingOfOtherClients(_ hasToken: Bool) throws {
+        var world = Self.world(("app", 1))
+        world.signIn("web", hasToken: hasToken, fingerprint: 2)
+        let changes = world.fold(.revocation(Self.due(.rejected), .admitted))
+        #expect(try #require(Self.finished(changes)) == (.alreadyInvalid, nil))
+        #expect(Self.states(changes) == ["app revoked revoked_by_app", "web authorized granted"])
+        #expect(changes.users.first?.registers.revokedAt == nil)
     }
 
     /// It may be cut off, or not be the last: an auditor's receipt must not come from that.
@@ -376,13 +422,13 @@ import Testing
     func theReasonShownIsThatOfTheTableWhateverCameFirst(_ isEventFirst: Bool) {
         var world = Self.world(("app", 1))
         let proof = Settlement.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))
-        var consent = world.registers ?? AppUser()
-        consent.apply(Event(.consentRevoked, at: Self.asked.advanced(by: .minutes(1))))
-        if isEventFirst { world.registers = consent }
+        let consent = Event(.consentRevoked, at: Self.asked.advanced(by: .minutes(1)))
+        world.registers = AppUser()
+        if isEventFirst { world.registers?.apply(consent) }
         var changes = world.fold(proof)
         world.take(changes)
         if !isEventFirst {
-            world.registers = consent
+            world.registers?.apply(consent)
             changes = world.fold(.revocation(Self.due(client: "web"), .unproven))
             #expect(Self.states(changes) == ["app revoked revoked_by_app"])
         } else {

@@ -33,9 +33,11 @@ import Testing
         let kinds: [Event.Kind] = [.consentRevoked, .accountDeleted, .emailDisabled(EmailAddress("a@example.com"))]
         var user = AppUser()
         for kind in kinds { user.apply(Event(kind, at: at(9))) }
+        user.apply(Revocation(requestedAt: at(9)))
         let before = user
 
         for kind in kinds { user.apply(Event(kind, at: at(8))) }
+        user.apply(Revocation(requestedAt: at(8)))
         user.apply(Event(.emailEnabled(EmailAddress("z@example.com")), at: at(8)))
         user.apply(Grant(grantedAt: at(8), address: EmailAddress("z@example.com")))
         #expect(user == before)

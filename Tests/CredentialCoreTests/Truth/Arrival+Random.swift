@@ -48,7 +48,9 @@ private struct FactSource<Generator: RandomNumberGenerator> {
     }
 
     private mutating func revocation() -> Delivery {
-        Delivery(client: client(), fact: .revocation(Revocation(requestedAt: time())))
+        let revocation = Revocation(requestedAt: time())
+        let facts: [Fact] = [.revocation(revocation), .proof(revocation)]
+        return Delivery(client: client(), fact: choice(of: facts))
     }
 
     private mutating func answer(aboutOneOf grants: [Delivery]) -> Delivery? {

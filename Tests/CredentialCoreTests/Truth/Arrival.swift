@@ -13,7 +13,10 @@ enum Fact {
     case grant(Grant)
     case event(Event)
     case answer(RefreshAnswer)
+    /// The token of the client was dead before siwatch could revoke it.
     case revocation(Revocation)
+    /// siwatch revoked the token of the client, and proved it.
+    case proof(Revocation)
 }
 
 /// One fact on its way in, and the client it is about. An event is about the user; its client is only the one that `aud` names.
@@ -77,6 +80,8 @@ extension Delivery: CustomStringConvertible {
                 + " for token \(answer.token.fingerprint) of \(answer.token.grantedAt.milliseconds)"
         case .revocation(let revocation):
             "\(client): revocation at \(revocation.requestedAt.milliseconds)"
+        case .proof(let revocation):
+            "\(client): proved revocation at \(revocation.requestedAt.milliseconds)"
         }
     }
 }

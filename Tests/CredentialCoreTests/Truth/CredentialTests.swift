@@ -91,6 +91,10 @@ import Testing
         var revoked = credential
         revoked.apply(Revocation(requestedAt: at(time)))
         #expect(revoked.isTokenUsable(under: AppUser()) == (time < 5))
+
+        var revokedElsewhere = AppUser()
+        revokedElsewhere.apply(Revocation(requestedAt: at(time)))
+        #expect(credential.isTokenUsable(under: revokedElsewhere) == (time < 5))
     }
 
     /// Whether the newer one is a token at all, only Apple's first 200 about it says.

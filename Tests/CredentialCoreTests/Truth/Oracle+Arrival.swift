@@ -23,6 +23,9 @@ extension Oracle {
                 if isHere { answers.append(Answer(token: Token(answer.token), isValid: answer.verdict == .valid, at: answer.requestedAt)) }
             case .revocation(let revocation):
                 if isHere { revocations.insert(revocation.requestedAt) }
+            case .proof(let revocation):
+                provedRevocations.insert(revocation.requestedAt)
+                if isHere { revocations.insert(revocation.requestedAt) }
             }
         }
     }

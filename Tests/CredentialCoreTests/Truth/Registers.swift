@@ -25,6 +25,9 @@ struct Registers {
             credentials[delivery.client]!.apply(answer)
         case .revocation(let revocation):
             credentials[delivery.client]!.apply(revocation)
+        case .proof(let revocation):
+            user.apply(revocation)
+            credentials[delivery.client]!.apply(revocation)
         }
         for client in Client.allCases { credentials[client]!.eraseUnusableToken(under: user) }
     }

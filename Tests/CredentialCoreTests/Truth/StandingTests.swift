@@ -23,6 +23,21 @@ import Testing
         Case([.g: 5, .b: 5], .revoked, .revokedByApp, since: 5),
         Case([.g: 5, .b: 6], .revoked, .revokedByApp, since: 6),
 
+        // A ≥ G, as B, and of the two the newer. At a client without a grant it has nothing to end.
+        Case([.a: 5], .notFound, .neverGranted, since: nil),
+        Case([.g: 5, .a: 4], .authorized, .granted, since: 5),
+        Case([.g: 5, .a: 5], .revoked, .revokedByApp, since: 5),
+        Case([.g: 5, .a: 6], .revoked, .revokedByApp, since: 6),
+        Case([.g: 5, .b: 5, .a: 6], .revoked, .revokedByApp, since: 6),
+        Case([.g: 5, .b: 6, .a: 5], .revoked, .revokedByApp, since: 6),
+        Case([.g: 5, .b: 4, .a: 4], .authorized, .granted, since: 5),
+        Case([.b: 3, .a: 5], .revoked, .revokedByApp, since: 3),
+        Case([.a: 5, .r: 6], .revoked, .consentRevoked, since: 6),
+        Case([.g: 5, .d: 6, .a: 9], .notFound, .accountDeleted, since: 6),
+        Case([.g: 5, .a: 6, .r: 9, .x: 9], .revoked, .revokedByApp, since: 6),
+        // A later 200 brings nobody back.
+        Case([.g: 5, .t: 5, .v: 9, .a: 6], .revoked, .revokedByApp, since: 6),
+
         // R > G. Equality favours the grant.
         Case([.r: 5], .revoked, .consentRevoked, since: 5),
         Case([.g: 5, .r: 4], .authorized, .granted, since: 5),
@@ -72,6 +87,7 @@ import Testing
         var user = AppUser()
         user.deletedAt = each[.d]
         user.consentRevokedAt = each[.r]
+        user.revokedAt = each[.a]
         var credential = Credential()
         credential.grantedAt = each[.g]
         credential.revokedAt = each[.b]
@@ -83,7 +99,7 @@ import Testing
 }
 
 private enum Register: String {
-    case g, d, b, r, t, v, x
+    case g, d, a, b, r, t, v, x
 }
 
 /// Registers, and what they come to.

@@ -30,12 +30,40 @@ import Testing
             #expect(standings.count { $0.reason == reason.rawValue } >= 20, "\(reason)")
         }
         #expect(standings.count { $0.token != nil && $0.keptToken == nil } >= 100)
+        let elsewhere = (1...1_000).map(Self.arrival).flatMap { arrival in
+            Client.allCases.map { Oracle(knowing: arrival, at: $0) }.filter(\.isRevokedElsewhere)
+        }
+        #expect(elsewhere.count >= 20)
         #expect(standings.count { $0.keptToken != nil && !$0.isAskedAbout } >= 100)
         #expect(standings.count { $0.verifiedAt != nil && $0.verifiedAt == $0.rejectedAt } >= 20)
         #expect(standings.count(where: \.isNeverAccepted) >= 100)
         #expect(standings.count { $0.isNeverAccepted && $0.state == "authorized" } >= 20)
         #expect(standings.count { $0.mail == nil && $0.relay != nil } >= 100)
         #expect(standings.count { $0.relay != nil && $0.shownRelay == nil } >= 100)
+    }
+
+    /// A revocation that was proved at one client covers a sign-in at another one, whichever of the two is told first.
+    @Test func aProofCoversTheOtherClientInAnyOrder() {
+        let proof = Delivery(client: .app, fact: .proof(Revocation(requestedAt: at(6))))
+        for (time, reason) in [(5, "revoked_by_app"), (6, "revoked_by_app"), (7, "granted")] as [(Int64, String)] {
+            let key = RefreshToken.Key(grantedAt: at(time), fingerprint: [1])
+            let signIn = Delivery(client: .web, fact: .grant(Grant(grantedAt: at(time), token: .sealedForTest(key))))
+            let answer = Delivery(client: .web, fact: .answer(RefreshAnswer(.valid, token: key, requestedAt: at(9))))
+            for deliveries in [[proof, signIn, answer], [signIn, proof, answer], [signIn, answer, proof]] {
+                let standing = Registers(after: Arrival(deliveries: deliveries)).standing(at: .web)
+                #expect(standing.reason == reason && standing.since == (time <= 6 ? at(6) : at(7)))
+                #expect((standing.keptToken == nil) == (time <= 6))
+            }
+        }
+    }
+
+    /// That a token was dead before says nothing of the other client.
+    @Test func aDeadTokenSaysNothingOfTheOtherClient() {
+        let dead = Delivery(client: .app, fact: .revocation(Revocation(requestedAt: at(6))))
+        let signIn = Delivery(client: .web, fact: .grant(Grant(grantedAt: at(5))))
+        for deliveries in [[dead, signIn], [signIn, dead]] {
+            #expect(Registers(after: Arrival(deliveries: deliveries)).standing(at: .web).reason == "granted")
+        }
     }
 
     private static func arrival(_ seed: UInt64) -> Arrival {
@@ -60,5 +88,13 @@ import Testing
             What differs, as found and as the rules say:
             \(differences.joined(separator: "\n"))
             """
+    }
+}
+
+extension Oracle {
+    /// Whether only a proof at the other client ends the sign-in.
+    fileprivate var isRevokedElsewhere: Bool {
+        guard let signedInAt = grants.max(), standing.reason == "revoked_by_app" else { return false }
+        return revocations.allSatisfy { $0 < signedInAt }
     }
 }

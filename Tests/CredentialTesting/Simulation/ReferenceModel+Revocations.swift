@@ -271,13 +271,8 @@ extension ReferenceModel {
             facts[open.credential]!.revokedTokens.insert(open.token)
             touched.insert(open.credential.userID)
         }
-        // Apple has ended all that was granted to the app, at clients without an accepted token too.
-        if outcome == .proved {
-            for other in clients(beside: open.credential) where !facts[other]!.grants.isEmpty {
-                guard let row = row(of: other), !row.holdsToken || row.verifiedAt == nil else { continue }
-                facts[other]!.revocations.insert(open.wantedAt)
-            }
-        }
+        // Apple has ended all that was granted to the app, whatever is held at its other clients, and whatever is told of them later.
+        if outcome == .proved { userFacts[open.credential.userID, default: UserFacts()].revoked.insert(open.wantedAt) }
         return .revocation(outcome)
     }
 }

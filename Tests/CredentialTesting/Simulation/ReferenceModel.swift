@@ -51,7 +51,7 @@ struct ReferenceModel {
         var answers: [Oracle.Answer] = []
         /// When Apple accepted each token, and from which team.
         var teams: [Token: [Acceptance]] = [:]
-        /// Requests to revoke that were proved to have worked.
+        /// Requests to revoke after which the token of this client was found dead.
         var revocations: Set<Timestamp> = []
         var revokedTokens: Set<Token> = []
         var held: Held?
@@ -70,6 +70,8 @@ struct ReferenceModel {
     struct UserFacts {
         var consentRevoked: Set<Timestamp> = []
         var deleted: Set<Timestamp> = []
+        /// Requests to revoke that were proved to have worked, at whichever client: each ended all of the user's sign-ins before it.
+        var revoked: Set<Timestamp> = []
         var mails: [Oracle.Mail] = []
         var relays: [Oracle.Relay] = []
         var logged: Set<String> = []
@@ -113,7 +115,7 @@ struct ReferenceModel {
     /// Credentials of which a grant was put away unread.
     private(set) var poisoned: Set<CredentialID> = []
     var facts: [CredentialID: Facts] = [:]
-    private(set) var userFacts: [String: UserFacts] = [:]
+    var userFacts: [String: UserFacts] = [:]
     /// Requests to revoke that wait, by the number of their row, and how many there ever were.
     var requestRows: [Int64: RequestRow] = [:]
     var requestsIn = 0
@@ -205,6 +207,7 @@ struct ReferenceModel {
             answers: facts.answers,
             consentRevocations: user.consentRevoked,
             deletions: user.deleted,
+            provedRevocations: user.revoked,
             mails: user.mails,
             relays: user.relays
         ).standing
@@ -215,7 +218,8 @@ struct ReferenceModel {
         guard let facts = facts[credential], let former = facts.former, let text = former.text else { return nil }
         let user = userFacts[credential.userID] ?? UserFacts()
         let ends = user.deleted.union(user.consentRevoked)
-        guard ends.allSatisfy({ former.token.grantedAt >= $0 }), facts.revocations.allSatisfy({ former.token.grantedAt > $0 }) else {
+        let revocations = facts.revocations.union(user.revoked)
+        guard ends.allSatisfy({ former.token.grantedAt >= $0 }), revocations.allSatisfy({ former.token.grantedAt > $0 }) else {
             return nil
         }
         return (former.token, text)

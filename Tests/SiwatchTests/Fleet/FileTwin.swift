@@ -96,11 +96,12 @@ private struct Comparison {
         Comparison(
             table: "user_event",
             sql: """
-                SELECT user_id, consent_revoked_at, deleted_at, email_at, email_rank, email, email_is_private, forwarding_at, forwarding
+                SELECT user_id, consent_revoked_at, deleted_at, revoked_at, CASE WHEN revoked_at IS NULL THEN 0 ELSE 1 END AS is_revoked,
+                       email_at, email_rank, email, email_is_private, forwarding_at, forwarding
                   FROM user_event
-                 WHERE COALESCE(consent_revoked_at, deleted_at, email_at, forwarding_at) IS NOT NULL
+                 WHERE COALESCE(consent_revoked_at, deleted_at, revoked_at, email_at, forwarding_at) IS NOT NULL
                 """,
-            moments: ["email_at"]
+            moments: ["revoked_at", "email_at"]
         ),
         Comparison(
             table: "user_state",

@@ -39,7 +39,25 @@ struct FullFile {
         try await store.reject("person 4", at: .start + .hours(4))
         try await store.admit(AdmissionRule(answered: .earliest...(.start + .hours(5))), at: .start + .hours(5))
         try await store.reject("person 5", at: .start + .hours(6))
+        try await store.signIn("person 8", client: "web")
+        try await revoke("person 8", at: .start + .hours(7))
         _ = try await store.ask(.pause(app: "other"))
+    }
+
+    /// The app asks siwatch to revoke what a user has granted, and siwatch proves it of each token.
+    private func revoke(_ user: String, at now: Timestamp) async throws {
+        try await store.requestRevocation(user, at: now)
+        for request in try await store.ports.claimRevocationRequests(upTo: 1, at: now, lease: StoreUnderTest.lease) {
+            _ = try await store.settle(.revocationRequest(request, .accepted), at: now)
+        }
+        for word in [RevocationProof.Answer.Word.accepted, .revoked, .rejected] {
+            let permits = ["example": 10]
+            for work in try await store.ports.claimRevocations(permits: permits, at: now, policy: StoreUnderTest.policy) {
+                let answer = RevocationProof.Answer(word, askedAt: now, date: now)
+                let identity = ClientIdentity(clientID: work.id.clientID, keyID: "KEY")
+                _ = try await store.settle(.revocation(work, .answered(answer, by: identity)), at: now)
+            }
+        }
     }
 
     /// What waits, is claimed, or cannot be settled yet.

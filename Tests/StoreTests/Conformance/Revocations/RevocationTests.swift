@@ -70,6 +70,77 @@ import Testing
         )
     }
 
+    // MARK: The app's other clients
+
+    private func states(_ store: StoreUnderTest) async throws -> [[SQLValue]] {
+        try await store.rows("SELECT client_id, state, reason, changed_at FROM credential_state ORDER BY client_id")
+    }
+
+    private static func revoked(at client: String) -> [SQLValue] { [.text(client), "revoked", "revoked_by_app", .at(asked)] }
+
+    /// A backend may tell a sign-in late, and a sign-in may wait for its client: the proof covers it as soon as it is told.
+    @Test(arguments: StoreKind.allCases)
+    func aSignInAtAnotherClientThatIsToldAfterTheProofIsRevokedAtOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        #expect(try await prove(store, "app") == .revocation(.proved))
+        let told = Self.now + .minutes(20)
+        try await store.signIn(client: "web", token: "late", at: Self.asked - .minutes(10), now: told)
+        #expect(try await states(store) == [Self.revoked(at: "app"), Self.revoked(at: "web")])
+        #expect(try await store.sealedTokens == 0)
+        let history = try await store.ports.history(of: "user")
+        #expect(history.users.map(\.revokedAt) == [Self.asked])
+        #expect(history.credentials.map(\.revokedAt) == [Self.asked, nil], "of app and web")
+        // A sign-in after the request is a new consent.
+        let again = Self.asked + .minutes(1)
+        try await store.signIn(client: "web", token: "new", at: again, now: told)
+        #expect(try await states(store) == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(again)]])
+        #expect(try await store.sealedTokens == 1)
+    }
+
+    /// Apple has ended what the user had granted to the app, so no client waits for the proof of its own token.
+    @Test(arguments: StoreKind.allCases)
+    func aProofEndsAClientThatHoldsAnAcceptedToken(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for client in ["app", "web"] { try await store.signIn(client: client, token: "r-\(client)") }
+        try await store.accept()
+        try await open(store)
+        #expect(try await prove(store, "app") == .revocation(.proved))
+        #expect(try await states(store) == [Self.revoked(at: "app"), Self.revoked(at: "web")])
+        #expect(try await store.sealedTokens == 0)
+        #expect(try await store.count("revocation") == 1, "the other token has a proof of its own")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aProofLeavesANewerSignInAtAnotherClient(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        let again = Self.asked + .milliseconds(1)
+        try await store.signIn(client: "web", token: "new", at: again, now: Self.now)
+        #expect(try await prove(store, "app") == .revocation(.proved))
+        #expect(try await states(store) == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(again)]])
+        #expect(try await store.sealedTokens == 1)
+    }
+
+    /// That Apple had ended a token before it was asked to does not say that it has ended the user's other sign-ins.
+    @Test(arguments: StoreKind.allCases)
+    func aTokenThatWasDeadSaysNothingOfOtherClients(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for client in ["app", "web"] { try await store.signIn(client: client, token: "r-\(client)") }
+        try await store.accept()
+        try await open(store)
+        for verdict in [answer(.rejected), .admitted] as [RevocationVerdict] {
+            let works = try await claimTokens(store)
+            let work = try #require(works.first { $0.id.clientID == "app" })
+            _ = try await store.settle(.revocation(work, verdict), at: Self.now)
+        }
+        #expect(try await store.column("SELECT outcome FROM revocation_log") == ["already_invalid"])
+        #expect(try await states(store) == [Self.revoked(at: "app"), ["web", "authorized", "granted", .at(.start)]])
+        #expect(try await store.count("user_event WHERE revoked_at IS NOT NULL") == 0)
+    }
+
+    // MARK: Tokens and receipts
+
     /// A truncated token took the place of a good one: both are asked about, each has its receipt, and the good one's is the proof.
     @Test(arguments: StoreKind.allCases)
     func bothTokensOfAClientAreRevoked(_ kind: StoreKind) async throws {
