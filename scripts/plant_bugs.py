@@ -105,13 +105,13 @@ BUGS = [
     (
         "the end of a token that was never accepted proves a revocation",
         "SettlementFold+Revocations.swift",
-        "return work.standing == .accepted ? revoke",
+        "return speaksOfUser(work) ? revoke",
         "return true ? revoke",
     ),
     (
         "an accepted token is thrown away when another is told",
         "Credential.swift",
-        "        formerToken = token\n",
+        "        keep(token, verifiedAt: isAccepted ? verifiedAt : nil, team: verifiedTeam)\n",
         "",
     ),
     (

@@ -178,7 +178,8 @@ struct RefreshTests {
             try await live(hours: 30)
             #expect(try await monitor.store.breakers()[Monitor.app]?.causes == [.blamedClient])
             monitor.endpoint.answer(.rejected, for: "ann")
-            try await live(hours: 53)
+            // Two intervals, in steps of an hour.
+            try await live(hours: 56)
             #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE state = 'authorized'") == 3)
             #expect(try await monitor.store.breakers()[Monitor.app]?.blamedClients == [Monitor.clients[1]])

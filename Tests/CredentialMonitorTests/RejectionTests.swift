@@ -222,6 +222,43 @@ struct RejectionTests {
         }
     }
 
+    /// A backend cuts tokens off. Apple had accepted the one before, so that one is asked about again, and whoever leaves later is found.
+    @Test func theTokenBeforeOneThatIsNoneIsTakenAgain() async throws {
+        try await Monitor.with { monitor in
+            for user in ["ann", "bob"] { try await monitor.signIn(user) }
+            try await day(of: monitor)
+            monitor.endpoint.reject(token: "cut-of-ann")
+            try await monitor.signIn("ann", token: "cut")
+            for _ in 1...3 { try await dayAndSettleTime(of: monitor) }
+            #expect(monitor.endpoint.calls.last { $0.credential.userID == "ann" }?.token.reveal == "token-of-ann")
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+            monitor.endpoint.answer(.rejected, for: "ann")
+            for _ in 1...3 { try await dayAndSettleTime(of: monitor) }
+            #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
+        }
+    }
+
+    /// A wrong token and the right one, both dated alike: the greater fingerprint hides no good token for ever.
+    @Test(arguments: ["one", "two"]) func ofTwoTokensOfOneMomentTheGoodOneIsFound(bad: String) async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("bob")
+            try await day(of: monitor)
+            monitor.endpoint.reject(token: "\(bad)-of-ann")
+            let moment = monitor.clock.now
+            for token in ["one", "two"] { try await monitor.signIn("ann", token: token, at: moment) }
+            for _ in 1...3 { try await dayAndSettleTime(of: monitor) }
+            let good = bad == "one" ? "two" : "one"
+            #expect(monitor.endpoint.calls.last { $0.credential.userID == "ann" }?.token.reveal == "\(good)-of-ann")
+            #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE user_id = 'ann' AND verified_at IS NOT NULL") == 1)
+        }
+    }
+
+    private func dayAndSettleTime(of monitor: Monitor) async throws {
+        try await day(of: monitor)
+        monitor.clock.advance(by: Self.settle)
+        try await monitor.settle(monitor.refreshHandler)
+    }
+
     @Test func a200OlderThanAnIntervalProvesNothing() async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("bob")

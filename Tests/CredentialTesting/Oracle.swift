@@ -12,6 +12,15 @@ struct Oracle {
     struct Token: Hashable {
         var grantedAt: Timestamp
         var fingerprint: [UInt8]
+
+        init(grantedAt: Timestamp, fingerprint: [UInt8]) {
+            self.grantedAt = grantedAt
+            self.fingerprint = fingerprint
+        }
+
+        init(_ key: RefreshToken.Key) {
+            self.init(grantedAt: key.grantedAt, fingerprint: key.fingerprint)
+        }
     }
 
     /// Whether Apple called a token good, and when it was asked.

@@ -218,12 +218,14 @@ CREATE TABLE credential (
   never_accepted    BOOLEAN  NOT NULL DEFAULT FALSE,
   attempts          INTEGER  NOT NULL DEFAULT 0,
   claimed_by        TEXT,
-  -- The token that this one displaced; sealed if Apple had accepted it, until it accepts this one.
-  former_granted_at  BIGINT,
-  former_fingerprint BYTEA,
-  former_sealed      BYTEA,
+  -- The token before; sealed until Apple accepts this one. When Apple had accepted it, and the team that asked then.
+  former_granted_at    BIGINT,
+  former_fingerprint   BYTEA,
+  former_sealed        BYTEA,
+  former_verified_at   BIGINT,
+  former_verified_team TEXT,
   -- By what tokens of sign-ins before that are known again.
-  older_tokens       BYTEA,
+  older_tokens         BYTEA,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
   CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),

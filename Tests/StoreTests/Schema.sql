@@ -229,12 +229,14 @@ CREATE TABLE credential (
   never_accepted    INTEGER NOT NULL DEFAULT 0 CHECK (never_accepted IN (0, 1)),
   attempts          INTEGER NOT NULL DEFAULT 0,
   claimed_by        TEXT,
-  -- The token that this one displaced; sealed if Apple had accepted it, until it accepts this one.
-  former_granted_at  INTEGER,
-  former_fingerprint BLOB,
-  former_sealed      BLOB,
+  -- The token before; sealed until Apple accepts this one. When Apple had accepted it, and the team that asked then.
+  former_granted_at    INTEGER,
+  former_fingerprint   BLOB,
+  former_sealed        BLOB,
+  former_verified_at   INTEGER,
+  former_verified_team TEXT,
   -- By what tokens of sign-ins before that are known again.
-  older_tokens       BLOB,
+  older_tokens         BLOB,
   CHECK ((token_granted_at IS NULL) = (token_fingerprint IS NULL)),
   CHECK (sealed_token IS NULL OR token_fingerprint IS NOT NULL),
   CHECK ((former_granted_at IS NULL) = (former_fingerprint IS NULL)),

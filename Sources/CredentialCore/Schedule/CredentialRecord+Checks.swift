@@ -11,17 +11,22 @@ extension CredentialRecord {
     package mutating func take(_ grant: Grant, of id: CredentialID, under policy: RefreshPolicy, at now: Timestamp) -> Bool {
         let before = credential.token?.key
         credential.apply(grant)
+        credential.fallBack()
         guard credential.token?.key != before else { return false }
-        // What Apple said of another token says nothing of when to ask about this one.
+        beginChecks(policy.isImport(grantedAt: grant.grantedAt, now: now) ? .imported : .signIn)
+        dueAt = policy.firstCheck(grantedAt: grant.grantedAt, of: id, now: now)
+        return true
+    }
+
+    /// Another token is in use. What Apple said of the one before says nothing of when to ask about this one.
+    private mutating func beginChecks(_ first: FirstCheck) {
         answeredAt = nil
         answer = nil
-        firstCheck = policy.isImport(grantedAt: grant.grantedAt, now: now) ? .imported : .signIn
-        dueAt = policy.firstCheck(grantedAt: grant.grantedAt, of: id, now: now)
+        firstCheck = first
         failures = 0
         isUnverified = false
         pending = nil
         release()
-        return true
     }
 
     /// Apple has just issued the token that has been taken: that is its first check.
@@ -105,15 +110,30 @@ extension CredentialRecord {
     }
 
     /// A rejection that has waited is believed, and the claim ends.
-    package mutating func believe(_ rejection: PendingRejection, under policy: RefreshPolicy) {
+    ///
+    /// - Returns: whether the token before is in use again, and is to be asked about.
+    package mutating func believe(
+        _ rejection: PendingRejection,
+        of id: CredentialID,
+        under policy: RefreshPolicy,
+        at now: Timestamp
+    ) -> Bool {
         waitForRepetition(under: policy)
         pending = nil
-        guard let token = credential.token?.key else { return }
+        guard let token = credential.token?.key else { return false }
         credential.apply(RefreshAnswer(.rejected, token: token, requestedAt: rejection.requestedAt))
+        credential.fallBack()
+        if credential.token?.key != token {
+            // Apple last said something of it before the other came, and that one's rejection has been repeated an interval later.
+            beginChecks(.signIn)
+            dueAt = policy.firstCheck(grantedAt: now, of: id, now: now)
+            return true
+        }
         if credential.isTokenRejected {
             dueAt = nil
             isUnverified = false
         }
+        return false
     }
 
     /// The time of a rejection has come and it cannot be believed: it waits on until the daily check, and the claim ends.

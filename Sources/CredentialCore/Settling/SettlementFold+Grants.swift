@@ -37,14 +37,21 @@ extension SettlementFold {
             var record = known ?? CredentialRecord()
             user.registers.apply(grant)
             let isNewToken = record.take(grant, of: credential, under: rules.policy, at: now)
-            if isNewToken, let answer { record.takeFirst(answer, of: credential, from: teamID, under: rules.policy) }
+            if let answer, let token = grant.token {
+                if record.credential.token?.key == token.key {
+                    if isNewToken { record.takeFirst(answer, of: credential, from: teamID, under: rules.policy) }
+                } else if let requestedAt = answer.requestedAt {
+                    let issue = RefreshAnswer(.valid, token: token.key, requestedAt: requestedAt, teamID: teamID)
+                    record.credential.applyIssued(token, issue)
+                }
+            }
             user[credential.clientID] = record
-            // That an older token is known again from now on is no news.
-            var credential = record.credential
-            if let known { credential.olderTokens = known.credential.olderTokens }
-            if credential != known?.credential || user.registers != registers { return (.applied, isNewToken) }
+            // That an older token is known again from now on, or kept, is no news.
+            let isNews = known.map { !record.credential.isSame(butForFormerTokens: $0.credential) } ?? true
+            if isNews || user.registers != registers { return (.applied, isNewToken) }
             let isSame =
-                credential.grantedAt == grant.grantedAt && (grant.token == nil || grant.token?.key == credential.token?.key)
+                record.credential.grantedAt == grant.grantedAt
+                && (grant.token == nil || grant.token?.key == record.credential.token?.key)
             return (isSame ? .duplicate : .stale, isNewToken)
         }
         if isNewToken { changes.replenished.insert(app) }

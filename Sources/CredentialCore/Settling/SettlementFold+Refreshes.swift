@@ -9,7 +9,10 @@ extension SettlementFold {
         let id = AppUserID(app: app, userID: work.id.userID)
         guard let known = find(work, of: id) else { return .superseded }
         // Whoever it names, a 200 ends the blame of the client.
-        if case .unnamed(let requestedAt, _) = verdict { accepted(work.id, of: app, at: requestedAt) }
+        switch verdict {
+        case .unnamed(let time, _), .anotherUser(let time): accepted(work.id, of: app, at: time)
+        case .valid, .rejected, .unclear, .failed: break
+        }
         let verdict = verdict.judged(of: known.credential)
         let wait = judge(verdict, of: work, in: app, known)
         withUser(id, .refresh, at: verdict.factTime ?? now) { [rules, now] user in
@@ -74,12 +77,17 @@ extension SettlementFold {
         // Opening has taken back what waited, even if it closed again since.
         let isHeld = withBreaker(of: app) { $0.holds(work.id.clientID) }
         let isBelieved = known.pending == rejection && !hasSignedInAgain && !isHeld
-        let endsSignIn = withUser(id, .refresh, at: rejection.requestedAt) { [rules] user in
+        let (endsSignIn, isTokenBack) = withUser(id, .refresh, at: rejection.requestedAt) { [rules, now] user -> (Bool, Bool) in
             var record = known
-            if isBelieved { record.believe(rejection, under: rules.policy) } else { record.waitForRepetition(under: rules.policy) }
-            user[work.id.clientID] = record
-            return isBelieved && record.credential.standing(under: user.registers).reason == .tokenRejected
+            defer { user[work.id.clientID] = record }
+            guard isBelieved else {
+                record.waitForRepetition(under: rules.policy)
+                return (false, false)
+            }
+            let isTokenBack = record.believe(rejection, of: work.id, under: rules.policy, at: now)
+            return (record.credential.standing(under: user.registers).reason == .tokenRejected, isTokenBack)
         }
+        if isTokenBack { changes.replenished.insert(app) }
         if endsSignIn {
             changes.admitted.append(
                 AdmittedRejection(

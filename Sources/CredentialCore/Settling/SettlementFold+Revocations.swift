@@ -30,10 +30,12 @@ extension SettlementFold {
         if waiting.contains(where: { $0.grantedAt > work.requestedAt }) { return close(work, .superseded) }
         let tokens = holdings.flatMap { holding in
             let credential = holding.record.credential
-            let standing: DueRevocation.Standing = credential.verifiedAt == nil ? .neverAccepted : .accepted
+            let current: DueRevocation.Standing =
+                credential.verifiedAt == nil ? .neverAccepted : credential.isTokenOfNewestSignIn ? .accepted : .former
+            let former: DueRevocation.Standing = credential.formerVerifiedAt == nil ? .neverAccepted : .former
             return [
-                TokenToRevoke(credential.token, at: holding.clientID, standing: standing, verifiedTeam: credential.verifiedTeam),
-                TokenToRevoke(credential.formerToken, at: holding.clientID, standing: .former),
+                TokenToRevoke(credential.token, at: holding.clientID, standing: current, verifiedTeam: credential.verifiedTeam),
+                TokenToRevoke(credential.formerToken, at: holding.clientID, standing: former, verifiedTeam: credential.formerVerifiedTeam),
             ].compactMap(\.self)
         }
         guard !tokens.isEmpty else { return close(work, .noToken) }
@@ -76,7 +78,7 @@ extension SettlementFold {
             let due = proof.take(answer, keyID: identity.keyID, of: work.id, under: rules.policy, at: now)
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isHeld(work):
-            return work.standing == .accepted ? revoke(work, proof, .alreadyInvalid) : close(work, proof, .noValidToken)
+            return speaksOfUser(work) ? revoke(work, proof, .alreadyInvalid) : close(work, proof, .noValidToken)
         case .otherTeam where proof.next == .isBelieved && !isHeld(work):
             return close(work, proof, .rejected, .otherTeam)
         case .admitted, .unproven, .otherTeam, .mayBeOvertaken:
@@ -96,6 +98,14 @@ extension SettlementFold {
         case .disabled: return close(work, proof, .rejected, .revocationsDisabled)
         case .poison: return close(work, proof, .rejected, .poison)
         }
+    }
+
+    /// Whether the end of the token says that the user's authorization has ended.
+    private func speaksOfUser(_ work: DueRevocation) -> Bool {
+        if work.standing == .accepted { return true }
+        // A check may have accepted it since the request was opened.
+        guard let credential = basis.users[AppUserID(app: work.app, userID: work.id.userID)]?[work.id.clientID]?.credential else { return false }
+        return credential.token?.key == work.token && credential.isTokenOfNewestSignIn
     }
 
     private mutating func isHeld(_ work: DueRevocation) -> Bool { withBreaker(of: work.app) { $0.holds(work.id.clientID) } }

@@ -9,9 +9,12 @@ package struct Credential: Sendable, Equatable {
     package var grantedAt: Timestamp?
     /// `T`: the token of the newest sign-in that brought one.
     package var token: RefreshToken?
-    /// `P`: the token that `T` displaced. Its sealed bytes are kept if Apple had accepted it, until Apple accepts `T`: only then is it
-    /// known that `T` is a token at all.
+    /// `P`: the token before `T`. Its sealed bytes are kept until Apple accepts `T`: only then is it known that `T` is a token at all.
     package var formerToken: RefreshToken?
+    /// `V` of `P`, as it was when `T` came; nil where Apple had not accepted it.
+    package var formerVerifiedAt: Timestamp?
+    /// The team that asked then.
+    package var formerVerifiedTeam: String?
     /// Those before `P`, and those that came late.
     package var olderTokens = OlderTokens()
     /// `B`: the newest request to revoke after which this client's token is dead.
@@ -28,15 +31,35 @@ package struct Credential: Sendable, Equatable {
     package mutating func apply(_ grant: Grant) {
         grantedAt = latest(grantedAt, grant.grantedAt)
         guard let new = grant.token else { return }
-        if let token, token.key >= new.key {
-            if ![token.key, formerToken?.key].contains(new.key) { olderTokens.insert(new.key) }
-            return
+        guard ![token, formerToken].contains(where: { $0?.key == new.key }), !olderTokens.keys.contains(new.key) else { return }
+        if let token, token.key > new.key {
+            guard verifiedAt == nil, formerToken?.sealed == nil else { return olderTokens.insert(new.key) }
+            return keep(new)
         }
         displaceToken()
         token = new
         verifiedAt = nil
         verifiedTeam = nil
         rejectedAt = nil
+    }
+
+    /// Takes a token that Apple has just issued for a sign-in older than `T`. While Apple has not accepted `T`, it is the surest one.
+    ///
+    /// - Parameter answer: the issue.
+    package mutating func applyIssued(_ issued: RefreshToken, _ answer: RefreshAnswer) {
+        guard verifiedAt == nil, issued.key != token?.key else { return }
+        if formerToken?.key == issued.key { formerToken = nil }
+        keep(issued, verifiedAt: answer.requestedAt, team: answer.teamID)
+    }
+
+    /// Whether it differs from another one in the tokens before `T` at most.
+    package func isSame(butForFormerTokens other: Credential) -> Bool {
+        var copy = self
+        copy.formerToken = other.formerToken
+        copy.formerVerifiedAt = other.formerVerifiedAt
+        copy.formerVerifiedTeam = other.formerVerifiedTeam
+        copy.olderTokens = other.olderTokens
+        return copy == other
     }
 
     /// Whether a sign-in brings a token that came with an earlier one. The token was issued then, so the sign-in proves nothing new: mostly a
@@ -46,15 +69,34 @@ package struct Credential: Sendable, Equatable {
         return [token, formerToken].contains { $0?.key.isEarlier(than: new) ?? false } || olderTokens.contains(anEarlier: new)
     }
 
-    /// A token that Apple accepts stays until it accepts its successor. Of any other only the key stays.
+    /// A token stays until Apple accepts its successor, unless Apple has rejected it or an older one is kept that is surer.
     private mutating func displaceToken() {
         guard var token else { return }
-        if verifiedAt == nil || isTokenRejected {
-            guard formerToken?.sealed == nil else { return olderTokens.insert(token.key) }
-            token.sealed = nil
-        }
+        let isAccepted = verifiedAt != nil && !isTokenRejected
+        guard isAccepted || formerToken?.sealed == nil else { return olderTokens.insert(token.key) }
+        if rejectedAt != nil, !isAccepted { token.sealed = nil }
+        keep(token, verifiedAt: isAccepted ? verifiedAt : nil, team: verifiedTeam)
+    }
+
+    private mutating func keep(_ former: RefreshToken, verifiedAt: Timestamp? = nil, team: String? = nil) {
         if let formerToken { olderTokens.insert(formerToken.key) }
-        formerToken = token
+        formerToken = former
+        formerVerifiedAt = verifiedAt
+        formerVerifiedTeam = verifiedAt == nil ? nil : team
+    }
+
+    /// Takes `P` for `T` again where Apple rejects `T` and has never accepted it: a mistake brought it.
+    ///
+    /// Where several tokens were told before Apple had accepted any, it hangs on their order which of them is `P`.
+    package mutating func fallBack() {
+        guard verifiedAt == nil, rejectedAt != nil, let token, let former = formerToken, former.sealed != nil else { return }
+        self.token = former
+        verifiedAt = formerVerifiedAt
+        verifiedTeam = formerVerifiedTeam
+        rejectedAt = nil
+        formerToken = RefreshToken(key: token.key, sealed: nil)
+        formerVerifiedAt = nil
+        formerVerifiedTeam = nil
     }
 
     /// Takes an answer in, unless it was asked under a token that is not the current one any more.
@@ -63,6 +105,8 @@ package struct Credential: Sendable, Equatable {
         switch answer.verdict {
         case .valid:
             formerToken?.sealed = nil
+            formerVerifiedAt = nil
+            formerVerifiedTeam = nil
             // Two teams at one time: the greater name, so that no order matters.
             if let verifiedAt, (verifiedAt, verifiedTeam ?? "") >= (answer.requestedAt, answer.teamID ?? "") { return }
             verifiedAt = answer.requestedAt
@@ -82,6 +126,8 @@ package struct Credential: Sendable, Equatable {
         }
         if formerToken?.sealed != nil, !isUsable(formerToken, under: user) {
             formerToken?.sealed = nil
+            formerVerifiedAt = nil
+            formerVerifiedTeam = nil
         }
     }
 
@@ -109,6 +155,14 @@ package struct Credential: Sendable, Equatable {
     /// token. Its rejection says nothing of any sign-in.
     package func isTokenNeverAccepted(under user: AppUser) -> Bool {
         rejectedAt != nil && verifiedAt == nil && isTokenUsable(under: user)
+    }
+
+    /// Whether the end of `T` says that the user's authorization has ended: Apple has accepted it, and no newer one was told that turned out
+    /// to be none, or Apple has accepted it since the newest sign-in.
+    package var isTokenOfNewestSignIn: Bool {
+        guard let token, let verifiedAt else { return false }
+        let hasFallenBack = formerToken.map { $0.key > token.key } ?? false
+        return !hasFallenBack || !isGreater(grantedAt, than: verifiedAt)
     }
 
     /// The token to ask Apple about on schedule, if there is one.

@@ -8,7 +8,7 @@ extension CredentialRecord {
         "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",
         "due_at", "failures", "attempts", "claimed_by", "unverified", "pending_since", "pending_asked_at", "pending_key", "never_accepted",
         "first_check", "answer", "verified_team", "former_granted_at", "former_fingerprint", "former_sealed",
-        "older_tokens",
+        "former_verified_at", "former_verified_team", "older_tokens",
     ]
     /// - Parameter table: how the statement calls `credential`.
     static func columns(of table: String) -> String { names.map { "\(table).\($0)" }.joined(separator: ", ") }
@@ -38,7 +38,9 @@ extension CredentialRecord {
         answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
         credential.verifiedTeam = row.text(at: start + 19)
         credential.formerToken = RefreshToken(row, from: start + 20)
-        if !row.isNull(at: start + 23) { credential.olderTokens = OlderTokens(row.bytes(at: start + 23)) }
+        credential.formerVerifiedAt = row.time(at: start + 23)
+        credential.formerVerifiedTeam = row.text(at: start + 24)
+        if !row.isNull(at: start + 25) { credential.olderTokens = OlderTokens(row.bytes(at: start + 25)) }
     }
 
     /// - Parameter rows: of `table.insert` or `table.update`.
@@ -73,6 +75,8 @@ extension CredentialRecord {
             credential.formerToken?.key.grantedAt,
             credential.formerToken?.key.fingerprint,
             credential.formerToken?.sealed?.bytes,
+            credential.formerVerifiedAt,
+            credential.formerVerifiedTeam,
             credential.olderTokens.bytes
         )
     }

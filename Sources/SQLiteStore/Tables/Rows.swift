@@ -25,7 +25,7 @@ extension CredentialRecord {
         "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",
         "due_at", "failures", "attempts", "claimed_by", "unverified", "pending_since", "pending_asked_at", "pending_key", "never_accepted",
         "first_check", "answer", "verified_team", "former_granted_at", "former_fingerprint", "former_sealed",
-        "older_tokens",
+        "former_verified_at", "former_verified_team", "older_tokens",
     ]
     static let columns = names.joined(separator: ", ")
     static let table = SavedRows(of: "credential", key: ["user_id", "client", "app"], values: ["state", "reason", "changed_at"] + names)
@@ -50,7 +50,9 @@ extension CredentialRecord {
         answer = row.text(at: start + 18).flatMap(TokenAnswer.init)
         credential.verifiedTeam = row.text(at: start + 19)
         credential.formerToken = RefreshToken(row, from: start + 20)
-        if !row.isNull(at: start + 23) { credential.olderTokens = OlderTokens(row.bytes(at: start + 23)) }
+        credential.formerVerifiedAt = row.time(at: start + 23)
+        credential.formerVerifiedTeam = row.text(at: start + 24)
+        if !row.isNull(at: start + 25) { credential.olderTokens = OlderTokens(row.bytes(at: start + 25)) }
     }
 
     /// - Parameter statement: `table.insert` or `table.update`.
@@ -90,6 +92,8 @@ extension CredentialRecord {
             credential.formerToken?.key.grantedAt,
             credential.formerToken?.key.fingerprint,
             credential.formerToken?.sealed?.bytes,
+            credential.formerVerifiedAt,
+            credential.formerVerifiedTeam,
             credential.olderTokens.bytes
         )
     }

@@ -368,9 +368,18 @@ import Testing
     /// It may be cut off, or not be the last: an auditor's receipt must not come from that.
     @Test(arguments: [DueRevocation.Standing.neverAccepted, .former])
     func theEndOfAnyOtherTokenProvesNothing(_ standing: DueRevocation.Standing) throws {
-        let changes = Self.world(("app", 1)).fold(.revocation(Self.due(.rejected, standing: standing), .admitted))
+        var world = World()
+        world.signIn(fingerprint: 1, isAccepted: false)
+        let changes = world.fold(.revocation(Self.due(.rejected, standing: standing), .admitted))
         #expect(try #require(Self.finished(changes)) == (.noValidToken, nil))
         #expect(Self.states(changes).allSatisfy { $0 == "app authorized granted" } && changes.announcements.isEmpty)
+    }
+
+    /// The request was opened before its first check.
+    @Test func aTokenThatACheckHasAcceptedSinceTheRequestSpeaksOfItsUser() throws {
+        let changes = Self.world(("app", 1)).fold(.revocation(Self.due(.rejected, standing: .neverAccepted), .admitted))
+        #expect(try #require(Self.finished(changes)) == (.alreadyInvalid, nil))
+        #expect(Self.states(changes) == ["app revoked revoked_by_app"])
     }
 
     /// Apple may reject a good token of the old team: nobody can find out whether it is dead, and the receipt does not say so.

@@ -120,11 +120,63 @@ import Testing
         #expect(credential.token == .sealedForTest(new) && credential.formerToken?.sealed == nil)
     }
 
-    @Test func ofATokenThatAppleNeverAcceptedOrRejectsTheKeyStays() {
+    /// Which of two tokens that Apple was not asked about is good nobody knows yet, whichever came first.
+    @Test(arguments: [true, false]) func ofTwoUnknownTokensBothStay(_ inOrder: Bool) {
+        var credential = Credential()
+        for key in inOrder ? [old, new] : [new, old] {
+            credential.apply(Grant(grantedAt: key.grantedAt, token: .sealedForTest(key)))
+        }
+        #expect(credential.token == .sealedForTest(new) && credential.formerToken == .sealedForTest(old))
+        credential.fallBack()
+        #expect(credential.token?.key == new, "Apple has not rejected it")
+        credential.apply(RefreshAnswer(.rejected, token: new, requestedAt: at(10)))
+        credential.fallBack()
+        #expect(credential.token == .sealedForTest(old) && credential.formerToken == RefreshToken(key: new, sealed: nil))
+        #expect(credential.verifiedAt == nil && credential.rejectedAt == nil)
+        // The row of the other comes once more, and a job tells it again.
+        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        #expect(credential.token?.key == old)
+        let again = RefreshToken.Key(grantedAt: at(20), fingerprint: new.fingerprint)
+        #expect(credential.isRetold(Grant(grantedAt: at(20), token: .sealedForTest(again))))
+    }
+
+    /// What is known of the token before comes back with it, and says of a sign-in since then what it said before.
+    @Test func aTokenThatIsTakenAgainIsAsItWas() {
+        var credential = Credential(granted: old)
+        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6), teamID: "TEAM"))
+        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        credential.apply(RefreshAnswer(.rejected, token: new, requestedAt: at(10)))
+        credential.fallBack()
+        #expect(credential.token?.key == old && credential.verifiedAt == at(6) && credential.verifiedTeam == "TEAM")
+        #expect(!credential.isTokenOfNewestSignIn)
+        credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(11)))
+        #expect(credential.standing(under: AppUser()).state == .authorized, "it may have ended before the sign-in")
+        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(12)))
+        credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(13)))
+        #expect(credential.isTokenOfNewestSignIn)
+        #expect(credential.standing(under: AppUser()).reason == .tokenRejected)
+        // One that Apple has accepted gives its place to none before it.
+        credential.fallBack()
+        #expect(credential.token?.key == old)
+    }
+
+    /// The page asks to date sign-ins at the end of their second: a token that a backend tells may be dated after one that Apple issues.
+    @Test func anIssuedTokenIsKeptBeforeOneThatAppleHasNotAccepted() {
+        let issued = RefreshToken.Key(grantedAt: at(5), fingerprint: [8])
+        let answer = RefreshAnswer(.valid, token: issued, requestedAt: at(8), teamID: "TEAM")
         var credential = Credential(granted: old)
         credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
-        #expect(credential.formerToken == RefreshToken(key: old, sealed: nil))
+        credential.apply(Grant(grantedAt: at(5), token: .sealedForTest(issued)))
+        #expect(credential.formerToken?.key == old)
+        credential.applyIssued(.sealedForTest(issued), answer)
+        #expect(credential.formerToken == .sealedForTest(issued) && credential.formerVerifiedAt == at(8))
+        #expect(credential.formerVerifiedTeam == "TEAM")
+        credential.apply(RefreshAnswer(.valid, token: new, requestedAt: at(10)))
+        credential.applyIssued(.sealedForTest(issued), answer)
+        #expect(credential.formerToken?.sealed == nil && credential.formerVerifiedAt == nil, "the newer one is a token")
+    }
 
+    @Test func ofATokenThatAppleRejectsTheKeyStays() {
         var rejected = Credential(granted: old)
         rejected.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6)))
         rejected.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(7)))

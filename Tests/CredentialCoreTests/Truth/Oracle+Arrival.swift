@@ -47,12 +47,6 @@ extension Oracle {
     }
 }
 
-extension Oracle.Token {
-    init(_ key: RefreshToken.Key) {
-        self.init(grantedAt: key.grantedAt, fingerprint: key.fingerprint)
-    }
-}
-
 extension Oracle.Standing {
     /// One line for each column that differs: its name, what it holds here and what it holds there.
     func differences(from other: Self) -> [String] {

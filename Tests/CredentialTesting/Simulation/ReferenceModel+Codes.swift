@@ -96,6 +96,10 @@ extension ReferenceModel {
         let outcome = signIn(credential, at: grantedAt, token: call.token, address: identity.address)
         if let text = call.token {
             let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
+            // What Apple has just issued is surer than what a backend told.
+            if let newest = facts[credential]!.token, newest != token, !facts[credential]!.isAccepted(newest) {
+                facts[credential]!.former = (token, text)
+            }
             accept(token, of: credential, at: call.sentAt, by: call.team)
         }
         inserted[credential, default: []].insert(identity.signedInAt)

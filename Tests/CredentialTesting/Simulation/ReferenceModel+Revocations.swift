@@ -141,7 +141,7 @@ extension ReferenceModel {
                 told: Set(facts[id]!.texts.values),
                 requestedAt: row.requestedAt,
                 openedAt: now,
-                verifiedTeam: standing == .accepted ? verifiedTeam(of: id) : nil
+                verifiedTeam: standing == .neverAccepted ? nil : team(of: token, at: id)
             )
         }
         return .postponed
@@ -151,9 +151,12 @@ extension ReferenceModel {
     private func tokensToRevoke(_ id: CredentialID) -> [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] {
         var tokens: [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] = []
         if row(of: id)?.holdsToken ?? false, let token = facts[id]?.token, let text = facts[id]?.texts[token] {
-            tokens.append((id, token, text, facts[id]!.isAccepted(token) ? .accepted : .neverAccepted))
+            let standing: DueRevocation.Standing = facts[id]!.tokenSpeaksOfUser ? .accepted : .former
+            tokens.append((id, token, text, facts[id]!.isAccepted(token) ? standing : .neverAccepted))
         }
-        if let former = formerToken(of: id) { tokens.append((id, former.token, former.text, .former)) }
+        if let former = formerToken(of: id) {
+            tokens.append((id, former.token, former.text, facts[id]!.isAccepted(former.token) ? .former : .neverAccepted))
+        }
         return tokens
     }
 
@@ -229,7 +232,9 @@ extension ReferenceModel {
         case .rejected where open.before == .rejected:
             // What Apple says to another team proves nothing.
             let isOthers = open.verifiedTeam.map { $0 != call.team } ?? false
-            let dead: RevocationOutcome = open.standing == .accepted ? .alreadyInvalid : .noValidToken
+            // A check may have accepted it since.
+            let isOfNow = facts[open.credential]!.token == open.token && facts[open.credential]!.tokenSpeaksOfUser
+            let dead: RevocationOutcome = open.standing == .accepted || isOfNow ? .alreadyInvalid : .noValidToken
             if result == .revocation(dead), !isOthers { return [close(key, open, dead)] }
             if result == .revocation(.rejected), isOthers { return [close(key, open, .rejected, .otherTeam)] }
             // The breaker has opened meanwhile.

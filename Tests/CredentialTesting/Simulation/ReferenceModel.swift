@@ -46,8 +46,10 @@ struct ReferenceModel {
         var tokens: Set<Token> = []
         /// What each token is in clear.
         var texts: [Token: String] = [:]
-        /// The token that the newest one displaced, in clear while it is kept.
+        /// The token before the newest one, in clear while it is kept.
         var former: (token: Token, text: String?)?
+        /// Tokens that turned out to be none, so that the one before was taken again.
+        var setAside: Set<Token> = []
         var answers: [Oracle.Answer] = []
         /// When Apple accepted each token, and from which team.
         var teams: [Token: [Acceptance]] = [:]
@@ -188,13 +190,17 @@ struct ReferenceModel {
 
     /// The team from which Apple last accepted the token.
     func verifiedTeam(of credential: CredentialID) -> String? {
-        guard let facts = facts[credential], let token = facts.token else { return nil }
-        return facts.teams[token]?.max { ($0.at, $0.team) < ($1.at, $1.team) }?.team
+        facts[credential]?.token.flatMap { team(of: $0, at: credential) }
+    }
+
+    /// The team from which Apple last accepted a token.
+    func team(of token: Token, at credential: CredentialID) -> String? {
+        facts[credential]?.teams[token]?.max { ($0.at, $0.team) < ($1.at, $1.team) }?.team
     }
 
     /// Whether Apple has ever accepted a token, as far as was committed.
     func wasAccepted(_ token: RefreshToken.Key, of credential: CredentialID) -> Bool {
-        facts[credential]?.teams[Token(grantedAt: token.grantedAt, fingerprint: token.fingerprint)] != nil
+        facts[credential]?.teams[Token(token)] != nil
     }
 
     private func standing(of credential: CredentialID) -> Oracle.Standing? {
@@ -202,7 +208,7 @@ struct ReferenceModel {
         let user = userFacts[credential.userID] ?? UserFacts()
         return Oracle(
             grants: facts.grants,
-            tokens: facts.tokens,
+            tokens: facts.tokens.subtracting(facts.setAside),
             revocations: facts.revocations,
             answers: facts.answers,
             consentRevocations: user.consentRevoked,
@@ -271,13 +277,13 @@ struct ReferenceModel {
 
     func isConfigured(_ clientID: String) -> Bool { appOfClient[clientID] != nil && clientID != dropped }
 
-    /// A process that starts looks again at what was put off, if it knows its client.
+    /// A process that starts looks again at what was put off.
     ///
     /// - Parameter voidingClaims: whether it takes up the queue rows that the one before it had claimed.
     mutating func recovered(at now: Timestamp, without dropped: String?, voidingClaims: Bool) {
         (takingSince, takenAt) = (now, now)
         self.dropped = dropped
-        for (id, row) in grantRows where isConfigured(row.credential.clientID) { grantRows[id]!.putOffUntil = nil }
+        for id in grantRows.keys { grantRows[id]!.putOffUntil = nil }
         guard voidingClaims else { return }
         for id in notificationRows.keys { notificationRows[id]!.held = nil }
         for id in grantRows.keys { grantRows[id]!.held = nil }
@@ -294,7 +300,7 @@ struct ReferenceModel {
 
     /// Whether the token that was asked about is still the credential's.
     func isCurrent(_ work: DueCredential) -> Bool {
-        facts[work.id]?.token == Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
+        facts[work.id]?.token == Token(work.token)
     }
 
     mutating func settle(_ work: ClaimedGrant, at now: Timestamp) -> Settled {
@@ -342,14 +348,17 @@ struct ReferenceModel {
         let (newest, token, mail) = (known.grants.max(), known.token, userFacts[credential.userID]?.mail)
         known.grants.insert(grantedAt)
         var brought: Token?
+        let keepsFormer = formerToken(of: credential) != nil
         if let text {
             brought = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
-            known.tokens.insert(brought!)
+            let isNew = known.tokens.insert(brought!).inserted
             known.texts[brought!] = text
+            // A token that comes late stays while it is not known whether the newer one is any good.
+            if isNew, let token, known.token == token, !keepsFormer, !known.isAccepted(token) { known.former = (brought!, text) }
         }
         if known.token != token {
             known.held = nil
-            if let token { known.displace(token, text: holdsToken(credential) ? known.texts[token] : nil) }
+            if let token { known.displace(token, text: holdsToken(credential) ? known.texts[token] : nil, keepsFormer: keepsFormer) }
         }
         if let address {
             userFacts[credential.userID, default: UserFacts()].mails.append(Oracle.Mail(address, at: grantedAt, isFromEvent: false))
@@ -357,8 +366,21 @@ struct ReferenceModel {
         let isNews =
             known.grants.max() != newest || known.token != token || facts[credential] == nil || userFacts[credential.userID]?.mail != mail
         facts[credential] = known
-        if isNews { return .applied }
+        let hasFallenBack = fallBack(credential)
+        if isNews || hasFallenBack { return .applied }
         return newest == grantedAt && (brought == nil || brought == token) ? .duplicate : .stale
+    }
+
+    /// Apple rejects the newest token and has never accepted it: the one before is taken again, if it is kept.
+    @discardableResult
+    private mutating func fallBack(_ credential: CredentialID) -> Bool {
+        guard let token = facts[credential]!.token, let former = formerToken(of: credential)?.token, !facts[credential]!.isAccepted(token),
+            facts[credential]!.answers.contains(where: { $0.token == token })
+        else { return false }
+        while let newest = facts[credential]!.token, newest != former { facts[credential]!.setAside.insert(newest) }
+        facts[credential]!.former = (token, nil)
+        facts[credential]!.held = nil
+        return true
     }
 
     mutating func close(_ row: Int64, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
@@ -417,7 +439,7 @@ struct ReferenceModel {
     /// - Parameter call: what Apple was asked and answered, as the simulation wrote it down.
     /// - Returns: what it may come to. Whether a rejection is held is for the breaker to say.
     mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict, _ call: AnsweredCall?) -> [Settled] {
-        let token = Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
+        let token = Token(work.token)
         guard isCurrent(work), work.purpose == .canary || isHeld(work) else { return [.superseded] }
         if work.purpose != .canary { facts[work.id]!.held = nil }
         touched.insert(work.id.userID)
@@ -447,10 +469,13 @@ struct ReferenceModel {
         facts[work.id]!.held = nil
         touched.insert(work.id.userID)
         if goesAfterGrant(work, at: now) { return [.postponed] }
-        let token = Token(grantedAt: work.token.grantedAt, fingerprint: work.token.fingerprint)
+        let token = Token(work.token)
         let isDisproved = facts[work.id]!.answers.contains { $0.token == token && $0.isValid && $0.at >= rejection.requestedAt }
         if isDisproved { return [.postponed] }
-        if result == .refreshed { facts[work.id]!.answers.append(Oracle.Answer(token: token, isValid: false, at: rejection.requestedAt)) }
+        if result == .refreshed {
+            facts[work.id]!.answers.append(Oracle.Answer(token: token, isValid: false, at: rejection.requestedAt))
+            fallBack(work.id)
+        }
         return [.refreshed, .postponed]
     }
 
@@ -482,18 +507,28 @@ struct ReferenceModel {
 }
 
 extension ReferenceModel.Facts {
-    var token: Oracle.Token? { Oracle(tokens: tokens).token }
+    var token: Oracle.Token? { Oracle(tokens: tokens.subtracting(setAside)).token }
+
+    /// Whether the end of the newest token says that the user's authorization has ended: Apple has accepted it, and none that was told later
+    /// turned out to be no token, or Apple has accepted it since the last sign-in.
+    var tokenSpeaksOfUser: Bool {
+        guard let token, let accepted = answers.filter({ $0.token == token && $0.isValid }).map(\.at).max() else { return false }
+        let hasFallenBack = former.map { setAside.contains($0.token) } ?? false
+        return !hasFallenBack || grants.max().map { $0 <= accepted } ?? true
+    }
 
     func isAccepted(_ token: Oracle.Token) -> Bool { answers.contains { $0.token == token && $0.isValid } }
 
     /// Another token has taken its place.
     ///
-    /// - Parameter text: nil where it was erased before.
-    fileprivate mutating func displace(_ token: Oracle.Token, text: String?) {
+    /// - Parameters:
+    ///   - text: nil where it was erased before.
+    ///   - keepsFormer: whether an older one is kept, which is surer than one that Apple has not accepted.
+    fileprivate mutating func displace(_ token: Oracle.Token, text: String?, keepsFormer: Bool) {
         func newest(_ isValid: Bool) -> Timestamp? { answers.filter { $0.token == token && $0.isValid == isValid }.map(\.at).max() }
         let isGood = newest(true).map { good in newest(false).map { $0 <= good } ?? true } ?? false
-        if !isGood, former?.text != nil { return }
-        former = (token, isGood ? text : nil)
+        if !isGood, keepsFormer { return }
+        former = (token, isGood || newest(false) == nil ? text : nil)
     }
 }
 

@@ -286,7 +286,7 @@ extension SimulatedWorld.State {
         if let row = model.row(of: work.id) {
             count(row.neverAccepted ? .neverAccepted : row.reason == "token_rejected" ? .ended : .admitted)
         }
-        if let team = model.verifiedTeam(of: work.id), !ledger.teams(of: rejection, work).contains(team) {
+        if let team = model.team(of: Oracle.Token(work.token), at: work.id), !ledger.teams(of: rejection, work).contains(team) {
             return Violation(.noFalseRevocation, "a rejection of \(work.id.userID) is believed that Apple gave to another team")
         }
         return switch ledger.wasTrue(rejection, of: work) {

@@ -121,6 +121,21 @@ import Testing
         #expect(try await store.rows(former) == [[.at(.start), 0]])
     }
 
+    /// Apple rejects its successor and never accepted it: a mistake brought that one.
+    @Test(arguments: StoreKind.allCases)
+    func anAcceptedTokenIsTakenAgain(_ kind: StoreKind) async throws {
+        let store = try await signedIn(kind)
+        try await store.accept()
+        try await store.signIn(token: "cut", at: Self.asked)
+        #expect(try await store.refresh(.rejected, at: Self.asked + .minutes(10)) == .refreshed)
+        let tokens = "SELECT token_granted_at, verified_at, rejected_at, former_granted_at, former_sealed, never_accepted FROM credential"
+        #expect(try await store.rows(tokens) == [[.at(.start), .at(.start), nil, .at(Self.asked), nil, 0]])
+        let due = try await store.claimCredentials(at: Self.asked + .minutes(20))
+        #expect(due.map(\.token.grantedAt) == [.start] && due.map(\.wasAccepted) == [true])
+        try await store.settle(.valid, about: due[0], at: Self.asked + .minutes(20))
+        #expect(try await row(store).dropLast() == ["authorized", "granted", .at(Self.asked), .at(Self.asked + .minutes(20))])
+    }
+
     // MARK: A token that Apple never accepted
 
     private func neverAccepted(_ store: StoreUnderTest) async throws -> [SQLValue] {
