@@ -163,10 +163,12 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
 struct Trace {
     private static let longest = 60
     private(set) var lines: [String] = []
-    private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+    private var hash = StableHash()
+
+    var digest: UInt64 { hash.value }
 
     mutating func append(_ line: String) {
-        for byte in line.utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        hash.append(line)
         lines.append(line)
         if lines.count > 2 * Self.longest { lines.removeFirst(Self.longest) }
     }
