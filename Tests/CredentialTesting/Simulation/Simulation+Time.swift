@@ -200,15 +200,15 @@ extension Simulation {
     /// next. Both together take no longer: the 200 that closes the breaker is that first one. Then everything that is true is known, and
     /// nothing is left over.
     mutating func calmDown() async throws {
+        world.with { state in
+            state.portCallsToCrash = nil
+            state.storeTrouble = []
+        }
         try await resumeAll()
         for app in plan.apps where world.with({ $0.apple.weather[app.name]?.isOurFault ?? false }) {
             reload(app, isRight: true)
         }
-        world.with { state in
-            state.apple.weather = [:]
-            state.portCallsToCrash = nil
-            state.storeTrouble = []
-        }
+        world.with { $0.apple.weather = [:] }
         try await land()
         try await putClientBack()
         world.with { $0.note("calm") }

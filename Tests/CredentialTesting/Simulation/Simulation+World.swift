@@ -261,9 +261,11 @@ extension Simulation {
 
     private static let furthestBehind = -90_000
 
-    mutating func troubleStore() {
+    /// - Parameter calls: calls of the store that work before that.
+    mutating func troubleStore(after calls: Int = 0) {
         let troubles: [SimulatedWorld.StoreTrouble] = [.busy, .full, .unknownBefore, .unknownAfter]
-        let next = (0..<Int.random(in: 1...3, using: &generator)).map { _ in troubles.randomElement(using: &generator)! }
+        var next = [SimulatedWorld.StoreTrouble?](repeating: nil, count: calls)
+        for _ in 1...Int.random(in: 1...3, using: &generator) { next.append(troubles.randomElement(using: &generator)) }
         world.with { $0.storeTrouble = next }
     }
 }
