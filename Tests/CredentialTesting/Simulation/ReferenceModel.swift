@@ -236,6 +236,18 @@ struct ReferenceModel {
 
     // MARK: Arrivals
 
+    /// Whether a sign-in that nobody has told yet is ended by an event that is there already.
+    func isEnded(_ signIn: ScriptedApple.SignIn) -> Bool {
+        if inserted[signIn.credential, default: []].contains(signIn.at) { return false }
+        let user = signIn.credential.userID
+        let waiting = notificationRows.values.compactMap { row -> Timestamp? in
+            guard case .notice(let notice) = row.post, notice.isEnd, notice.credential.userID == user else { return nil }
+            return notice.at
+        }
+        let settled = userFacts[user].map { $0.consentRevoked.union($0.deleted) } ?? []
+        return settled.union(waiting).contains { $0 > signIn.at }
+    }
+
     mutating func insert(_ row: GrantRow, as id: Int64) {
         grantRows[id] = row
         grantsIn += 1
@@ -379,12 +391,11 @@ struct ReferenceModel {
             notificationRows[work.id] = nil
             return .quarantined(.unknownKey)
         }
-        let isEnd = notice.kind == .consentRevoked || notice.kind == .accountDeleted
         let newer = waitingGrants(at: now) {
             $0.credential.userID == notice.credential.userID && appOfClient[$0.credential.clientID] == notice.app
                 && $0.grantedAt >= notice.at
         }
-        let waits = isEnd && isWorthWaiting(for: newer, since: row.receivedAt, at: now)
+        let waits = notice.isEnd && isWorthWaiting(for: newer, since: row.receivedAt, at: now)
         if case .postponed = verdict {
             notificationRows[work.id]!.held = nil
             return .postponed
@@ -406,7 +417,7 @@ struct ReferenceModel {
         if facts[notice.credential] == nil { facts[notice.credential] = Facts() }
         guard isFirst else { return .notification(.duplicate) }
         let grants = credentials(of: user).compactMap { facts[$0]?.grants.max() }
-        let isOutdated = isEnd && !grants.isEmpty && grants.allSatisfy { $0 >= notice.at }
+        let isOutdated = notice.isEnd && !grants.isEmpty && grants.allSatisfy { $0 >= notice.at }
         return .notification(moved && !isOutdated ? .applied : .stale)
     }
 

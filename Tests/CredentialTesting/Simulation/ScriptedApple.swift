@@ -34,6 +34,14 @@ struct ScriptedApple {
         var at: Timestamp
         var address: String?
         var keyID: String
+
+        /// Whether it ends sign-ins.
+        var isEnd: Bool {
+            switch kind {
+            case .consentRevoked, .accountDeleted: true
+            case .emailDisabled, .emailEnabled, .unknown: false
+            }
+        }
     }
 
     /// What arrives at a notification endpoint.
@@ -151,6 +159,9 @@ struct ScriptedApple {
     func tokens(of user: String) -> [String] {
         (signInsOfUser[user] ?? []).compactMap { signIns[$0].isByCode ? nil : signIns[$0].token }
     }
+
+    /// Whether Apple has issued a token. One that was cut off it has not.
+    func isIssued(_ token: String) -> Bool { signInsOfToken[token] != nil }
 
     func wasIssued(_ token: String, to credential: CredentialID) -> Bool {
         signInsOfToken[token].map { signIns[$0].credential == credential } ?? false

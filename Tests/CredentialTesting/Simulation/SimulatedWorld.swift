@@ -142,6 +142,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case retold, namelessAnswer, noValidToken
     case teamChanged, otherTeam, tokenOfOtherTeamRejected
     case clientDropped, grantOfDroppedClient, eventOfDroppedClient
+    case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
 }
 
 /// The last lines of what happened, and a digest of all of them.

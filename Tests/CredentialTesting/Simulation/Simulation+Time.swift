@@ -18,6 +18,7 @@ extension Simulation {
         // Nothing under way takes as long, unless the whole process stood still.
         if plan.freezes, chance(150) {
             world.with { state in
+                state.count(.freeze)
                 if !flights.isEmpty { state.count(.leaseLapsed) }
                 state.note("the process stands still")
             }
@@ -77,6 +78,9 @@ extension Simulation {
                 signIn.at.milliseconds
             )
             world.with { state in
+                let isMisdated = state.misdated.contains(signIn.credential.userID)
+                if !isMisdated, state.model.isEnded(signIn) { state.count(.eventBeforeSignIn) }
+                if let token = signIn.token, !state.apple.isIssued(token) { state.count(.truncatedToken) }
                 state.model.insert(
                     .init(credential: signIn.credential, grantedAt: signIn.at, token: signIn.token, address: address),
                     as: id

@@ -26,9 +26,9 @@ extension Simulation {
             tellAgain(credential)
         } else if plan.revocations > 0, chance(10) {
             // An operator of the app has a query that was too wide.
-            for other in people where other.app == person.app && !isCanary(other.user) {
-                requestRevocation(other, CredentialID(clientID: client, userID: other.user))
-            }
+            let deleted = people.filter { $0.app == person.app && !isCanary($0.user) }
+            for other in deleted { requestRevocation(other, CredentialID(clientID: client, userID: other.user)) }
+            if deleted.count > 1 { world.with { $0.count(.bulkDeletion) } }
         } else if !isCanary(person.user), chance(plan.revocations) {
             requestRevocation(person, credential)
         } else if isIn, isVerified(person), !isCanary(person.user), chance(plan.passwords) {
@@ -95,7 +95,10 @@ extension Simulation {
         var told = plan.importsTokens && !isCanary(person.user) && chance(250) ? withImportedToken(signIn, person) : signIn
         if plan.datesWrongly, !isCanary(person.user), chance(200) {
             told.at = told.at.advanced(by: .seconds(Int.random(in: -90_000...7_200, using: &generator)))
-            world.with { _ = $0.misdated.insert(person.user) }
+            world.with { state in
+                state.misdated.insert(person.user)
+                state.count(.misdatedSignIn)
+            }
         }
         agenda.append((truth.advanced(by: delay), .grant(told, address: address)))
         if told.token != signIn.token, plan.revocations > 0, chance(700) { askLater(person, credential) }
