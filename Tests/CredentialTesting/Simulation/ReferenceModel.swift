@@ -129,6 +129,8 @@ struct ReferenceModel {
     var grantsLogged: [[String]] = []
     /// Users whose rows may have changed since they were last compared.
     var touched: Set<String> = []
+    /// Since when the view has called each credential authorized, at any moment since it was last compared.
+    var authorizedSince: [CredentialID: Set<Int64>] = [:]
     /// When the process at work last began to take sign-ins, and when it last did.
     private var takingSince: Timestamp
     private var takenAt: Timestamp
@@ -193,6 +195,14 @@ struct ReferenceModel {
     /// Whether Apple has ever accepted a token, as far as was committed.
     func wasAccepted(_ token: RefreshToken.Key, of credential: CredentialID) -> Bool {
         facts[credential]?.teams[Token(grantedAt: token.grantedAt, fingerprint: token.fingerprint)] != nil
+    }
+
+    /// Notes what the view shows now of touched users who are authorized.
+    mutating func noteAuthorized() {
+        for credential in touched.flatMap(credentials(of:)) {
+            guard let row = row(of: credential), row.state == "authorized", let since = row.changedAt else { continue }
+            authorizedSince[credential, default: []].insert(since)
+        }
     }
 
     private func standing(of credential: CredentialID) -> Oracle.Standing? {

@@ -222,7 +222,10 @@ struct SimulatedStore: WorkStore {
 extension SimulatedWorld.State {
     /// Lets the model settle what the store has committed, and compares.
     fileprivate mutating func settled(_ settlements: [Settlement], _ results: [Settled], under rules: SettlementRules, at now: Timestamp) {
+        // One settlement after another: a batch may sign a user in twice, and tells of the first.
+        var touched = model.touched
         for (settlement, result) in zip(settlements, results) {
+            model.touched = []
             let expected: [Settled]
             switch settlement {
             case .notification(let work, let verdict):
@@ -262,7 +265,10 @@ extension SimulatedWorld.State {
             if !expected.contains(result) {
                 report(Violation(.stateFollowsFromFacts, "settled as \(result), by the rules \(expected): \(settlement.summary)"))
             }
+            model.noteAuthorized()
+            touched.formUnion(model.touched)
         }
+        model.touched = touched
     }
 
     /// Whether a 200 is what Apple said.
