@@ -277,14 +277,15 @@ struct Inspector {
 }
 
 extension SimulatedWorld.State {
-    /// The clients of which the daemon holds a good token.
+    /// The clients of which the daemon holds a token that Apple accepts. No other client can have a 200, nor can the one that Apple refuses
+    /// for good. A blamed client holds back the rejections of another only until that other one has a 200.
     fileprivate var goodClients: Set<String> {
         let good = model.credentials.filter { credential in
             model.row(of: credential)?.holdsToken == true
                 && credential.clientID != apple.refused
                 && model.tokenText(of: credential).map { apple.isAccepted($0, at: credential) } ?? false
         }
-        return apple.unstuck(Set(good.map(\.clientID)))
+        return Set(good.map(\.clientID))
     }
 }
 

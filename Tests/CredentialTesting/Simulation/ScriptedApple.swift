@@ -66,8 +66,6 @@ struct ScriptedApple {
     var weather: [String: Weather] = [:]
     /// Whom it will call invalid from now on, whatever is asked.
     var refused: String?
-    /// Whom it has called invalid.
-    private var blamedClients: Set<String> = []
     /// The apps of clients that it has called invalid, whatever they asked.
     var blamedApps: Set<String> = []
     /// Which of our keys each app signs with, and how often its configuration has been loaded.
@@ -173,13 +171,6 @@ struct ScriptedApple {
         return isAccepted(token, at: signIn.credential) && signIn.credential.clientID == credential.clientID
     }
 
-    /// Of clients with a good token those of apps in which every client has one that Apple has blamed: a blamed one without keeps its
-    /// app's breaker open until an operator says otherwise.
-    func unstuck(_ good: Set<String>) -> Set<String> {
-        let stuck = apps.filter { !blamedClients.intersection($0.clientIDs).isSubset(of: good) }
-        return good.subtracting(stuck.flatMap(\.clientIDs))
-    }
-
     func newestSignIn(of credential: CredentialID) -> SignIn? {
         newest[credential].map { signIns[$0] }
     }
@@ -195,10 +186,7 @@ struct ScriptedApple {
         using generator: inout SeededGenerator
     ) -> RefreshOutcome {
         if let answer = weather(of: credential.clientID, in: app)?.answer(to: credential, using: &generator) {
-            if case .misconfigured = answer {
-                blamedClients.insert(credential.clientID)
-                blamedApps.insert(app)
-            }
+            if case .misconfigured = answer { blamedApps.insert(app) }
             return answer
         }
         let namesNobody = weather[app] == .namesNobody

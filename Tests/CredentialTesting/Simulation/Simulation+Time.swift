@@ -217,8 +217,10 @@ extension Simulation {
         try await putClientBack()
         world.with { $0.note("calm") }
         if plan.setsClock { try await setClock(ahead: .zero) }
-        // What a wrong clock has put off comes an interval later.
-        let intervals = plan.setsClock ? 4.0 : 3.0
+        // What a wrong clock has put off comes an interval later. So do the pending rejections of an app with a refused client: Apple may
+        // first blame that client within the first interval of the calm, and that takes them back.
+        let isRefusing = world.with { $0.apple.refused != nil }
+        let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0)
         let end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
         while now < end, !isBroken {
             isOver = now.advanced(by: SimulatedProcess.policy.longestInterval) > end

@@ -135,7 +135,9 @@ extension Simulation {
     /// Somebody signs in again while Apple is asked, or between the moment at which a rejection is taken up and the one at which it is
     /// believed.
     mutating func comeBack(_ credential: CredentialID) throws {
-        guard !isOver, let index = people.firstIndex(where: { $0.user == credential.userID }),
+        // In the calm nobody comes back to a refused client: Apple would blame it so late that nothing is known by the end.
+        let isRefused = steps >= plan.steps && world.with { $0.apple.refused == credential.clientID }
+        guard !isOver, !isRefused, let index = people.firstIndex(where: { $0.user == credential.userID }),
             // A row may name somebody by mistake.
             people[index].app.clientIDs.contains(credential.clientID),
             people[index].lastActedAt.duration(to: truth) >= .seconds(2)
