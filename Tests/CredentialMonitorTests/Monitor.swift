@@ -91,11 +91,11 @@ struct Monitor {
     var refreshHandler: RefreshHandler { refreshHandler(breakers: writer.breakers) }
 
     /// - Parameter clients: those that are tried before their time while Apple has not accepted them.
-    func refreshHandler(breakers: Breakers, trying clients: Set<String> = []) -> RefreshHandler {
+    func refreshHandler(breakers: Breakers, trying clients: Set<String> = [], store: (any WorkStore)? = nil) -> RefreshHandler {
         RefreshHandler(
             app: Self.app,
             clients: clients,
-            store: store,
+            store: store ?? self.store,
             endpoint: endpoint,
             sealer: PlainSealer(),
             policy: policy,

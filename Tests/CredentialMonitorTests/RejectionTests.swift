@@ -432,6 +432,20 @@ struct RejectionTests {
         }
     }
 
+    /// The store keeps when a canary was taken, so the next time is an hour later.
+    @Test func appleIsAskedAboutACanaryAlthoughTheStoreFailsAfterItWasTaken() async throws {
+        try await Monitor.with(canaries: ["canary"]) { monitor in
+            try await monitor.signIn("canary")
+            let handler = monitor.refreshHandler(
+                breakers: monitor.writer.breakers,
+                store: TroubledStore(monitor.store, TroubledStore.Trouble(failedReads: 1))
+            )
+            try await monitor.settle(handler)
+            #expect(asked("canary", in: monitor) == 1)
+            #expect(try await monitor.count("SELECT verified_at IS NOT NULL FROM credential") == 1)
+        }
+    }
+
     @Test func aCanaryWhoLeavesBySignedEvidenceHoldsUpNobody() async throws {
         try await Monitor.with(canaries: ["canary"]) { monitor in
             try await monitor.signIn("canary")

@@ -331,7 +331,8 @@ struct TroubledStore: WorkStore {
         preferring preferred: Set<String>,
         quotas: [String: Int]
     ) async throws -> [DueCredential] {
-        try await store.claimDueCredentials(
+        try trouble.read()
+        return try await store.claimDueCredentials(
             of: app,
             upTo: limit,
             firstChecks: firstChecks,

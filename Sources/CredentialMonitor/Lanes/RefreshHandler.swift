@@ -90,10 +90,12 @@ package struct RefreshHandler: WorkHandler {
         // As of now: what the store was asked before may have taken its time, and others have taken permits since.
         let permits = budget.take(upTo: slots, at: clock.now, isProbing: breaker.isProbed)
         guard permits > 0 else { return [] }
+        var due: [DueCredential] = []
+        defer { budget.giveBack(permits - due.count, isProbing: breaker.isProbed) }
         do {
             budget.suspect(breaker.blamedClients)
             let quotas = budget.quotas(at: clock.now)
-            var due = try await store.takeCanaries(canaries, of: app, excluding: Set(quotas.keys), upTo: permits, at: now)
+            due = try await store.takeCanaries(canaries, of: app, excluding: Set(quotas.keys), upTo: permits, at: now)
             if due.count < permits {
                 due += try await store.claimDueCredentials(
                     of: app,
@@ -109,12 +111,11 @@ package struct RefreshHandler: WorkHandler {
                 let full = quotas.filter { client, quota in quota <= due.count { $0.id.clientID == client } }
                 due += try await tryUnprovenClients(but: Set(full.keys), upTo: permits - due.count, at: now)
             }
-            budget.giveBack(permits - due.count, isProbing: breaker.isProbed)
-            return due
-        } catch {
-            budget.giveBack(permits, isProbing: breaker.isProbed)
-            throw error
+        } catch let error as StoreError where !due.isEmpty {
+            // The store keeps that a canary was taken: if Apple is not asked about it now, it is not for an hour.
+            telemetry.claimFailed(lane, error)
         }
+        return due
     }
 
     /// Half of the permits, and of an odd one every second: nobody knows whether new tokens are any good, and there may be many. While the

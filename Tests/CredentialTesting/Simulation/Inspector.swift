@@ -20,7 +20,7 @@ struct Inspector {
     private struct Told: Equatable, CustomStringConvertible {
         var state: String
         var reason: String
-        /// When it ended. Of a newer sign-in nobody is told but by its own backend.
+        /// When it ended. Nobody is told of a newer sign-in but by its own backend: the view may show another time than was told.
         var endedAt: Int64?
 
         init(_ state: String, _ reason: String, at time: Int64?) {
@@ -46,7 +46,7 @@ struct Inspector {
         if let violation = try grantLogIsRight(database, state) ?? receiptsAreRight(database, state) { return violation }
         if let violation = try changesAreOnce(database, state) ?? feedIsTheView(database, state) { return violation }
         let touched = state.model.touched
-        state.model.touched = []
+        (state.model.touched, state.model.authorizedSince) = ([], [:])
         for user in touched.sorted() {
             if let violation = try rowsFollow(database, of: user, state) { return violation }
         }
@@ -81,7 +81,8 @@ struct Inspector {
         return nil
     }
 
-    /// I2 and I5: each change is told once, one follows from the other, and none ends a sign-in that is good.
+    /// I2, I5 and I12: each change is told once, one follows from the other, none ends a sign-in that is good, and a sign-in is told with
+    /// the time that the view showed then.
     private mutating func changesAreOnce(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let rows = try database.rows(
             """
@@ -106,6 +107,10 @@ struct Inspector {
             }
             told[credential] = new
             let occurredAt = Timestamp(milliseconds: row[7])
+            if to == "authorized", !state.model.authorizedSince[credential, default: []].contains(occurredAt.milliseconds) {
+                let text = "\(credential.name) is told authorized as of \(occurredAt.milliseconds), and the view did not say so"
+                return Violation(.newsArrives, text)
+            }
             // What the app has revoked Apple may still honour where the daemon holds another token, or none.
             if to != "authorized", reason != "revoked_by_app", !state.misdated.contains(credential.userID),
                 let signIn = goodSignIn(of: credential, before: occurredAt, state.apple)
@@ -272,14 +277,15 @@ struct Inspector {
 }
 
 extension SimulatedWorld.State {
-    /// The clients of which the daemon holds a good token.
+    /// The clients of which the daemon holds a token that Apple accepts. No other client can have a 200, nor can the one that Apple refuses
+    /// for good. A blamed client holds back the rejections of another only until that other one has a 200.
     fileprivate var goodClients: Set<String> {
         let good = model.credentials.filter { credential in
             model.row(of: credential)?.holdsToken == true
                 && credential.clientID != apple.refused
                 && model.tokenText(of: credential).map { apple.isAccepted($0, at: credential) } ?? false
         }
-        return apple.unstuck(Set(good.map(\.clientID)))
+        return Set(good.map(\.clientID))
     }
 }
 

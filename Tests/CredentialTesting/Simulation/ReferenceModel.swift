@@ -133,6 +133,8 @@ struct ReferenceModel {
     var grantsLogged: [[String]] = []
     /// Users whose rows may have changed since they were last compared.
     var touched: Set<String> = []
+    /// Since when the view has called each credential authorized, at any moment since it was last compared.
+    var authorizedSince: [CredentialID: Set<Int64>] = [:]
     /// When the process at work last began to take sign-ins, and when it last did.
     private var takingSince: Timestamp
     private var takenAt: Timestamp
@@ -203,6 +205,14 @@ struct ReferenceModel {
         facts[credential]?.teams[Token(token)] != nil
     }
 
+    /// Notes what the view shows now of touched users who are authorized.
+    mutating func noteAuthorized() {
+        for credential in touched.flatMap(credentials(of:)) {
+            guard let row = row(of: credential), row.state == "authorized", let since = row.changedAt else { continue }
+            authorizedSince[credential, default: []].insert(since)
+        }
+    }
+
     private func standing(of credential: CredentialID) -> Oracle.Standing? {
         guard let facts = facts[credential] else { return nil }
         let user = userFacts[credential.userID] ?? UserFacts()
@@ -245,6 +255,18 @@ struct ReferenceModel {
     }
 
     // MARK: Arrivals
+
+    /// Whether a sign-in that nobody has told yet is ended by an event that is there already.
+    func isEnded(_ signIn: ScriptedApple.SignIn) -> Bool {
+        if inserted[signIn.credential, default: []].contains(signIn.at) { return false }
+        let user = signIn.credential.userID
+        let waiting = notificationRows.values.compactMap { row -> Timestamp? in
+            guard case .notice(let notice) = row.post, notice.isEnd, notice.credential.userID == user else { return nil }
+            return notice.at
+        }
+        let settled = userFacts[user].map { $0.consentRevoked.union($0.deleted) } ?? []
+        return settled.union(waiting).contains { $0 > signIn.at }
+    }
 
     mutating func insert(_ row: GrantRow, as id: Int64) {
         grantRows[id] = row
@@ -405,12 +427,11 @@ struct ReferenceModel {
             notificationRows[work.id] = nil
             return .quarantined(.unknownKey)
         }
-        let isEnd = notice.kind == .consentRevoked || notice.kind == .accountDeleted
         let newer = waitingGrants(at: now) {
             $0.credential.userID == notice.credential.userID && appOfClient[$0.credential.clientID] == notice.app
                 && $0.grantedAt >= notice.at
         }
-        let waits = isEnd && isWorthWaiting(for: newer, since: row.receivedAt, at: now)
+        let waits = notice.isEnd && isWorthWaiting(for: newer, since: row.receivedAt, at: now)
         if case .postponed = verdict {
             notificationRows[work.id]!.held = nil
             return .postponed
@@ -432,7 +453,7 @@ struct ReferenceModel {
         if facts[notice.credential] == nil { facts[notice.credential] = Facts() }
         guard isFirst else { return .notification(.duplicate) }
         let grants = credentials(of: user).compactMap { facts[$0]?.grants.max() }
-        let isOutdated = isEnd && !grants.isEmpty && grants.allSatisfy { $0 >= notice.at }
+        let isOutdated = notice.isEnd && !grants.isEmpty && grants.allSatisfy { $0 >= notice.at }
         return .notification(moved && !isOutdated ? .applied : .stale)
     }
 

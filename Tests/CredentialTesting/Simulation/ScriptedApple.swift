@@ -34,6 +34,14 @@ struct ScriptedApple {
         var at: Timestamp
         var address: String?
         var keyID: String
+
+        /// Whether it ends sign-ins.
+        var isEnd: Bool {
+            switch kind {
+            case .consentRevoked, .accountDeleted: true
+            case .emailDisabled, .emailEnabled, .unknown: false
+            }
+        }
     }
 
     /// What arrives at a notification endpoint.
@@ -58,8 +66,6 @@ struct ScriptedApple {
     var weather: [String: Weather] = [:]
     /// Whom it will call invalid from now on, whatever is asked.
     var refused: String?
-    /// Whom it has called invalid.
-    private var blamedClients: Set<String> = []
     /// The apps of clients that it has called invalid, whatever they asked.
     var blamedApps: Set<String> = []
     /// Which of our keys each app signs with, and how often its configuration has been loaded.
@@ -152,6 +158,9 @@ struct ScriptedApple {
         (signInsOfUser[user] ?? []).compactMap { signIns[$0].isByCode ? nil : signIns[$0].token }
     }
 
+    /// Whether Apple has issued a token. One that was cut off it has not.
+    func isIssued(_ token: String) -> Bool { signInsOfToken[token] != nil }
+
     func wasIssued(_ token: String, to credential: CredentialID) -> Bool {
         signInsOfToken[token].map { signIns[$0].credential == credential } ?? false
     }
@@ -160,13 +169,6 @@ struct ScriptedApple {
     func isForeign(_ token: String, at credential: CredentialID) -> Bool {
         guard let signIn = signInsOfToken[token].map({ signIns[$0] }), signIn.credential.userID != credential.userID else { return false }
         return isAccepted(token, at: signIn.credential) && signIn.credential.clientID == credential.clientID
-    }
-
-    /// Of clients with a good token those of apps in which every client has one that Apple has blamed: a blamed one without keeps its
-    /// app's breaker open until an operator says otherwise.
-    func unstuck(_ good: Set<String>) -> Set<String> {
-        let stuck = apps.filter { !blamedClients.intersection($0.clientIDs).isSubset(of: good) }
-        return good.subtracting(stuck.flatMap(\.clientIDs))
     }
 
     func newestSignIn(of credential: CredentialID) -> SignIn? {
@@ -184,10 +186,7 @@ struct ScriptedApple {
         using generator: inout SeededGenerator
     ) -> RefreshOutcome {
         if let answer = weather(of: credential.clientID, in: app)?.answer(to: credential, using: &generator) {
-            if case .misconfigured = answer {
-                blamedClients.insert(credential.clientID)
-                blamedApps.insert(app)
-            }
+            if case .misconfigured = answer { blamedApps.insert(app) }
             return answer
         }
         let namesNobody = weather[app] == .namesNobody

@@ -41,7 +41,8 @@ struct SimulatedProcess {
     ) async throws {
         let apps = plan.apps.map { SimulatedApp(name: $0.name, clientIDs: $0.clientIDs.filter { $0 != dropped }) }
         let clients = apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) }
-        store = try database.open()
+        let store = try database.open()
+        self.store = store
         try store.register(clients)
         let ports = SimulatedStore(store: store, world: world, bug: bug)
         let clock = world.clock
@@ -59,10 +60,10 @@ struct SimulatedProcess {
             breaker: plan.breaker,
             canaries: plan.canaries
         )
-        try await store.keepInBreakers(clients, under: rules, at: clock.now)
+        try await world.call { try await store.keepInBreakers(clients, under: rules, at: clock.now) }
         writer = SettlementWriter(store: ports, rules: rules, clock: clock, telemetry: telemetry)
         let breakers = writer.breakers
-        try await breakers.load(from: store)
+        try await world.call { try await breakers.load(from: store) }
         let clientIDs = Set(apps.flatMap(\.clientIDs))
         let verifier = SimulatedVerifier(world: world, clientIDs: clientIDs)
         notifications = NotificationHandler(store: ports, verifier: verifier, clock: clock, cores: 2)
@@ -77,7 +78,7 @@ struct SimulatedProcess {
             telemetry: telemetry
         )
         operators = OperatorRequestHandler(
-            desk: store,
+            desk: SimulatedDesk(desk: store, world: world),
             breakers: breakers,
             reader: store,
             rules: { RecheckRules(refreshInterval: Self.policy.interval, requestsPerSecond: 50) },

@@ -21,7 +21,7 @@ struct SimulatedStore: WorkStore {
         lease: Duration,
         suspects: Bool
     ) async throws -> [ClaimedNotification] {
-        try await call {
+        try await claim {
             try await store.claimNotifications(upTo: limit, at: now, lease: lease, suspects: suspects)
         } effect: {
             $0.model.claimed($1)
@@ -30,13 +30,15 @@ struct SimulatedStore: WorkStore {
     }
 
     func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
-        try await call {
+        let claimed = try await claim {
             try await store.claimGrants(upTo: limit, at: now, lease: lease)
         } effect: {
             $0.model.claimed($1, until: now.advanced(by: lease))
-            $0.model.tookGrants(at: $0.now)
             if !$1.isEmpty { $0.note("claimed grants \($1.map(\.id))") }
         }
+        // The process counts a look for sign-ins once it has heard what there was.
+        world.with { $0.model.tookGrants(at: $0.now) }
+        return claimed
     }
 
     func claimCodes(
@@ -47,7 +49,7 @@ struct SimulatedStore: WorkStore {
         suspects: Bool,
         quotas: [String: Int]
     ) async throws -> [ClaimedCode] {
-        try await call {
+        try await claim {
             let claimed = try await store.claimCodes(
                 upTo: limit,
                 permits: permits,
@@ -65,7 +67,7 @@ struct SimulatedStore: WorkStore {
     }
 
     func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest] {
-        try await call {
+        try await claim {
             try await store.claimRevocationRequests(upTo: limit, at: now, lease: lease)
         } effect: {
             $0.model.claimed($1)
@@ -80,7 +82,7 @@ struct SimulatedStore: WorkStore {
     func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
         -> [DueRevocation]
     {
-        try await call {
+        try await claim {
             let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
             return bug?.revocations(claimed) ?? claimed
         } effect: {
@@ -110,7 +112,7 @@ struct SimulatedStore: WorkStore {
         preferring preferred: Set<String>,
         quotas: [String: Int]
     ) async throws -> [DueCredential] {
-        try await call {
+        try await claim {
             try await store.claimDueCredentials(
                 of: app,
                 upTo: limit,
@@ -129,7 +131,7 @@ struct SimulatedStore: WorkStore {
     func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
         -> [DueCredential]
     {
-        try await call {
+        try await claim {
             try await store.claimFirstChecks(of: clients, upTo: limit, at: now, policy: policy)
         } effect: {
             $0.model.claimed($1)
@@ -144,7 +146,7 @@ struct SimulatedStore: WorkStore {
         at now: Timestamp,
         policy: RefreshPolicy
     ) async throws -> [DueCredential] {
-        try await call {
+        try await claim {
             let admissions = bug?.admissions(admissions, at: now) ?? admissions
             return try await store.claimPendingRejections(of: app, admittedBy: admissions, upTo: limit, at: now, policy: policy)
         } effect: {
@@ -156,7 +158,7 @@ struct SimulatedStore: WorkStore {
     func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
         async throws -> [DueCredential]
     {
-        try await call {
+        try await claim {
             try await store.takeCanaries(userIDs, of: app, excluding: excluded, upTo: limit, at: now)
         } effect: {
             for work in $1 { $0.note("takes the canary \(work.id.clientID) \(work.id.userID)") }
@@ -166,35 +168,43 @@ struct SimulatedStore: WorkStore {
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         let settlements = settlements.map { bug?.settlement($0, at: now) ?? $0 }
         let rules = bug?.rules(rules) ?? rules
-        let trouble: SimulatedWorld.StoreTrouble? = world.with { $0.storeTrouble.isEmpty ? nil : $0.storeTrouble.removeFirst() }
-        switch trouble {
-        case .busy: throw StoreError.busy
-        case .full: throw StoreError.full
-        case .unknownBefore: throw StoreError.outcomeUnknown("simulated")
-        case .unknownAfter, nil: break
-        }
-        let batch = try await call {
+        let trouble = world.with { $0.nextTrouble() }
+        if let trouble, trouble != .unknownAfter { throw trouble.error }
+        let batch = try await world.call {
             try await store.settle(bug?.batch(settlements) ?? settlements, under: rules, at: now)
         } effect: { state, batch in
             state.settled(settlements, bug?.results(batch.results, of: settlements) ?? batch.results, under: rules, at: now)
         }
-        if case .unknownAfter = trouble {
+        if let trouble {
             world.with { $0.count(.lostAcknowledgement) }
-            throw StoreError.outcomeUnknown("simulated")
+            throw trouble.error
         }
         return batch
     }
 
+    /// A claim, which may fail before anything is claimed, or after: then nobody works on what is claimed until its lease ends.
+    private func claim<Work: Sendable>(
+        _ body: () async throws -> [Work],
+        effect: (inout SimulatedWorld.State, [Work]) -> Void
+    ) async throws -> [Work] {
+        let trouble = world.with { $0.nextTrouble() }
+        if let trouble, trouble != .unknownAfter {
+            world.with { $0.count(.claimFailed) }
+            throw trouble.error
+        }
+        let claimed = try await world.call(body, effect: effect)
+        guard let trouble else { return claimed }
+        if !claimed.isEmpty { world.with { $0.count(.claimLost) } }
+        throw trouble.error
+    }
+
     /// A read of the store by which something is decided: it may fail, and the process may die before or after it.
     private func read<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
-        let fails = world.with { state in
-            guard !state.storeTrouble.isEmpty else { return false }
-            state.storeTrouble.removeFirst()
-            state.count(.readFailed)
-            return true
+        if let trouble = world.with({ $0.nextTrouble() }) {
+            world.with { $0.count(.readFailed) }
+            throw trouble.error
         }
-        if fails { throw StoreError.busy }
-        return try await call(body) { _, _ in }
+        return try await world.call(body)
     }
 
     /// The same in the middle of a piece of work, which comes to nothing if the process dies, whatever it makes of that error.
@@ -207,28 +217,15 @@ struct SimulatedStore: WorkStore {
             throw crash
         }
     }
-
-    /// A call of the store, before or after which the process may die.
-    private func call<Value: Sendable>(
-        _ body: () async throws -> Value,
-        effect: (inout SimulatedWorld.State, Value) -> Void
-    ) async throws -> Value {
-        let dies = world.with { $0.mustCrash() }
-        if dies, !world.with({ $0.diesAfterEffect }) { throw Crash() }
-        let value = try await body()
-        world.with { effect(&$0, value) }
-        if dies {
-            world.with { $0.count(.crashAfterCommit) }
-            throw Crash()
-        }
-        return value
-    }
 }
 
 extension SimulatedWorld.State {
     /// Lets the model settle what the store has committed, and compares.
     fileprivate mutating func settled(_ settlements: [Settlement], _ results: [Settled], under rules: SettlementRules, at now: Timestamp) {
+        // One settlement after another: a batch may sign a user in twice, and tells of the first.
+        var touched = model.touched
         for (settlement, result) in zip(settlements, results) {
+            model.touched = []
             let expected: [Settled]
             switch settlement {
             case .notification(let work, let verdict):
@@ -268,7 +265,10 @@ extension SimulatedWorld.State {
             if !expected.contains(result) {
                 report(Violation(.stateFollowsFromFacts, "settled as \(result), by the rules \(expected): \(settlement.summary)"))
             }
+            model.noteAuthorized()
+            touched.formUnion(model.touched)
         }
+        model.touched = touched
     }
 
     /// Whether a 200 is what Apple said.

@@ -30,8 +30,8 @@ final class SimulatedWorld: Sendable {
         var diesAfterEffect = false
         /// Whether the process died in the middle of a piece of work, which goes on until it ends and counts for nothing.
         var hasDied = false
-        /// What the store answers next in place of the truth.
-        var storeTrouble: [StoreTrouble] = []
+        /// What the next calls of the store meet; nil where one works.
+        var storeTrouble: [StoreTrouble?] = []
         /// What has come out of the process and nobody has taken yet.
         var arrived: [Arrival] = []
         var awaitsArrival: CheckedContinuation<Arrival, Never>?
@@ -51,11 +51,6 @@ final class SimulatedWorld: Sendable {
     enum Arrival: Sendable {
         case request(Request)
         case resolved([Settlement])
-    }
-
-    /// A store that fails, and whether the commit happened all the same.
-    enum StoreTrouble: Sendable {
-        case busy, full, unknownBefore, unknownAfter
     }
 
     private let state: NIOLockedValueBox<State>
@@ -125,13 +120,6 @@ extension SimulatedWorld.State {
     mutating func count(_ situation: Situation) {
         tally[situation, default: 0] += 1
     }
-
-    /// Dies at the call at which the plan says so.
-    mutating func mustCrash() -> Bool {
-        guard let left = portCallsToCrash else { return false }
-        portCallsToCrash = left - 1
-        return left <= 0
-    }
 }
 
 /// When simulations begin.
@@ -141,32 +129,32 @@ enum SimulatedTime {
     static let skew = Duration.seconds(300)
 }
 
-/// The process died.
-struct Crash: Error {}
-
 /// What a run should meet now and then, because what is never tried is never proved.
 package enum Situation: String, Sendable, CaseIterable, Hashable {
-    case crash, crashWithRequestsOut, crashAfterCommit, superseded, eventAwaitsGrant, rejectionAwaitsGrant, unknownSigningKey
+    case crash, crashWithRequestsOut, crashAfterCommit, crashAtStart, superseded, eventAwaitsGrant, rejectionAwaitsGrant, unknownSigningKey
     case duplicateNotification, staleNotification, duplicateGrant, staleGrant
     case held, admitted, admittedOnRepetition, misconfigured, throttled, unavailable
     case lostAcknowledgement, leaseLapsed, timeout, tokenReplacedInFlight, cameBack, releasedFromQuarantine, operatorPause, askedAgain
-    case readFailed
+    case readFailed, claimFailed, claimLost
     case importedToken, neverAccepted, restore, clockStep, ended, grantFromFuture, forgettingHeld
     case codeExchanged, codeTaken, codeLate, codeUsed, codeRefused, answerLost, badIdentityToken, userMismatch, issuedForNobody
     case revocationProved, alreadyInvalid, overtaken, nothingToRevoke, revocationInVain, askedTwiceToRevoke, proofBegunAnew, foreignToken
     case retold, namelessAnswer, noValidToken
     case teamChanged, otherTeam, tokenOfOtherTeamRejected
     case clientDropped, grantOfDroppedClient, eventOfDroppedClient
+    case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
 }
 
 /// The last lines of what happened, and a digest of all of them.
 struct Trace {
     private static let longest = 60
     private(set) var lines: [String] = []
-    private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+    private var hash = StableHash()
+
+    var digest: UInt64 { hash.value }
 
     mutating func append(_ line: String) {
-        for byte in line.utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        hash.append(line)
         lines.append(line)
         if lines.count > 2 * Self.longest { lines.removeFirst(Self.longest) }
     }

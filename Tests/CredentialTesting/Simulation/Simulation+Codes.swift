@@ -50,7 +50,7 @@ extension Simulation {
     mutating func claimCodes() async throws {
         let isAlone = !flights.contains { if case .code = $0.work { true } else { false } }
         let width = process.codes.width
-        for work in try await process.codes.claim(upTo: isAlone ? width : width - 1) {
+        for work in try await work(for: process.codes, upTo: isAlone ? width : width - 1) {
             if chance(800) { try await launch(work) } else { claimed.append(.code(work)) }
         }
     }

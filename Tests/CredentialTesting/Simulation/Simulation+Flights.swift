@@ -205,6 +205,7 @@ extension SimulatedWorld.State {
             outcome = .unavailable("timeout")
             count(.timeout)
         }
+        if case .misconfigured = outcome, credential.clientID == apple.refused { count(.clientRefused) }
         let identity = identity(of: credential.clientID, in: flight.app)
         switch flight.work {
         case .check(let work):

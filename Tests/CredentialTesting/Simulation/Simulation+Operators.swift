@@ -62,14 +62,14 @@ extension Simulation {
         try adoptReleased()
     }
 
-    private func recheck(_ user: String) async throws {
+    private mutating func recheck(_ user: String) async throws {
         try await ask(.recheckUser(user)) { $0.ledger.rechecked(user, at: $0.truth) }
     }
 
     /// Leaves a request, lets the daemon carry it out, and tells the model which rejected tokens are asked about again.
-    private func ask(_ request: OperatorRequest, effect: (inout SimulatedWorld.State) -> Void = { _ in }) async throws {
+    private mutating func ask(_ request: OperatorRequest, effect: (inout SimulatedWorld.State) -> Void = { _ in }) async throws {
         _ = try await process.store.submit(request, at: now)
-        while try await process.operators.handleNext() {}
+        try await carryOut()
         let scheduled = try database.rows(
             """
             SELECT client.client_id, user_id FROM credential JOIN client ON client.id = credential.client
@@ -80,6 +80,16 @@ extension Simulation {
             state.note("an operator: \(request.name) \(request.app ?? request.userID ?? "")")
             for credential in scheduled where state.model.recheck(credential) { state.count(.askedAgain) }
             effect(&state)
+        }
+    }
+
+    /// The daemon carries out what was left for it. If it dies meanwhile, the next one does the rest.
+    private mutating func carryOut() async throws {
+        do {
+            while try await process.operators.handleNext() {}
+        } catch is Crash {
+            try await crash()
+            try await carryOut()
         }
     }
 }

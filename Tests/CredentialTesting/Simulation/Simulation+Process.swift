@@ -17,17 +17,29 @@ extension Simulation {
         }
     }
 
+    /// What a lane claims: nothing where the store fails. Its loop then goes on at the next wake-up.
+    func work<Handler: WorkHandler>(for handler: Handler, upTo slots: Int) async throws -> [Handler.Work] {
+        do {
+            return try await handler.claim(upTo: slots)
+        } catch let error as StoreError where error.isSimulated {
+            world.with { $0.note("the lane of \(handler.lane) claims nothing: \(error)") }
+            return []
+        }
+    }
+
     mutating func claimNotifications() async throws {
-        claimed += try await process.notifications.claim(upTo: process.notifications.width).map(ClaimedBatch.notifications)
+        let work = try await work(for: process.notifications, upTo: process.notifications.width)
+        claimed += work.map(ClaimedBatch.notifications)
     }
 
     mutating func claimGrants() async throws {
-        claimed += try await process.grants.claim(upTo: 1).map(ClaimedBatch.grants)
+        let work = try await work(for: process.grants, upTo: 1)
+        claimed += work.map(ClaimedBatch.grants)
     }
 
     mutating func claimCredentials(of app: Int) async throws {
         let handler = process.refreshes[app]
-        for work in try await handler.claim(upTo: 64) { try await send(work, of: plan.apps[app], by: handler) }
+        for work in try await work(for: handler, upTo: 64) { try await send(work, of: plan.apps[app], by: handler) }
     }
 
     private mutating func send(_ work: DueCredential, of app: SimulatedApp, by handler: RefreshHandler) async throws {
@@ -79,25 +91,26 @@ extension Simulation {
                 state.report(Violation(.nothingIsLost, "a clock that is off by \(state.offset) is trusted to forget by"))
             }
         }
+        let (store, now) = (process.store, now)
         if let trusted {
-            try await process.store.forget(at: trusted)
-            world.with { $0.model.swept(at: trusted) }
+            try await world.call { try await store.forget(at: trusted) } effect: { state, _ in state.model.swept(at: trusted) }
         }
-        try await process.store.sweep(at: now)
+        try await world.call { try await store.sweep(at: now) }
     }
 
     mutating func fetchSigningKeys() async throws {
         let (keys, isNew) = world.with { state in
             let keys = Set((1...state.apple.signingKey).map { "key\($0)" })
-            defer { state.knownKeys = keys }
             return (keys, keys != state.knownKeys)
         }
         guard isNew else { return }
-        let now = now
-        try await process.store.remember(
-            keys.sorted().map { SigningKeyRecord(keyID: $0, jwk: "{}", firstSeenAt: now, lastSeenAt: now) },
-            fetchedAt: now
-        )
+        let (store, now) = (process.store, now)
+        let records = keys.sorted().map { SigningKeyRecord(keyID: $0, jwk: "{}", firstSeenAt: now, lastSeenAt: now) }
+        try await world.call {
+            try await store.remember(records, fetchedAt: now)
+        } effect: { state, _ in
+            state.knownKeys = keys
+        }
         try adoptReleased()
     }
 
@@ -126,7 +139,24 @@ extension Simulation {
         }
         await abandon()
         lastProbes = [:]
+        // Some processes die again at their start, but none in the calm.
+        if plan.crashes > 0, steps < plan.steps, chance(200) { armCrash() }
+        do {
+            try await start()
+        } catch is Crash {
+            world.with { state in
+                state.count(.crashAtStart)
+                state.note("crash at the start")
+                state.portCallsToCrash = nil
+            }
+            try await start()
+        }
+    }
+
+    private mutating func start() async throws {
         process = try await SimulatedProcess(plan, without: dropped?.clientID, on: database, in: world, bug: bug)
         world.with { $0.model.recovered(at: $0.now, without: dropped?.clientID, voidingClaims: database.voidsClaims) }
+        // The process before it may have died right after it took rows out of the quarantine.
+        try adoptReleased()
     }
 }

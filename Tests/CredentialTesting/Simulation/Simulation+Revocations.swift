@@ -23,13 +23,7 @@ extension Simulation {
 
     mutating func claimRevocations() async throws {
         let handler = process.revocations
-        let works: [RevocationHandler.Work]
-        do {
-            works = try await handler.claim(upTo: 8)
-        } catch is StoreError {
-            return world.with { $0.note("no revocation can be claimed") }
-        }
-        for work in works {
+        for work in try await work(for: handler, upTo: 8) {
             switch work {
             case .request: waiting.append(await handler.resolve(work))
             case .token(let revocation):

@@ -15,7 +15,7 @@ extension Simulation {
                 if chance(500) { throw Crash() }
                 armCrash()
             }
-            if plan.troublesStore, chance(30) { troubleStore() }
+            if plan.troublesStore, chance(60) { troubleStore(after: Int.random(in: 0...2, using: &generator)) }
             if plan.setsClock, chance(40) { try await setClock() }
             if plan.transfers, chance(25) { try transfer() }
             if plan.changesClients, chance(40) || isDroppedForLong { try await changeClients() }

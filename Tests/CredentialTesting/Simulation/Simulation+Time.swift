@@ -18,6 +18,7 @@ extension Simulation {
         // Nothing under way takes as long, unless the whole process stood still.
         if plan.freezes, chance(150) {
             world.with { state in
+                state.count(.freeze)
                 if !flights.isEmpty { state.count(.leaseLapsed) }
                 state.note("the process stands still")
             }
@@ -77,6 +78,9 @@ extension Simulation {
                 signIn.at.milliseconds
             )
             world.with { state in
+                let isMisdated = state.misdated.contains(signIn.credential.userID)
+                if !isMisdated, state.model.isEnded(signIn) { state.count(.eventBeforeSignIn) }
+                if let token = signIn.token, !state.apple.isIssued(token) { state.count(.truncatedToken) }
                 state.model.insert(
                     .init(credential: signIn.credential, grantedAt: signIn.at, token: signIn.token, address: address),
                     as: id
@@ -200,21 +204,23 @@ extension Simulation {
     /// next. Both together take no longer: the 200 that closes the breaker is that first one. Then everything that is true is known, and
     /// nothing is left over.
     mutating func calmDown() async throws {
+        world.with { state in
+            state.portCallsToCrash = nil
+            state.storeTrouble = []
+        }
         try await resumeAll()
         for app in plan.apps where world.with({ $0.apple.weather[app.name]?.isOurFault ?? false }) {
             reload(app, isRight: true)
         }
-        world.with { state in
-            state.apple.weather = [:]
-            state.portCallsToCrash = nil
-            state.storeTrouble = []
-        }
+        world.with { $0.apple.weather = [:] }
         try await land()
         try await putClientBack()
         world.with { $0.note("calm") }
         if plan.setsClock { try await setClock(ahead: .zero) }
-        // What a wrong clock has put off comes an interval later.
-        let intervals = plan.setsClock ? 4.0 : 3.0
+        // What a wrong clock has put off comes an interval later. So do the pending rejections of an app with a refused client: Apple may
+        // first blame that client within the first interval of the calm, and that takes them back.
+        let isRefusing = world.with { $0.apple.refused != nil }
+        let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0)
         let end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
         while now < end, !isBroken {
             isOver = now.advanced(by: SimulatedProcess.policy.longestInterval) > end

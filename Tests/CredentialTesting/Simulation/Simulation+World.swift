@@ -26,9 +26,9 @@ extension Simulation {
             tellAgain(credential)
         } else if plan.revocations > 0, chance(10) {
             // An operator of the app has a query that was too wide.
-            for other in people where other.app == person.app && !isCanary(other.user) {
-                requestRevocation(other, CredentialID(clientID: client, userID: other.user))
-            }
+            let deleted = people.filter { $0.app == person.app && !isCanary($0.user) }
+            for other in deleted { requestRevocation(other, CredentialID(clientID: client, userID: other.user)) }
+            if deleted.count > 1 { world.with { $0.count(.bulkDeletion) } }
         } else if !isCanary(person.user), chance(plan.revocations) {
             requestRevocation(person, credential)
         } else if isIn, isVerified(person), !isCanary(person.user), chance(plan.passwords) {
@@ -95,7 +95,10 @@ extension Simulation {
         var told = plan.importsTokens && !isCanary(person.user) && chance(250) ? withImportedToken(signIn, person) : signIn
         if plan.datesWrongly, !isCanary(person.user), chance(200) {
             told.at = told.at.advanced(by: .seconds(Int.random(in: -90_000...7_200, using: &generator)))
-            world.with { _ = $0.misdated.insert(person.user) }
+            world.with { state in
+                state.misdated.insert(person.user)
+                state.count(.misdatedSignIn)
+            }
         }
         agenda.append((truth.advanced(by: delay), .grant(told, address: address)))
         if told.token != signIn.token, plan.revocations > 0, chance(700) { askLater(person, credential) }
@@ -132,7 +135,9 @@ extension Simulation {
     /// Somebody signs in again while Apple is asked, or between the moment at which a rejection is taken up and the one at which it is
     /// believed.
     mutating func comeBack(_ credential: CredentialID) throws {
-        guard !isOver, let index = people.firstIndex(where: { $0.user == credential.userID }),
+        // In the calm nobody comes back to a refused client: Apple would blame it so late that nothing is known by the end.
+        let isRefused = steps >= plan.steps && world.with { $0.apple.refused == credential.clientID }
+        guard !isOver, !isRefused, let index = people.firstIndex(where: { $0.user == credential.userID }),
             // A row may name somebody by mistake.
             people[index].app.clientIDs.contains(credential.clientID),
             people[index].lastActedAt.duration(to: truth) >= .seconds(2)
@@ -261,9 +266,11 @@ extension Simulation {
 
     private static let furthestBehind = -90_000
 
-    mutating func troubleStore() {
+    /// - Parameter calls: calls of the store that work before that.
+    mutating func troubleStore(after calls: Int = 0) {
         let troubles: [SimulatedWorld.StoreTrouble] = [.busy, .full, .unknownBefore, .unknownAfter]
-        let next = (0..<Int.random(in: 1...3, using: &generator)).map { _ in troubles.randomElement(using: &generator)! }
+        var next = [SimulatedWorld.StoreTrouble?](repeating: nil, count: calls)
+        for _ in 1...Int.random(in: 1...3, using: &generator) { next.append(troubles.randomElement(using: &generator)) }
         world.with { $0.storeTrouble = next }
     }
 }

@@ -119,8 +119,7 @@ package struct Simulation {
     /// Runs a seed to its end, or to the first violation.
     package static func run(seed: UInt64, on databases: SimulatedDatabases = .memory, bug: PlantedBug? = nil) async -> Report {
         do {
-            var generator = SeededGenerator(seed: seed)
-            let plan = Plan(using: &generator)
+            let plan = Plan(seed: seed)
             if let bug, !bug.canShow(in: plan) { return Report(seed: seed, repeatLine: "", violation: nil) }
             var simulation = try await Simulation(seed: seed, plan: plan, on: databases.take(), bug: bug)
             do {
@@ -224,37 +223,42 @@ extension Simulation.Report {
 }
 
 extension Simulation.Plan {
-    init(using generator: inout SeededGenerator) {
-        func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }
+    /// Each decision has a generator of its own, made of the seed and the name of the decision. So a new decision changes no other.
+    init(seed: UInt64) {
+        func number(_ range: ClosedRange<Int>, _ decision: String) -> Int {
+            var generator = SeededGenerator(seed: seed ^ StableHash(decision).value)
+            return Int.random(in: range, using: &generator)
+        }
+        func chance(_ percent: Int, _ decision: String) -> Bool { number(0...99, decision) < percent }
         let all: [Weather] = [
             .outage, .throttling(retryAfter: nil), .throttling(retryAfter: .seconds(600)), .invalidClient, .wrongKey, .ambiguous, .slow,
             .wrongClient("app"), .massRejection(1), .namesNobody,
         ]
-        apps = [SimulatedApp(name: "example", clientIDs: chance(50) ? ["app", "web"] : ["app"])]
-        if chance(30) { apps.append(SimulatedApp(name: "other", clientIDs: ["elsewhere"])) }
-        users = Int.random(in: 1...6, using: &generator)
-        steps = Int.random(in: 40...90, using: &generator)
+        apps = [SimulatedApp(name: "example", clientIDs: chance(50, "second client") ? ["app", "web"] : ["app"])]
+        if chance(30, "second app") { apps.append(SimulatedApp(name: "other", clientIDs: ["elsewhere"])) }
+        users = number(1...6, "users")
+        steps = number(40...90, "steps")
         // Each run has its own kinds of trouble: all at once hide one another.
-        weathers = all.filter { _ in chance(35) }
-        crashes = chance(60) ? Int.random(in: 10...80, using: &generator) : 0
-        losesNotifications = chance(40)
-        delaysGrants = chance(40)
-        troublesStore = chance(30)
-        freezes = chance(30)
-        importsTokens = chance(40)
-        restores = chance(30)
-        setsClock = chance(30)
-        codes = chance(60) ? Int.random(in: 100...900, using: &generator) : 0
-        revocations = chance(65) ? Int.random(in: 50...300, using: &generator) : 0
-        breaker = chance(75) ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
-        canaries = chance(30) ? ["example": ["user0"]] : [:]
-        passwords = chance(50) ? Int.random(in: 200...700, using: &generator) : 0
-        tellsAgain = chance(30)
-        datesWrongly = chance(15)
-        transfers = chance(20)
-        if chance(20) { weathers.append(.refreshesRejected("app")) }
-        if chance(10) { refused = apps[0].clientIDs.last }
+        weathers = all.filter { chance(35, "weather \($0)") }
+        if chance(20, "refreshes rejected") { weathers.append(.refreshesRejected("app")) }
+        crashes = chance(60, "crashes") ? number(10...80, "crash rate") : 0
+        losesNotifications = chance(40, "notifications lost")
+        delaysGrants = chance(40, "grants delayed")
+        troublesStore = chance(30, "store in trouble")
+        freezes = chance(30, "freezes")
+        importsTokens = chance(40, "tokens imported")
+        datesWrongly = chance(15, "sign-ins misdated")
+        tellsAgain = chance(30, "tokens told again")
+        restores = chance(30, "restores")
+        setsClock = chance(30, "clock set")
+        codes = chance(60, "codes") ? number(100...900, "code rate") : 0
+        revocations = chance(65, "revocations") ? number(50...300, "revocation rate") : 0
+        passwords = chance(50, "passwords") ? number(200...700, "password rate") : 0
+        transfers = chance(20, "transfers")
+        if chance(10, "client refused") { refused = apps[0].clientIDs.last }
+        breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
+        canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]
         // How long a clock that is wrong lets a sign-in wait is not for this model to say.
-        changesClients = chance(30) && apps[0].clientIDs.count > 1 && !setsClock
+        changesClients = chance(30, "clients changed") && apps[0].clientIDs.count > 1 && !setsClock
     }
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// Operators' requests as the simulated process sees them: it may die while it carries one out.
+struct SimulatedDesk: OperatorDesk {
+    let desk: any OperatorDesk
+    let world: SimulatedWorld
+
+    func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
+        try await desk.submit(request, at: now)
+    }
+
+    func answer(to id: Int64) async throws -> OperatorAnswer? {
+        try await desk.answer(to: id)
+    }
+
+    func withdraw(_ id: Int64) async throws -> Bool {
+        try await desk.withdraw(id)
+    }
+
+    func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
+        try await world.call { try await desk.handleNextRequest(under: rules, at: now) }
+    }
+
+    func enqueue(notification body: [UInt8]) async throws -> Int64 {
+        try await desk.enqueue(notification: body)
+    }
+}

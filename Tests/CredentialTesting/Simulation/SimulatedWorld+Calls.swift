@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// Calls of the store, in which the process may die or the store may fail.
+extension SimulatedWorld {
+    /// How the store fails. Only with `unknownAfter` the commit has happened.
+    enum StoreTrouble: Sendable {
+        case busy, full, unknownBefore, unknownAfter
+
+        /// What the process hears of it.
+        var error: StoreError {
+            switch self {
+            case .busy: .busy
+            case .full: .full
+            case .unknownBefore, .unknownAfter: .outcomeUnknown(StoreError.simulated)
+            }
+        }
+    }
+
+    /// A call before or after which the process may die.
+    ///
+    /// - Parameter effect: what the model learns of it, whether or not the process hears of it.
+    func call<Value: Sendable>(
+        _ body: () async throws -> Value,
+        effect: (inout State, Value) -> Void = { _, _ in }
+    ) async throws -> Value {
+        let dies = with { $0.mustCrash() }
+        if dies, !with({ $0.diesAfterEffect }) { throw Crash() }
+        let value = try await body()
+        with { effect(&$0, value) }
+        if dies {
+            with { $0.count(.crashAfterCommit) }
+            throw Crash()
+        }
+        return value
+    }
+}
+
+extension SimulatedWorld.State {
+    /// What the next call of the store meets; nil where it works.
+    mutating func nextTrouble() -> SimulatedWorld.StoreTrouble? {
+        storeTrouble.isEmpty ? nil : storeTrouble.removeFirst()
+    }
+
+    /// Dies at the call at which the plan says so.
+    mutating func mustCrash() -> Bool {
+        guard let left = portCallsToCrash else { return false }
+        portCallsToCrash = left - 1
+        return left <= 0
+    }
+}
+
+extension StoreError {
+    fileprivate static let simulated = "simulated"
+
+    /// Whether the simulation made it up. Any other error is a fault and ends the run.
+    var isSimulated: Bool {
+        switch self {
+        case .busy, .full: true
+        case .outcomeUnknown(let text): text == Self.simulated
+        case .retry, .unavailable, .refused, .damaged, .readOnly: false
+        }
+    }
+}
+
+/// The process died.
+struct Crash: Error {}
