@@ -28,6 +28,14 @@ import Testing
         #expect(intake.since(at: at(411)) == at(400))
     }
 
+    /// The longest poll interval that a configuration may have: what waits for a sign-in waits six minutes.
+    @Test func aBreakIsNoticedBeforeAnEventHasWaited() {
+        let intake = GrantIntake(pollInterval: .seconds(60), since: start)
+        intake.turn(at: at(60))
+        #expect(intake.since(at: at(60 + 150)) == start)
+        #expect(intake.since(at: at(60 + 151)) == at(60 + 151))
+    }
+
     @Test func aClockThatIsSetBackProlongsNothing() {
         let intake = GrantIntake(pollInterval: .seconds(1), since: start)
         intake.turn(at: at(20))

@@ -22,12 +22,13 @@ extension SettlementFold {
         let holdings = basis.users[id]?.holdings ?? []
         let hasSignedIn = holdings.contains { isGreater($0.record.credential.grantedAt, than: work.requestedAt) }
         if hasSignedIn { return close(work, .superseded) }
-        // A newer one may turn out to be none: Apple may refuse a code, and a token may have been told before. One that is older than the
-        // request may bring one more token to revoke. No code waits for long.
-        if isWorthWaiting(for: waiting, since: work.requestedAt) {
-            return postpone(work, for: min(rules.pollInterval, .seconds(60)))
+        // A newer row may turn out to be no sign-in: Apple may refuse its code, its token may have been told before, siwatch may reject it.
+        // The request has no deadline, so it waits until that is settled. An older row may bring one more token to revoke.
+        let mayHaveSignedIn = waiting.contains { $0.grantedAt > work.requestedAt }
+        if mayHaveSignedIn || isWorthWaiting(for: waiting, since: work.requestedAt) {
+            let isLate = now >= work.requestedAt.advanced(by: SettlementRules.longestWaitForGrant)
+            return postpone(work, for: isLate ? SettlementRules.lateSignInRetry : min(rules.pollInterval, SettlementRules.lateSignInRetry))
         }
-        if waiting.contains(where: { $0.grantedAt > work.requestedAt }) { return close(work, .superseded) }
         let tokens = holdings.flatMap { holding in
             let credential = holding.record.credential
             let current: DueRevocation.Standing =

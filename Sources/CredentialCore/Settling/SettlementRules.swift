@@ -38,6 +38,8 @@ package struct SettlementRules: Sendable {
     package static let waitingGrantRetry = Duration.seconds(6 * 3600)
     /// How long such grants wait.
     package static let longestGrantWait = Duration.seconds(7 * 86_400)
+    /// How often a request to revoke is looked at that has waited for a sign-in for as long as an event waits.
+    package static let lateSignInRetry = Duration.seconds(60)
     /// How often a request to revoke is looked at whose tokens another one is revoking.
     package static let repeatedRevocationRetry = Duration.seconds(30)
     /// How long a notification may come after the rejection that it explains.

@@ -82,7 +82,18 @@ struct QueuePlace: ClaimPlace, Equatable {
 /// What a connection knows of where nothing waits.
 struct ClaimFloors {
     var queues: [Queue: ClaimFloor<QueuePlace>] = [:]
+    /// When a claim last began with sign-ins that are due again, and found none.
+    var nothingAgainAt: Timestamp?
     /// By client: first checks of new sign-ins, and all others.
     var firstChecks: [Int64: ClaimFloor<Timestamp>] = [:]
     var schedules: [Int64: ClaimFloor<Timestamp>] = [:]
+
+    /// Whether a claim of sign-ins begins with those that are due again.
+    ///
+    /// Where there are none, only one claim in a second does. It reads past every sign-in that was settled since the floor, as long as a
+    /// held snapshot keeps them in the index.
+    func beginsWithSignInsDueAgain(at now: Timestamp) -> Bool {
+        guard let last = nothingAgainAt else { return true }
+        return now < last || last.advanced(by: .seconds(1)) <= now
+    }
 }

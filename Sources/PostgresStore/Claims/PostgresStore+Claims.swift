@@ -90,7 +90,7 @@ struct QueueClaim {
     var size = "0"
     let returning: String
 
-    /// Longest due first: `id`, `attempts`, when it was due, and what is returned.
+    /// Longest due first: `id`, `attempts`, when it was due, and what is returned. Of sign-ins, those that are due again may come first.
     func rows(
         upTo limit: Int,
         at now: Timestamp,
@@ -101,6 +101,9 @@ struct QueueClaim {
     ) throws -> [Row] {
         guard limit > 0 else { return [] }
         let floor = connection.floors.queues[queue, default: ClaimFloor()].begin(at: now)
+        // A sign-in that was claimed before goes before new ones: an event waits six minutes for it, and an import may take longer. So does
+        // one that was put off, once in six hours.
+        let againFirst = queue == .grant && (floor == nil || connection.floors.beginsWithSignInsDueAgain(at: now))
         // What a clock has put off that has since been set back.
         try connection.send(
             """
@@ -112,20 +115,26 @@ struct QueueClaim {
         )
         let newest = try connection.send("SELECT COALESCE(pg_sequence_last_value('\(queue.rawValue)_id_seq'), 0)")
         let attempt = "LEAST(GREATEST(attempts, 0), 1000) + 1"
+        let fresh = (name: "fresh", condition: "due_at = 0 AND id > $6")
+        let again = (name: "again", condition: "due_at > $7 AND due_at <= $1 AND due_at <> 0")
+        let (first, second) = againFirst ? (again, fresh) : (fresh, again)
+        let order = againFirst ? "due_at = 0, due_at, id" : "due_at, id"
+        // No sign-in was ever due before 0, and a search from there on does not read through all that are new.
+        let lowest = Timestamp(milliseconds: queue == .grant ? 0 : .min)
         // As `Claim.claimable`: a row that may have killed the process comes alone. Nothing is joined: of a queue that a vacuum found empty
         // the server expects one row, and would go through all of it, or through all pairs.
         let rows = try connection.rows(
             """
-            WITH fresh AS MATERIALIZED (
-              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at = 0 AND id > $6
+            WITH \(first.name) AS MATERIALIZED (
+              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND \(first.condition)
                ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED),
-            again AS MATERIALIZED (
-              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND due_at > $7 AND due_at <= $1 AND due_at <> 0
-               ORDER BY due_at, id LIMIT $2 - (SELECT COUNT(*) FROM fresh) FOR UPDATE SKIP LOCKED),
+            \(second.name) AS MATERIALIZED (
+              SELECT *, \(size) AS size FROM \(queue.rawValue) WHERE \(lane) AND \(second.condition)
+               ORDER BY due_at, id LIMIT $2 - (SELECT COUNT(*) FROM \(first.name)) FOR UPDATE SKIP LOCKED),
             numbered AS (
               SELECT *, row_number() OVER w AS place, attempts >= \(Claim.suspectAttempts) AS is_suspect,
                      bool_or(attempts >= \(Claim.suspectAttempts)) OVER w AS follows_suspect, sum(size) OVER w - size AS size_before
-                FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due WINDOW w AS (ORDER BY due_at, id)),
+                FROM (SELECT * FROM fresh UNION ALL SELECT * FROM again) AS due WINDOW w AS (ORDER BY \(order))),
             taken AS MATERIALIZED (
               SELECT * FROM numbered
                WHERE CASE WHEN place = 1 AND is_suspect THEN $5 ELSE NOT follows_suspect END AND size_before < \(Queue.largestClaim)),
@@ -140,15 +149,16 @@ struct QueueClaim {
             owner,
             suspects,
             floor?.id ?? 0,
-            floor?.dueAt ?? Timestamp(milliseconds: .min)
+            floor?.dueAt ?? lowest
         ).map { $0 }
+        if againFirst { connection.floors.nothingAgainAt = rows.contains { $0.integer(at: 2) != 0 } ? nil : now }
         let seen = try connection.rows(of: newest).first?.integer(at: 0) ?? 0
         if let known = connection.floors.queues[queue]?.known?.id, seen < known {
             // The table was emptied and its ids begin anew.
             connection.floors.queues[queue] = nil
         }
-        connection.floors.queues[queue]?
-            .end(at: now, from: Self.begin(of: rows), upTo: Self.end(of: rows, suspects: suspects, newest: seen, at: now))
+        let end = Self.end(of: rows, againFirst: againFirst, suspects: suspects, newest: seen, at: now)
+        connection.floors.queues[queue]?.end(at: now, from: Self.begin(of: rows), upTo: end)
         return rows
     }
 
@@ -164,15 +174,16 @@ struct QueueClaim {
     }
 
     /// Up to where nothing is left; nil where that is not known.
-    private static func end(of rows: [Row], suspects: Bool, newest: Int64, at now: Timestamp) -> QueuePlace? {
+    private static func end(of rows: [Row], againFirst: Bool, suspects: Bool, newest: Int64, at now: Timestamp) -> QueuePlace? {
         guard let last = rows.last else {
             // A suspect may have been passed over.
             return suspects ? QueuePlace(id: newest, dueAt: now) : nil
         }
         let dueAt = last.integer(at: 2)
-        if dueAt == 0 { return QueuePlace(id: last.integer(at: 0)) }
+        // Of the order that comes second nothing is taken before the first is through.
+        if dueAt == 0 { return QueuePlace(id: last.integer(at: 0), dueAt: againFirst ? now : nil) }
         // What a move has brought is due before all else.
-        return dueAt > 0 ? QueuePlace(id: newest, dueAt: Timestamp(milliseconds: dueAt - 1)) : nil
+        return dueAt > 0 ? QueuePlace(id: againFirst ? nil : newest, dueAt: Timestamp(milliseconds: dueAt - 1)) : nil
     }
 }
 

@@ -13,7 +13,8 @@ extension ClientDirectory {
         )
     }
 
-    /// Grants that waited for a client wait no longer once it is known. A portion of them, by their ids.
+    /// Grants that waited for a client wait no longer once it is known. A portion of them, by their ids. A grant with an attempt has come
+    /// with a move, and was claimed by a process that died. It is due before them.
     ///
     /// - Returns: where the next portion begins; nil where none is left.
     static func releaseGrants(after id: Int64, on connection: Connection) throws -> Int64? {
@@ -21,7 +22,7 @@ extension ClientDirectory {
             """
             WITH portion AS MATERIALIZED (
               SELECT id FROM grant_queue
-               WHERE id > $1 AND due_at > 0 AND claimed_by IS NULL AND client_id IN (SELECT client_id FROM client)
+               WHERE id > $1 AND due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND client_id IN (SELECT client_id FROM client)
                ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED),
             released AS (UPDATE grant_queue SET due_at = 0 WHERE id = ANY (ARRAY(SELECT id FROM portion)))
             SELECT MAX(id) FROM portion

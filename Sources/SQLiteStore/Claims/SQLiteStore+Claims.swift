@@ -88,11 +88,26 @@ extension SQLiteStore {
         return try await write { db in
             try db.execute(cached: "UPDATE \(table) SET due_at = ?1 WHERE \(lane) AND due_at > ?2", [now.milliseconds, furthest])
             var rows: [(id: Int64, attempts: Int)] = []
-            try PreparedStatement(
-                "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at <= ? ORDER BY due_at, id LIMIT ?",
-                in: db
-            ).forEachRow(now, limit) { row in rows.append((row.integer(at: 0), Int(row.integer(at: 1)))) }
+            for due in Self.turns(of: queue, at: now) where rows.count < limit {
+                try PreparedStatement(
+                    "SELECT id, attempts FROM \(table) WHERE \(lane) AND due_at BETWEEN ? AND ? ORDER BY due_at, id LIMIT ?",
+                    in: db
+                ).forEachRow(due.from, due.to, limit - rows.count) { row in
+                    rows.append((row.integer(at: 0), Int(row.integer(at: 1))))
+                }
+            }
             return try take(db, Claim.claimable(rows, suspects: true))
+        }
+    }
+
+    /// Due times in the order in which their rows are claimed.
+    ///
+    /// A sign-in that was claimed before goes before all new ones, whose due time is 0: an event waits six minutes for it, and an import
+    /// may take longer. A sign-in that was put off goes before them, too, once in six hours.
+    private static func turns(of queue: Queue, at now: Timestamp) -> [(from: Timestamp, to: Timestamp)] {
+        switch queue {
+        case .grant: [(from: Timestamp(milliseconds: 1), to: now), (from: .earliest, to: Timestamp(milliseconds: 0))]
+        case .notification, .revocation: [(from: .earliest, to: now)]
         }
     }
 }

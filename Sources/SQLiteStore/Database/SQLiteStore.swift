@@ -163,8 +163,13 @@ package final class SQLiteStore: CredentialStore, Sendable {
                 try NotificationRows(db: db, owner: owner).recover()
                 for queue in Queue.allCases {
                     if queue != .notification {
+                        // A sign-in goes before new ones, and a code is new again.
+                        let dueAt = queue == .grant ? "CASE WHEN authorization_code IS NULL THEN 1 ELSE 0 END" : "0"
                         try db.execute(
-                            cached: "UPDATE \(queue.rawValue) SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
+                            cached: """
+                                UPDATE \(queue.rawValue) SET due_at = \(dueAt), claimed_by = NULL
+                                 WHERE due_at > 0 AND claimed_by IS NOT NULL
+                                """
                         )
                     }
                     try db.execute(cached: Self.recountRemoved(from: queue))

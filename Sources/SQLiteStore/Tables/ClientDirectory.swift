@@ -23,11 +23,12 @@ extension ClientDirectory {
                 )
             }
         }
-        // Grants that waited for one of them wait no longer.
+        // Grants that waited for one of them wait no longer. A grant with an attempt was claimed by a process that died. It is due before
+        // them.
         try db.execute(
             cached: """
                 UPDATE grant_queue SET due_at = 0
-                 WHERE due_at > 0 AND claimed_by IS NULL AND client_id IN (SELECT client_id FROM client)
+                 WHERE due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND client_id IN (SELECT client_id FROM client)
                 """
         )
         take(configured, as: try ClientDirectory(db))

@@ -48,6 +48,8 @@ extension Configuration {
     private static let longestFile = 1 << 18
     /// The answers are written down with every commit.
     private static let longestWindow = 10_000
+    /// In seconds. A process that stood still for six minutes has to notice it, and it does after twice this time and half a minute.
+    private static let longestPollInterval = 60
 
     private mutating func read(_ root: inout TableReader) {
         root.table("database") { database.read(&$0) }
@@ -73,7 +75,7 @@ extension Configuration {
             }
         }
         root.table("queues") { table in
-            table.read("poll_interval", .duration, into: &queues.pollInterval)
+            table.read("poll_interval", .duration(upTo: Self.longestPollInterval), into: &queues.pollInterval)
             table.read("clock_skew", .duration, into: &queues.clockSkew)
         }
         root.table("retention") { table in

@@ -33,6 +33,19 @@ extension ValueRule<Duration> {
             Duration(configured: $0)
         }
     }
+
+    /// - Parameter limit: in seconds.
+    static func duration(upTo limit: Int) -> ValueRule {
+        let any: ValueRule<Duration> = .duration
+        return ValueRule { value, path, mistakes in
+            guard let duration = any.read(value, path, &mistakes) else { return nil }
+            guard duration <= .seconds(limit) else {
+                mistakes.append(.at(path, "must be at most \(limit)s"))
+                return nil
+            }
+            return duration
+        }
+    }
 }
 
 extension ValueRule<Bool> {

@@ -129,19 +129,29 @@ import Testing
         #expect(Self.world(("app", 1)).fold(Self.accepted(Self.request("elsewhere"))).results == [.revocation(.noToken)], "of that app")
     }
 
-    /// Known or waiting, with a token or without, at whichever client of the app.
+    /// With a token or without, at whichever client of the app.
     @Test(arguments: ["app", "web"])
     func aNewerSignInSupersedes(_ client: String) {
-        let later = Self.asked.advanced(by: .milliseconds(1))
         var world = Self.world(("app", 1))
-        world.signIn(client, at: later, hasToken: false)
+        world.signIn(client, at: Self.asked.advanced(by: .milliseconds(1)), hasToken: false)
         #expect(world.fold(Self.accepted()).results == [.revocation(.superseded)])
-        world = Self.world(("app", 1))
-        // One that waits may bring a token that was told before.
+    }
+
+    /// It may bring a token that was told before, or be rejected: then the deletion must not be lost.
+    @Test(arguments: ["app", "web"])
+    func aNewerSignInThatWaitsSupersedesNothing(_ client: String) {
+        var world = Self.world(("app", 1))
+        let later = Self.asked.advanced(by: .milliseconds(1))
         world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: later, isOnItsWay: false)]
         #expect(Self.wait(world.fold(Self.accepted())) == .seconds(1))
-        let changes = world.fold(Self.accepted(), at: Self.asked.advanced(by: .minutes(6)))
-        #expect(changes.results == [.revocation(.superseded)] && Self.opened(changes).isEmpty, "better no revocation than a false one")
+        for wait in [Duration.minutes(6), .hours(24 * 7)] {
+            let now = Self.asked.advanced(by: wait)
+            let changes = world.fold(Self.accepted(), at: now)
+            #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
+            #expect(Self.wait(changes, at: now) == .seconds(60), "seldom")
+        }
+        world.waiting = []
+        #expect(Self.opened(world.fold(Self.accepted())) == ["app 1"], "it was none")
     }
 
     /// Apple may refuse a newer one: until then nothing is revoked, and nothing is over, however long that takes.
@@ -150,10 +160,11 @@ import Testing
         var world = Self.world(("app", 1))
         let signedInAt = Self.asked.advanced(by: .milliseconds(milliseconds))
         world.waiting = [WaitingGrant(id: 9, clientID: client, grantedAt: signedInAt, bringsCode: true, isOnItsWay: false)]
-        for now in [Self.now, Self.asked.advanced(by: .hours(1))] {
+        let waits: [(now: Timestamp, wait: Duration)] = [(Self.now, .seconds(1)), (Self.asked.advanced(by: .hours(1)), .seconds(60))]
+        for (now, wait) in waits {
             let changes = world.fold(Self.accepted(), at: now)
             #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
-            #expect(Self.wait(changes, at: now) == .seconds(1))
+            #expect(Self.wait(changes, at: now) == wait)
         }
         world.waiting = []
         #expect(Self.opened(world.fold(Self.accepted())) == ["app 1"])
@@ -176,10 +187,10 @@ import Testing
         #expect(Self.opened(world.fold(Self.accepted(), at: end)) == ["app 1"], "six minutes at most")
         // A daemon that was down lets the sign-ins that came meanwhile go first.
         world.startedAt = end
-        #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(1))
+        #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(60))
         world.startedAt = Self.start
         world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: Self.start, isOnItsWay: true)]
-        #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(1), "it has not come to its turn")
+        #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(60), "it has not come to its turn")
     }
 
     /// A later sign-in brought a token that is cut off: the good one before it is revoked with it.

@@ -120,10 +120,10 @@ extension ReferenceModel {
         if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
         guard isConfigured(credential.clientID) else { return close(work.id, credential, .rejected, .unknownClient) }
         if hasSignedIn(credential, after: row.requestedAt) { return close(work.id, credential, .superseded) }
-        // A newer one may be none, and an older one may bring one more token.
+        // A newer one may be none, which has to be known first, and an older one may bring one more token.
         let waiting = waiting(beside: credential, after: .earliest, at: now)
+        if waiting.contains(where: { $0.grantedAt > row.requestedAt }) { return .postponed }
         if isWorthWaiting(for: waiting, since: row.requestedAt, at: now) { return .postponed }
-        if waiting.contains(where: { $0.grantedAt > row.requestedAt }) { return close(work.id, credential, .superseded) }
         let tokens = clients(beside: credential).flatMap(tokensToRevoke)
         if tokens.isEmpty { return close(work.id, credential, .noToken) }
         // What a sign-in has overtaken proves nothing any more.

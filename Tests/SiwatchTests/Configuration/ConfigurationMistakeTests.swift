@@ -125,6 +125,7 @@ struct ConfigurationMistakeTests {
         Case((clients, clients + "\ncanaries = \((1...21).map { "sub\($0)" })"), "app[0].canaries", "must be at most 20"),
         Case((clients, clients + "\ncanaries = \"a\""), "app[0].canaries", "must be a list of strings, not a string"),
         Case("[queues]\npoll_interval = \"-1s\"", "queues.poll_interval", duration),
+        Case("[queues]\npoll_interval = \"1m1ms\"", "queues.poll_interval", "must be at most 60s"),
         Case("[queues]\nclock_skew = \"\"", "queues.clock_skew", duration),
         Case("[retention]\nnotification_log = \"x\"", "retention.notification_log", duration),
         Case("[retention]\nquarantine = \"x\"", "retention.quarantine", duration),

@@ -33,6 +33,12 @@ struct ConfigurationValueTests {
         #expect(Duration(configured: text) == nil)
     }
 
+    /// What a longer one says stands in `ConfigurationMistakeTests`.
+    @Test func thePollIntervalIsAMinuteAtMost() throws {
+        let table = "[queues]\npoll_interval = \"1m\"\n" + ConfigurationTests.app
+        #expect(try Configuration(parsing: table, from: "siwatch.toml").queues.pollInterval == .seconds(60))
+    }
+
     @Test(arguments: [
         ("127.0.0.1:9464", "127.0.0.1", 9464),
         ("localhost:0", "localhost", 0),

@@ -120,6 +120,42 @@ import Testing
         #expect(try await store.claimNotifications(at: .start + .seconds(5)).map(\.text) == ["a"])
     }
 
+    /// Where none is due again, only one claim in a second begins with those that are.
+    @Test func aSignInThatIsDueAgainIsFoundWithinASecond() async throws {
+        let store = try StoreKind.postgres.make()
+        func claim(after milliseconds: Int, upTo limit: Int = 1) async throws -> [String] {
+            let now = Timestamp.start + .milliseconds(milliseconds)
+            return try await store.claimGrants(upTo: limit, at: now).compactMap { $0.content?.credential.userID }
+        }
+        try await store.grant("lost")
+        #expect(try await claim(after: 0) == ["lost"])
+        for number in 1...8 { try await store.grant("new \(number)") }
+        for number in 1...4 { #expect(try await claim(after: 55_500 + 1000 * number) == ["new \(number)"]) }
+        #expect(try await claim(after: 60_000) == ["new 5"], "it was looked for half a second ago")
+        #expect(try await claim(after: 60_500, upTo: 2) == ["lost", "new 6"])
+        #expect(try await claim(after: 60_500, upTo: 2) == ["new 7", "new 8"])
+    }
+
+    /// A claim reads in both orders, whichever is first: the floors rise over what it took, and not beyond.
+    @Test func aFloorRisesOverBothOrders() async throws {
+        let store = try StoreKind.postgres.make()
+        let postgres = try #require(store.ports as? PostgresStore)
+        func place() async throws -> QueuePlace? {
+            try await postgres.claims.run { connection in connection.floors.queues[.grant]?.known }
+        }
+        for user in ["one", "two", "three", "four"] { try await store.grant(user) }
+        #expect(try await store.claimGrants(upTo: 2).map(\.id) == [1, 2])
+        #expect(try await place() == QueuePlace(id: 2, dueAt: .start), "nothing was due again")
+        let end = Timestamp.start + StoreUnderTest.lease
+        #expect(try await store.claimGrants(upTo: 1, at: end).map(\.id) == [1])
+        #expect(try await place() == QueuePlace(id: 2, dueAt: end - .milliseconds(1)), "the second is due still")
+        #expect(try await store.claimGrants(upTo: 2, at: end).map(\.id) == [2, 3])
+        #expect(try await place() == QueuePlace(id: 3, dueAt: end))
+        #expect(try await store.claimGrants(at: end).map(\.id) == [4])
+        #expect(try await store.claimGrants(at: end).isEmpty)
+        #expect(try await place() == QueuePlace(id: 4, dueAt: end))
+    }
+
     @Test func checksAreFoundInTheSameWay() async throws {
         let store = try StoreKind.postgres.make()
         for user in ["ann", "bob", "eve"] { try await store.signIn(user, token: user) }

@@ -137,4 +137,76 @@ import Testing
     func mailNeedNotWait(_ kind: StoreKind, _ event: Event.Kind) async throws {
         #expect(try await settle(event, in: story(kind), at: Self.signIn) == .notification(.applied))
     }
+
+    // MARK: Sign-ins whose process died
+
+    /// Claims sign-ins, and says of whom they are.
+    private func claim(_ store: StoreUnderTest, upTo limit: Int, at now: Timestamp) async throws -> [String] {
+        try await store.claimGrants(upTo: limit, at: now).compactMap { $0.content?.credential.userID }
+    }
+
+    /// An event waits six minutes for it, and an import may take longer.
+    @Test(arguments: StoreKind.allCases)
+    func aSignInThatWasClaimedBeforeGoesBeforeNewOnes(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant("lost")
+        #expect(try await claim(store, upTo: 1, at: .start) == ["lost"])
+        for number in 1...4 { try await store.grant("new \(number)") }
+        let end = Timestamp.start + StoreUnderTest.lease
+        #expect(try await claim(store, upTo: 1, at: end - .seconds(2)) == ["new 1"])
+        #expect(try await claim(store, upTo: 2, at: end) == ["lost", "new 2"])
+        #expect(try await claim(store, upTo: 100, at: end) == ["new 3", "new 4"])
+    }
+
+    /// A process dies with the sign-in, and the import takes longer than the event waits.
+    @Test(arguments: StoreKind.allCases)
+    func anImportTellsNobodyRevokedWhoHasSignedInAgain(_ kind: StoreKind) async throws {
+        let store = try await story(kind)
+        #expect(try await claim(store, upTo: 1, at: Self.signIn) == ["user"])
+        for number in 1...20 { try await store.grant("import \(number)", at: Self.signIn) }
+        var now = Self.signIn
+        for _ in 1...10 {
+            now = now + .seconds(60)
+            let work = try await store.claimGrants(upTo: 2, at: now)
+            _ = try await store.settle(work.map { .grant($0, .acceptance(of: $0)) }, at: now)
+        }
+        #expect(try await settle(in: store, at: now) == .notification(.stale))
+        #expect(try await store.column("SELECT state FROM credential_state WHERE user_id = 'user'") == ["authorized"])
+    }
+
+    /// A start makes due what waited for its client, and that may be millions.
+    @Test(arguments: StoreKind.allCases)
+    func aStartPutsThemBeforeThoseThatWaitedForTheirClient(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant("waits", client: "forgotten")
+        try await store.settleGrants(at: .start) { _ in .unknownClient(lookedAt: .start) }
+        try await store.grant("lost")
+        #expect(try await claim(store, upTo: 1, at: .start) == ["lost"])
+        let now = try store.restart(at: .start)
+        try store.register("example", ["app", "web", "forgotten"])
+        #expect(try await claim(store, upTo: 1, at: now) == ["lost"])
+        // By then a claim has looked everywhere.
+        #expect(try await claim(store, upTo: 1, at: now + .seconds(5)) == ["waits"])
+    }
+
+    /// Sign-ins that were put off go before new ones, too, and are then not due for six hours.
+    @Test(arguments: StoreKind.allCases)
+    func thoseThatWaitForTheirClientHoldNewOnesUpOnce(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        for number in 1...3 { try await store.grant("waits \(number)", client: "forgotten") }
+        try await store.settleGrants(at: .start) { _ in .unknownClient(lookedAt: .start) }
+        let due = Timestamp.start + .hours(6)
+        for number in 1...3 { try await store.grant("new \(number)", at: due) }
+        var rounds: [[String]] = []
+        while case let work = try await store.claimGrants(upTo: 2, at: due), !work.isEmpty {
+            rounds.append(work.compactMap { $0.content?.credential.userID })
+            let settlements = work.map { grant -> Settlement in
+                let isKnown = grant.content?.credential.clientID == "app"
+                return .grant(grant, isKnown ? .acceptance(of: grant) : .unknownClient(lookedAt: due))
+            }
+            _ = try await store.settle(settlements, at: due)
+        }
+        #expect(rounds == [["waits 1", "waits 2"], ["waits 3", "new 1"], ["new 2", "new 3"]])
+        #expect(try await store.claimGrants(at: due + .hours(6) - .milliseconds(1)).isEmpty)
+    }
 }

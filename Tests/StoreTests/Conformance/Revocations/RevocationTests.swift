@@ -410,6 +410,33 @@ import Testing
         #expect(try await claimTokens(store)[0].newerSignIn == expected[how] ?? .none)
     }
 
+    /// A process dies with the row of a newer sign-in, and six minutes pass. Only what comes of the row ends the wait of the request.
+    @Test(arguments: StoreKind.allCases, ["sign-in", "retold", "rejected"])
+    func onlyASignInThatIsSettledSupersedes(_ kind: StoreKind, _ what: String) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.requestRevocation(at: Self.asked)
+        try await store.grant(token: what == "retold" ? "r" : "new", at: Self.now)
+        #expect(try await store.claimGrants(at: Self.now).count == 1)
+        let late = Self.now + .minutes(7)
+        let waiting = try await claimRequests(store, at: late)[0]
+        #expect(try await store.settle(.revocationRequest(waiting, .accepted), at: late) == .postponed)
+        #expect(try await store.rows("SELECT opened_at, due_at FROM revocation_queue") == [[nil, .at(late + .minutes(1))]])
+        #expect(try await store.count("revocation_log") == 0)
+
+        let outcomes = try await store.settleGrants(at: late) { what == "rejected" ? .rejected(.poison) : .acceptance(of: $0) }
+        let expected: [String: Settled] = [
+            "sign-in": .grant(.applied, nil), "retold": .grant(.retold, nil), "rejected": .grant(.rejected, .poison),
+        ]
+        #expect(outcomes.first == expected[what])
+        let next = late + .minutes(1)
+        let request = try await claimRequests(store, at: next)[0]
+        let settled = try await store.settle(.revocationRequest(request, .accepted), at: next)
+        let isSignIn = what == "sign-in"
+        #expect(settled == (isSignIn ? Settled.revocation(.superseded) : .postponed))
+        #expect(try await store.count("revocation") == (isSignIn ? 0 : 1), "the deletion goes on")
+    }
+
     /// The first since a sign-in, of that app, that is not begun: one that is has its tokens.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatWasAskedSince(_ kind: StoreKind) async throws {
