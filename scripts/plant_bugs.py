@@ -181,6 +181,18 @@ BUGS = [
         "guard basis.heldGrants[work.id] != nil else",
     ),
     (
+        "a code that nobody sent, because Apple refuses the client, has come too late",
+        "SettlementFold+Codes.swift",
+        "if work.detail == nil, let refusal",
+        "if work.detail == \"\", let refusal",
+    ),
+    (
+        "a 200 does not end what is known of a client that Apple refused",
+        "ClientRecord.swift",
+        "if known.at <= time || known.at > now {",
+        "if known.at == time, known.at > now {",
+    ),
+    (
         "an answer is dated by our clock, whatever Apple's says",
         "TokenEndpoint.swift",
         "? ours : earliest",

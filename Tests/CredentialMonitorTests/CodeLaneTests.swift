@@ -494,6 +494,71 @@ struct CodeLaneTests {
         }
     }
 
+    /// One question is sent at the end of each pause, and it is that of the oldest code: the others would look as if they had come late.
+    @Test func aCodeThatWasNeverSentEndsAsWhatAppleSaysOfTheClient() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client: bad key"))
+            let handler = monitor.codeHandler
+            try await monitor.code("a")
+            try await monitor.settle(handler)
+            for code in ["b", "c"] { try await monitor.code(code) }
+            for _ in 1...310 {
+                monitor.clock.advance(by: .seconds(1))
+                try await monitor.settle(handler)
+            }
+            #expect(try await monitor.grantLog() == Array(repeating: "rejected invalid_client", count: 3))
+            #expect(try await monitor.count("SELECT COUNT(*) FROM grant_log WHERE detail = 'invalid_client: bad key'") == 3)
+            #expect(Set(monitor.endpoint.exchanges.map(\.code.reveal)) == ["a"])
+            let counter = try monitor.metrics.expectCounter(
+                "siwatch_code_exchanges_total",
+                [("app", Monitor.app), ("outcome", "invalid_client")]
+            )
+            #expect(counter.totalValue == 3)
+        }
+    }
+
+    /// The next process knows no pause, and what its store says of the client.
+    @Test func itEndsAsThatAfterARestartToo() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client"))
+            try await monitor.code("a")
+            try await monitor.settle(monitor.codeHandler)
+            try await monitor.code("b")
+            monitor.clock.advance(by: .minutes(5))
+            try monitor.store.recover()
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.grantLog() == ["rejected invalid_client", "rejected invalid_client"])
+            #expect(monitor.endpoint.exchanges.count == 1)
+        }
+    }
+
+    /// A 200 is one, whatever becomes of the code.
+    @Test func onceAppleHasAcceptedTheClientALateCodeIsOnlyLate() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client"), .issued("bob"))
+            let handler = monitor.codeHandler
+            try await monitor.code("a", "ann")
+            try await monitor.settle(handler)
+            #expect(try await monitor.value("SELECT refusal FROM client WHERE refused_at IS NOT NULL") == "invalid_client")
+            monitor.clock.advance(by: .seconds(13))
+            try await monitor.settle(handler)
+            try await monitor.code("late", at: monitor.clock.now.advanced(by: .minutes(-5)))
+            try await monitor.settle(handler)
+            #expect(try await monitor.grantLog() == ["rejected user_mismatch", "rejected code_expired"])
+            #expect(try await monitor.count("SELECT COUNT(*) FROM client WHERE refused_at IS NOT NULL") == 0)
+        }
+    }
+
+    /// That no client secret can be signed is no word of Apple's.
+    @Test func whatAppleWasNotAskedItHasNotRefused() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answerCodes(.misconfigured("the client secret cannot be signed"))
+            try await monitor.code("a")
+            try await monitor.settle(monitor.codeHandler)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM client WHERE refused_at IS NOT NULL") == 0)
+        }
+    }
+
     @Test func whyACodeWasNotAnsweredStaysWithIt() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(Self.down)

@@ -127,6 +127,7 @@ struct RefreshTests {
             _ = try await monitor.loop(monitor.refreshHandler).round()
             let first = monitor.endpoint.calls.count
             #expect(try await monitor.loop(monitor.refreshHandler).round() == 0, "paused")
+            #expect(try await monitor.value("SELECT refusal FROM client WHERE refused_at IS NOT NULL") == "invalid_client")
 
             monitor.clock.advance(by: .seconds(86_400))
             monitor.endpoint.answer(.valid)
@@ -134,6 +135,7 @@ struct RefreshTests {
             try await monitor.settle(monitor.refreshHandler)
             #expect(monitor.endpoint.calls.count > first + 1, "the others follow")
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE state <> 'authorized'") == 0)
+            #expect(try await monitor.count("SELECT COUNT(*) FROM client WHERE refused_at IS NOT NULL") == 0)
         }
     }
 

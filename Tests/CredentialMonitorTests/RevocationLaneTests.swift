@@ -237,10 +237,13 @@ struct RevocationLaneTests {
             }
             let asked = monitor.endpoint.calls.count { $0.credential.userID == "eve" }
             #expect((3...6).contains(asked), "\(asked)")
+            let refused = "SELECT client_id || ' ' || refusal FROM client WHERE refused_at IS NOT NULL"
+            #expect(try await monitor.value(refused) == "\(Monitor.clients[1]) invalid_client")
             monitor.endpoint.answer(.valid, .rejected, for: "eve")
             monitor.clock.advance(by: .hours(6))
             try await monitor.settle(monitor.revocationHandler)
             #expect(try await monitor.revocationLog() == ["proved", "proved"])
+            #expect(try await monitor.count("SELECT COUNT(*) FROM client WHERE refused_at IS NOT NULL") == 0)
         }
     }
 

@@ -82,7 +82,14 @@ extension StoredTable {
             .texts("name"),
             .integers("paused_at", "unverified", "never_accepted", "foreign_tokens", "pending", "admitted", "missed")
         ),
-        StoredTable("client", .setting, .integers("id"), .texts("client_id"), .integers("app", "valid_at", "proved_at")),
+        StoredTable(
+            "client",
+            .setting,
+            .integers("id"),
+            .texts("client_id"),
+            .integers("app", "valid_at", "proved_at", "refused_since", "refused_at"),
+            .texts("refusal")
+        ),
         // PostgreSQL has a row of each user, to lock it, though nothing may have happened.
         StoredTable(
             "user_event",

@@ -23,6 +23,8 @@ package protocol CredentialReader: Sendable {
     func checks() async throws -> CheckStatus
     /// Every client, by app and name.
     func clients() async throws -> [ClientStatus]
+    /// The clients that Apple refuses, by app and name, and what of each waits: up to `limit` of each kind are counted.
+    func refusedClients(at now: Timestamp, upTo limit: Int) async throws -> [RefusedClient]
     /// The breakers that have judged something, by app.
     func breakers() async throws -> [String: RejectionBreaker]
     /// Canaries without a token that could be asked about.

@@ -122,21 +122,6 @@ package struct WaitingGrantCounts: Sendable, Equatable {
     package var withCode: Int
     /// Of the oldest of these.
     package var oldestCode: Timestamp?
-    /// Those of clients that Apple refuses.
-    package var refused: [Refused]
-
-    package struct Refused: Sendable, Equatable, Codable {
-        package var clientID: String
-        /// Apple's word.
-        package var detail: String
-        package var count: Int
-
-        package init(clientID: String, detail: String, count: Int) {
-            self.clientID = clientID
-            self.detail = detail
-            self.count = count
-        }
-    }
 
     package struct PutOff: Sendable, Equatable {
         package var clientID: String
@@ -150,11 +135,10 @@ package struct WaitingGrantCounts: Sendable, Equatable {
         }
     }
 
-    package init(putOff: [PutOff] = [], withCode: Int = 0, oldestCode: Timestamp? = nil, refused: [Refused] = []) {
+    package init(putOff: [PutOff] = [], withCode: Int = 0, oldestCode: Timestamp? = nil) {
         self.putOff = putOff
         self.withCode = withCode
         self.oldestCode = oldestCode
-        self.refused = refused.filter { AuthorizationCode.isBlame($0.detail) }
     }
 }
 
@@ -182,13 +166,35 @@ package struct WaitingRevocationCounts: Sendable, Equatable, Codable {
 package struct ClientStatus: Sendable, Equatable, Codable {
     package var app: String
     package var clientID: String
-    /// When Apple last accepted a token of it.
+    /// When Apple last accepted a token or a code of it.
     package var validAt: Timestamp?
 
     package init(app: String, clientID: String, validAt: Timestamp?) {
         self.app = app
         self.clientID = clientID
         self.validAt = validAt
+    }
+}
+
+/// A client that Apple refuses, and what of it waits for that to be mended.
+package struct RefusedClient: Sendable, Equatable, Codable {
+    package var app: String
+    package var clientID: String
+    package var refusal: ClientRefusal
+    /// Sign-ins whose code waits.
+    package var codes: Int
+    /// Checks that are due.
+    package var checks: Int
+    /// Tokens that are to be revoked.
+    package var revocations: Int
+
+    package init(app: String, clientID: String, refusal: ClientRefusal, codes: Int = 0, checks: Int = 0, revocations: Int = 0) {
+        self.app = app
+        self.clientID = clientID
+        self.refusal = refusal
+        self.codes = codes
+        self.checks = checks
+        self.revocations = revocations
     }
 }
 

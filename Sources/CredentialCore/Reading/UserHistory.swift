@@ -11,6 +11,8 @@ package struct UserHistory: Sendable, Equatable {
     package var changes: [LoggedChange] = []
     package var waiting: [Waiting] = []
     package var tokensBeingRevoked: [TokenBeingRevoked] = []
+    /// All clients that Apple refuses, whoever's they are.
+    package var refusals: [String: ClientRefusal] = [:]
 
     package init() {}
 
@@ -125,7 +127,11 @@ package struct UserHistory: Sendable, Equatable {
 }
 
 extension UserHistory {
-    package var isEmpty: Bool { self == UserHistory() }
+    package var isEmpty: Bool {
+        var history = self
+        history.refusals = [:]
+        return history == UserHistory()
+    }
 
     /// What concerns one client, that is also what concerns its whole app.
     package func limited(toClient clientID: String) -> UserHistory {

@@ -8,10 +8,12 @@ package struct UserRevocations: Sendable, Equatable {
     package var waiting: [UserHistory.Waiting] = []
     /// The tokens of those among them that are at work.
     package var tokens: [TokenBeingRevoked] = []
+    /// All clients that Apple refuses, whoever's they are.
+    package var refusals: [String: ClientRefusal] = [:]
 
     package init() {}
 
-    package var isEmpty: Bool { self == UserRevocations() }
+    package var isEmpty: Bool { receipts.isEmpty && waiting.isEmpty && tokens.isEmpty }
 }
 
 /// What Apple was asked about one token that was to be revoked, and what it answered; or what became of a request without any.

@@ -11,13 +11,6 @@ package enum AuthorizationCode {
 
     package static var longestWait: Duration { backOff[backOff.count - 1] }
 
-    /// Whether Apple's last word about a code is that it refuses the client.
-    package static func isBlame(_ detail: String) -> Bool {
-        detail.split(separator: ":").first.map { blames.contains(String($0)) } ?? false
-    }
-
-    private static let blames: Set<String> = ["invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"]
-
     /// - Parameter failures: 1 or more.
     static func wait(afterFailures failures: Int) -> Duration {
         backOff[min(max(failures, 1), backOff.count) - 1]

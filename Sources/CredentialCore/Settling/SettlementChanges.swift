@@ -18,10 +18,12 @@ package struct SettlementChanges: Sendable {
     /// The apps whose breaker opened, closed again or not: none of their rejections waits any longer.
     package var openedApps: Set<String> = []
     package var admitted: [AdmittedRejection] = []
-    /// The clients of which Apple accepted a token, and when it was asked, by its clock.
+    /// The clients of which Apple accepted a token or a code, and when it was asked, by its clock.
     package var validAt: [String: Timestamp] = [:]
     /// The same, of tokens that it had accepted before.
     package var provedAt: [String: Timestamp] = [:]
+    /// The clients that Apple refuses from now on, or otherwise than before; nil for one that it refuses no longer.
+    package var refusals: [String: ClientRefusal?] = [:]
     /// Checks that Apple answered, and those that it did not.
     package var checks = (answered: 0, failed: 0)
     /// The apps of which a new token came, to ask about.

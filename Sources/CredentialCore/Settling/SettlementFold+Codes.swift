@@ -5,6 +5,7 @@
 extension SettlementFold {
     mutating func settle(_ work: ClaimedCode, _ verdict: CodeVerdict) -> Settled {
         guard basis.heldGrants[work.id] == work.claim else { return .superseded }
+        if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
         switch verdict {
         case .exchanged(let grant, let credential, let requestedAt, let answeredAt):
             // The lane exchanges codes of configured clients only, and a store takes these in before it settles.
@@ -17,6 +18,7 @@ extension SettlementFold {
             return log(work, outcome, userID: credential.userID)
         case .rejected(let reason, let detail):
             return log(work, .rejected, reason, detail: detail)
+        case .late: return giveUp(work)
         case .failed(let time, let isAnswerLost, let detail):
             let due = min(time.advanced(by: AuthorizationCode.wait(afterFailures: work.failures + 1)), end(of: work))
             return tryAgain(work, at: due, failures: work.failures + 1, isAnswerLost: isAnswerLost, detail: detail ?? work.detail)
@@ -28,6 +30,19 @@ extension SettlementFold {
         }
     }
 
+    /// Its time is over, and Apple has not taken it, as far as anybody knows.
+    private mutating func giveUp(_ work: ClaimedCode) -> Settled {
+        if work.mayBeUsed { return log(work, .rejected, .answerLost, detail: work.detail) }
+        if work.isBlamed { return log(work, .rejected, .invalidClient, detail: work.detail) }
+        // Nobody sends the codes of a client that Apple refuses, however soon they come.
+        if work.detail == nil, let refusal = refusal(ofClientOf: work) { return log(work, .rejected, .invalidClient, detail: refusal.word) }
+        return log(work, .rejected, .codeExpired, detail: work.detail)
+    }
+
+    private func refusal(ofClientOf work: ClaimedCode) -> ClientRefusal? {
+        work.content.flatMap { basis.clients[$0.clientID]?.refusal }
+    }
+
     /// When it is given up. By a clock that is wrong its deadline may be over already: then it waits here for as long as a code lives.
     private func end(of work: ClaimedCode) -> Timestamp {
         work.deadline > now ? work.deadline : work.firstClaimedAt.advanced(by: AuthorizationCode.life)
@@ -35,7 +50,7 @@ extension SettlementFold {
 
     /// A client had a 200: Apple does not blame it any more. It proves nothing of refreshes.
     mutating func accepted(_ credential: CredentialID, of app: String, at time: Timestamp) {
-        changes.validAt[credential.clientID] = latest(changes.validAt[credential.clientID], time)
+        hear(.accepted(at: time), of: credential.clientID)
         let subject = RejectionBreaker.Subject(credential, isCheck: false)
         withBreaker(of: app) { [rules, now] in _ = $0.judge(.valid, of: subject, under: rules.breaker, at: now) }
     }
@@ -43,7 +58,7 @@ extension SettlementFold {
     private mutating func tryAgain(_ work: ClaimedCode, at due: Timestamp, failures: Int, isAnswerLost: Bool, detail: String?) -> Settled {
         basis.heldGrants[work.id] = nil
         // Who claimed it before and did not settle may have sent it.
-        let isLost = isAnswerLost || work.isAnswerLost || work.claim.attempts > 1
+        let isLost = isAnswerLost || work.mayBeUsed
         changes.queueRows.append(.postponeCode(work.id, until: due, failures: failures, isAnswerLost: isLost, detail: detail))
         return .postponed
     }

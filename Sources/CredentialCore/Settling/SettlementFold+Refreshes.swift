@@ -8,6 +8,7 @@ extension SettlementFold {
         if verdict.answeredAt != nil { changes.checks.answered += 1 } else { changes.checks.failed += 1 }
         let id = AppUserID(app: app, userID: work.id.userID)
         guard let known = find(work, of: id) else { return .superseded }
+        hear(work.clientAnswer, of: work.id.clientID)
         // Whoever it names, a 200 ends the blame of the client.
         switch verdict {
         case .unnamed(let time, _), .anotherUser(let time): accepted(work.id, of: app, at: time)
@@ -56,7 +57,7 @@ extension SettlementFold {
         let admission = withBreaker(of: app) { [rules, now] in $0.judge(finding, of: subject, under: rules.breaker, at: now) }
         switch finding {
         case .valid:
-            changes.validAt[clientID] = latest(changes.validAt[clientID], verdict.requestedAt)
+            if let requestedAt = verdict.requestedAt { hear(.accepted(at: requestedAt), of: clientID) }
             if wasAccepted {
                 basis.provedAt[clientID] = latest(basis.provedAt[clientID], verdict.requestedAt)
                 changes.provedAt[clientID] = latest(changes.provedAt[clientID], verdict.requestedAt)

@@ -71,6 +71,7 @@ extension SettlementFold {
 
     mutating func settle(_ work: DueRevocation, _ verdict: RevocationVerdict) -> Settled {
         guard basis.heldRevocations[RevocationID(work)] == work.claim else { return .superseded }
+        hear(work.clientAnswer, of: work.id.clientID)
         var proof = work.proof
         switch verdict {
         case .answered(let answer, let identity):

@@ -14,10 +14,13 @@ package struct SettlementScope: Sendable {
     package private(set) var signingIn: Set<AppUserID> = []
     /// Of these, tokens that are being revoked count.
     package private(set) var leaving: Set<AppUserID> = []
-    /// The apps whose breakers have something to say.
+    /// The apps whose breakers have something to say, and those of the clients of whom Apple has said something: a store that several
+    /// settle on locks what it holds of an app by its breaker.
     package private(set) var judgedApps: Set<String> = []
     /// The clients of whom it matters when Apple last accepted a token that it had accepted before.
     package private(set) var rejectedClients: Set<String> = []
+    /// The clients of whom it matters whether Apple refuses them.
+    package private(set) var heardClients: Set<String> = []
 
     /// - Parameter apps: the app of each client.
     package init(of settlements: [Settlement], apps: [String: String], under rules: SettlementRules) {
@@ -30,6 +33,11 @@ package struct SettlementScope: Sendable {
             users.append(id)
             if rules.isCanary(userID, of: app) { judgedApps.insert(app) }
         }
+        func hear(_ answer: ClientAnswer?, of clientID: String) {
+            guard let app = apps[clientID] else { return }
+            heardClients.insert(clientID)
+            if answer != nil { judgedApps.insert(app) }
+        }
         for settlement in settlements {
             switch settlement {
             case .notification(let work, let verdict):
@@ -41,11 +49,13 @@ package struct SettlementScope: Sendable {
                 if case .accepted(_, let credential, _) = verdict { touch(credential.userID, at: credential.clientID) }
             case .code(let work, let verdict):
                 grants.append((work.id, work.claim))
+                if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
                 guard case .exchanged(_, let credential, _, _) = verdict else { continue }
                 touch(credential.userID, at: credential.clientID)
                 if let app = apps[credential.clientID] { judgedApps.insert(app) }
             case .refresh(let work, let verdict):
                 touch(work.id.userID, at: work.id.clientID)
+                hear(work.clientAnswer, of: work.id.clientID)
                 if let app = apps[work.id.clientID] { judgedApps.insert(app) }
                 if verdict.rejection != nil { rejectedClients.insert(work.id.clientID) }
             case .admission(let work, _):
@@ -59,6 +69,7 @@ package struct SettlementScope: Sendable {
             case .revocation(let work, let verdict):
                 revocations.append((RevocationID(work), work.claim))
                 touch(work.id.userID, at: work.id.clientID)
+                hear(work.clientAnswer, of: work.id.clientID)
                 if verdict == .admitted || verdict == .otherTeam, let app = apps[work.id.clientID] { judgedApps.insert(app) }
             }
         }
@@ -83,6 +94,8 @@ package struct SettlementBasis: Sendable {
     package var breakers: [String: StoredBreaker] = [:]
     /// When Apple last accepted a token of a client that it had accepted before, by its clock.
     package var provedAt: [String: Timestamp] = [:]
+    /// What Apple has said of each client.
+    package var clients: [String: ClientRecord] = [:]
 
     package init() {}
 }

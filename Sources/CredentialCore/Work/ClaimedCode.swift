@@ -20,6 +20,8 @@ package struct ClaimedCode: Sendable {
     package var content: Content?
     /// The team that asked Apple, once it has.
     package var teamID: String?
+    /// What Apple said of the client, once it was asked.
+    package var clientAnswer: ClientAnswer?
 
     package struct Content: Sendable {
         package var clientID: String
@@ -64,7 +66,10 @@ package struct ClaimedCode: Sendable {
     package var deadline: Timestamp { min(grantedAt, firstClaimedAt).advanced(by: AuthorizationCode.life) }
 
     /// Whether all that Apple has said of it is that it refuses the client: it has never looked at the code.
-    package var isBlamed: Bool { detail.map(AuthorizationCode.isBlame) ?? false }
+    package var isBlamed: Bool { detail.map(ClientRefusal.isWord) ?? false }
+
+    /// Whether somebody may have sent it before, and died before the answer was kept.
+    package var mayBeUsed: Bool { isAnswerLost || claim.attempts > 1 }
 }
 
 /// What became of a code.
@@ -77,6 +82,8 @@ package enum CodeVerdict: Sendable, Equatable {
     case exchanged(Grant, CredentialID, requestedAt: Timestamp, answeredAt: Timestamp)
     /// - Parameter detail: a few words for the log, which hold no secret.
     case rejected(GrantRejection, detail: String? = nil)
+    /// Its five minutes were over before it was sent, or sent again. Its row and its client say what it ends as.
+    case late
     /// Nothing about the code: it is tried again while it lives.
     ///
     /// - Parameters:

@@ -98,6 +98,8 @@ package struct DueCredential: Sendable {
     package var verifiedTeam: String?
     /// The team that asked Apple, once it has.
     package var teamID: String?
+    /// What Apple said of the client, once it was asked.
+    package var clientAnswer: ClientAnswer?
 
     package init(
         id: CredentialID,

@@ -36,6 +36,8 @@ package struct DueRevocation: Sendable {
     package var newerSignIn: NewerSignIn
     /// The team from which Apple had accepted it when the request was opened; nil where it never had.
     package var verifiedTeam: String?
+    /// What Apple said of the client, once it was asked.
+    package var clientAnswer: ClientAnswer?
 
     package init(
         request: Int64,

@@ -43,7 +43,7 @@ package enum GrantRejection: String, Sendable, CaseIterable {
 
     /// Its five minutes were over, by our clock before it was sent or by Apple's word.
     case codeExpired = "code_expired"
-    /// The same, and all that Apple ever said was that it refuses the client.
+    /// The same, and Apple never looked at it: it refused the client when the code was sent, or refuses it and the code was never sent.
     case invalidClient = "invalid_client"
     case codeUsed = "code_used"
     /// Apple issued it to another client.

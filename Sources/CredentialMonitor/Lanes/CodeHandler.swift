@@ -160,7 +160,7 @@ package struct CodeHandler: WorkHandler {
 
     package func resolve(_ work: ClaimedCode) async -> [Settlement] {
         var asked = work
-        guard let verdict = await verdict(on: work, team: &asked.teamID) else { return [] }
+        guard let verdict = await verdict(on: work, noting: &asked) else { return [] }
         if case .failed = verdict {
             retriesUntil.withLockedValue { $0 = clock.now.advanced(by: AuthorizationCode.longestWait * 2) }
         }
@@ -170,8 +170,8 @@ package struct CodeHandler: WorkHandler {
 
     /// Nil where our own fault keeps a verdict from being: the row stays claimed.
     ///
-    /// - Parameter teamID: is set to the team that asked.
-    private func verdict(on work: ClaimedCode, team teamID: inout String?) async -> CodeVerdict? {
+    /// - Parameter asked: the same work. Who asked is noted on it, and what Apple said of the client.
+    private func verdict(on work: ClaimedCode, noting asked: inout ClaimedCode) async -> CodeVerdict? {
         if work.claim.isPoison { return .rejected(.poison) }
         guard let content = work.content else { return .rejected(.malformed) }
         let isLate = isLate(work)
@@ -180,9 +180,7 @@ package struct CodeHandler: WorkHandler {
             telemetry.unknownClients([content.clientID], grants: 1)
             return .unknownClient
         }
-        // Somebody may have sent it before, and died before the answer was kept.
-        let mayBeUsed = work.isAnswerLost || work.claim.attempts > 1
-        if isLate { return .rejected(mayBeUsed ? .answerLost : work.isBlamed ? .invalidClient : .codeExpired, detail: work.detail) }
+        if isLate { return .late }
         guard isPermitted(work, by: app), app.budget.isOurs, app.budget.maySend(of: content.clientID, at: clock.now) else {
             return .unpermitted(at: clock.now)
         }
@@ -190,14 +188,16 @@ package struct CodeHandler: WorkHandler {
         let sentAt = clock.now
         let response = await app.budget.whileUnderWay { await exchange(content, by: app.endpoint) }
         let answeredAt = clock.now
-        teamID = response.identity.teamID
+        asked.teamID = response.identity.teamID
         // It never left: another replica is to send it.
         if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.budget.isOurs { return .unpermitted(at: answeredAt) }
         if case .issued = response.outcome { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
-        pace.follow(RoadSign(response), of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
+        let sign = RoadSign(response)
+        asked.clientAnswer = sign.clientAnswer(requestedAt: requestedAt)
+        pace.follow(sign, of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
         switch response.outcome {
         case .issued(let tokens):
-            let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
             return await judge.verdict(
                 on: tokens,
                 of: work,
@@ -207,8 +207,8 @@ package struct CodeHandler: WorkHandler {
                 issuedAt: response.answeredAt(answeredAt),
                 answeredAt: answeredAt
             )
-        case .refused(.codeUsed, let detail) where mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
-        case .refused(.codeExpired, let detail) where mayBeUsed: return .rejected(.answerLost, detail: detail)
+        case .refused(.codeUsed, let detail) where work.mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
+        case .refused(.codeExpired, let detail) where work.mayBeUsed: return .rejected(.answerLost, detail: detail)
         case .refused(let reason, let detail): return .rejected(reason, detail: detail)
         case .misconfigured(let error):
             return .failed(at: answeredAt, isAnswerLost: false, detail: error)

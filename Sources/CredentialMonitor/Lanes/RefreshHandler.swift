@@ -155,11 +155,13 @@ package struct RefreshHandler: WorkHandler {
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
         // What it proves is known before others hear of it: the blame of another client stops short of one that is proven.
         let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
-        pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        let sign = RoadSign(response)
+        pace.follow(sign, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         telemetry.refreshAnswered(app, work.id, response.outcome)
         if !work.wasAccepted { telemetry.firstChecked(app, response.outcome) }
         var asked = work
         asked.teamID = response.identity.teamID
+        asked.clientAnswer = sign.clientAnswer(requestedAt: requestedAt)
         return [.refresh(asked, verdict)]
     }
 

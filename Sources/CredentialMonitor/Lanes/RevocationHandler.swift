@@ -114,8 +114,10 @@ package struct RevocationHandler: WorkHandler {
         case .request(let request):
             return [.revocationRequest(request, verdict(on: request))]
         case .token(let revocation):
+            var asked = revocation
             // Nil where the app is another replica's by now: it is left to its lease.
-            return await verdict(on: revocation).map { [.revocation(revocation, $0)] } ?? []
+            guard let verdict = await verdict(on: revocation, noting: &asked) else { return [] }
+            return [.revocation(asked, verdict)]
         }
     }
 
@@ -146,7 +148,8 @@ package struct RevocationHandler: WorkHandler {
         }
     }
 
-    private func verdict(on work: DueRevocation) async -> RevocationVerdict? {
+    /// - Parameter asked: the same work. What Apple said of the client is noted on it.
+    private func verdict(on work: DueRevocation, noting asked: inout DueRevocation) async -> RevocationVerdict? {
         if work.claim.isPoison { return .poison }
         if isForbidden(work) { return .disabled }
         guard let question = question(of: work), let (app, pace) = apps[work.app] else {
@@ -170,7 +173,7 @@ package struct RevocationHandler: WorkHandler {
         if question == .revoke {
             let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
             if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
-            pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
+            asked.clientAnswer = follow(RoadSign(response), response, on: work, by: pace, sentAt: sentAt)
             telemetry.revokeAnswered(work.app, work.id, response.outcome)
             return verdict(on: response, sentAt: sentAt)
         }
@@ -181,9 +184,25 @@ package struct RevocationHandler: WorkHandler {
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted
             breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
         }
-        pace.follow(RoadSign(response), of: work.id.clientID, sentAt: sentAt, answeredAt: clock.now)
+        asked.clientAnswer = follow(RoadSign(response), response, on: work, by: pace, sentAt: sentAt)
         telemetry.refreshAnswered(work.app, work.id, response.outcome)
         return verdict(on: response, to: question, of: work, sentAt: sentAt)
+    }
+
+    /// Sets the pace by an answer.
+    ///
+    /// - Returns: what it says of the client.
+    private func follow<Outcome>(
+        _ sign: RoadSign,
+        _ response: EndpointResponse<Outcome>,
+        on work: DueRevocation,
+        by pace: Pace,
+        sentAt: Timestamp
+    ) -> ClientAnswer? {
+        let answeredAt = clock.now
+        pace.follow(sign, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
+        return sign.clientAnswer(requestedAt: requestedAt)
     }
 
     private func verdict(on response: RevokeResponse, sentAt: Timestamp) -> RevocationVerdict {

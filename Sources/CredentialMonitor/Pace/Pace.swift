@@ -52,6 +52,20 @@ extension RoadSign {
     }
 }
 
+extension RoadSign {
+    /// What it says of the client, for the store. Nil where it says nothing, and where Apple was never asked: that no client secret can be
+    /// signed is no word of Apple's.
+    ///
+    /// - Parameter requestedAt: by Apple's clock.
+    func clientAnswer(requestedAt: Timestamp) -> ClientAnswer? {
+        switch self {
+        case .clear: .accepted(at: requestedAt)
+        case .blamed(let word): ClientRefusal.isWord(word) ? .refused(word: word, at: requestedAt) : nil
+        case .throttled, .unavailable, .none: nil
+        }
+    }
+}
+
 /// Asks more, less or not at all from now on.
 struct Pace: Sendable {
     private let app: String

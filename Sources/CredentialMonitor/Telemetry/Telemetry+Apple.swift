@@ -56,7 +56,11 @@ extension Telemetry {
     }
 
     func codeJudged(_ work: ClaimedCode, _ verdict: CodeVerdict) {
-        guard case .rejected(let reason, let detail) = verdict else { return }
+        if case .rejected(let reason, let detail) = verdict { codeRejected(work, reason, detail: detail) }
+    }
+
+    /// Logs that a code brought no sign-in.
+    func codeRejected(_ work: ClaimedCode, _ reason: GrantRejection, detail: String?) {
         var metadata: Logger.Metadata = ["reason": "\(reason.rawValue)"]
         if let app = work.app { metadata["app"] = "\(app)" }
         if let clientID = work.content?.clientID, clientID.looksLikeClientID { metadata["client_id"] = "\(clientID)" }

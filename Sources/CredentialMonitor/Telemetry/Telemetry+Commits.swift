@@ -22,6 +22,10 @@ extension Telemetry {
             }
             for counted in Tallied.all(settlement, result) { tally[counted, default: 0] += 1 }
             revocationSettled(settlement, result)
+            // What a late code ends as is decided in the commit.
+            if case .code(let work, .late) = settlement, case .grant(_, let reason?) = result {
+                codeRejected(work, reason, detail: work.detail)
+            }
         }
         if let lastReceived { gauge(Metric.notificationLastReceived, lastReceived.inSeconds) }
         for announcement in batch.announcements {
@@ -45,7 +49,7 @@ extension Telemetry {
         /// A code is a grant, too.
         static func all(_ settlement: Settlement, _ result: Settled) -> [Tallied] {
             if case .code(let work, let verdict) = settlement, case .grant(let outcome, let reason) = result {
-                let label = verdict.isRefusedAsExpired(work) ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
+                let label = verdict.isRefusedAsExpired ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
                 let code = work.app.map { Tallied.code(app: $0, label) }
                 return [.grant(outcome)] + (code.map { [$0] } ?? [])
             }
@@ -183,9 +187,9 @@ extension CodeVerdict {
     /// Apple says so of rubbish too, which anybody can send: to be told from codes that waited here for too long.
     fileprivate static let refusedAsExpired = "refused_as_expired"
 
-    /// What Apple says has its words with it. One that waited too long has at most those that stayed with its row.
-    fileprivate func isRefusedAsExpired(_ work: ClaimedCode) -> Bool {
-        if case .rejected(.codeExpired, let detail) = self { detail != nil && detail != work.detail } else { false }
+    /// What Apple says has its words with it. One that waited here for too long is `late`.
+    fileprivate var isRefusedAsExpired: Bool {
+        if case .rejected(.codeExpired, _) = self { true } else { false }
     }
 }
 

@@ -27,24 +27,50 @@ extension PostgresStore {
                 """,
                 limit
             ).first
-            let answers = try connection.rows(
-                """
-                SELECT client_id, detail, COUNT(*)
-                  FROM (SELECT client_id, detail FROM grant_queue WHERE authorization_code IS NOT NULL ORDER BY granted_at LIMIT $1) g
-                 WHERE detail IS NOT NULL GROUP BY client_id, detail ORDER BY client_id, detail
-                """,
-                limit
-            )
             return WaitingGrantCounts(
                 putOff: putOff.map {
                     WaitingGrantCounts.PutOff(clientID: $0.text(at: 0) ?? "", isAhead: $0.bool(at: 1), count: $0.int(at: 2))
                 },
                 withCode: codes?.int(at: 0) ?? 0,
-                oldestCode: codes?.time(at: 1),
-                refused: answers.map {
-                    WaitingGrantCounts.Refused(clientID: $0.text(at: 0) ?? "", detail: $0.text(at: 1) ?? "", count: $0.int(at: 2))
-                }
+                oldestCode: codes?.time(at: 1)
             )
+        }
+    }
+
+    package func refusedClients(at now: Timestamp, upTo limit: Int) async throws -> [RefusedClient] {
+        try await reader.run { connection in
+            let rows = try connection.rows(
+                """
+                SELECT app.name, client.client_id, client.id, client.refused_since, client.refused_at, client.refusal
+                  FROM client JOIN app ON app.id = client.app
+                 WHERE client.refused_at IS NOT NULL ORDER BY app.name, client.client_id
+                """
+            )
+            return try rows.compactMap { row -> RefusedClient? in
+                guard let refusal = ClientRefusal(row, from: 3) else { return nil }
+                let (clientID, id) = (row.text(at: 1) ?? "", row.integer(at: 2))
+                var client = RefusedClient(app: row.text(at: 0) ?? "", clientID: clientID, refusal: refusal)
+                client.codes = try connection.rows(
+                    """
+                    SELECT COUNT(*)
+                      FROM (SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id = $1 LIMIT $2) g
+                    """,
+                    clientID,
+                    limit
+                ).integer
+                client.checks = try connection.rows(
+                    "SELECT COUNT(*) FROM (SELECT 1 FROM credential WHERE client = $1 AND due_at <= $2 LIMIT $3) c",
+                    id,
+                    now,
+                    limit
+                ).integer
+                client.revocations = try connection.rows(
+                    "SELECT COUNT(*) FROM (SELECT 1 FROM revocation WHERE client = $1 LIMIT $2) r",
+                    id,
+                    limit
+                ).integer
+                return client
+            }
         }
     }
 

@@ -54,6 +54,7 @@ extension PostgresStore {
             let revocations = try UserRevocations(of: userID, on: connection)
             history.revocations = revocations.receipts
             history.tokensBeingRevoked = revocations.tokens
+            history.refusals = revocations.refusals
             history.changes = try connection.values(
                 """
                 SELECT id, app, client_id AS "clientID", kind, from_state AS "fromState", to_state AS "toState", reason,
@@ -90,6 +91,7 @@ extension PostgresStore {
 extension UserRevocations {
     init(of userID: String, on connection: Connection) throws {
         self.init()
+        refusals = try ClientRefusal.all(on: connection)
         receipts = try connection.rows(
             """
             SELECT id, request, app, client_id, requested_at, token_granted_at, settled_at, outcome, reason,

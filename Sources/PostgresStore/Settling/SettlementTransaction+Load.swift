@@ -19,11 +19,12 @@ extension SettlementTransaction {
         let users = try table.sendLock(scope.users)
         let tokens = try sendTokensBeingRevoked(of: scope.leaving)
         let waiting = try sendWaitingGrants(of: scope.signingIn)
-        let proved = try connection.send(
-            "SELECT client_id, proved_at FROM client WHERE client_id = ANY($1) AND proved_at IS NOT NULL",
-            ArrayOf(scope.rejectedClients)
-        )
         let breakers = try BreakerTable.sendLock(scope.judgedApps.map { directory.app($0).id }, on: connection)
+        // Under the lock on the breakers: what is said of a client follows on what was said before.
+        let clients = try connection.send(
+            "SELECT client_id, proved_at, valid_at, refused_since, refused_at, refusal FROM client WHERE client_id = ANY($1)",
+            ArrayOf(scope.rejectedClients.union(scope.heardClients))
+        )
         // Last: of whatever was read, the client is seen here, and the name that its app has by now.
         let known = try connection.send(
             "SELECT (SELECT COALESCE(MAX(id), 0) FROM client), (SELECT string_agg(name, E'\\n' ORDER BY id) FROM app)"
@@ -44,7 +45,11 @@ extension SettlementTransaction {
         try read(revocations, of: scope, into: &basis)
         try read(tokens: tokens, into: &basis)
         try read(waiting: waiting, into: &basis)
-        try connection.rows(of: proved).forEach { row in basis.provedAt[row.text(at: 0) ?? ""] = row.time(at: 1) }
+        try connection.rows(of: clients).forEach { row in
+            let clientID = row.text(at: 0) ?? ""
+            basis.provedAt[clientID] = row.time(at: 1)
+            basis.clients[clientID] = ClientRecord(row, from: 2)
+        }
         try read(breakers: breakers, into: &basis)
         return basis
     }

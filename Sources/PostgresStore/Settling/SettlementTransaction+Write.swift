@@ -112,6 +112,15 @@ extension SettlementTransaction {
             proved,
             [now.parameter]
         )
+        var refusals = RowArrays()
+        for (client, refusal) in changes.refusals { refusals.append(client, refusal?.since, refusal?.at, refusal?.word) }
+        try connection.send(
+            """
+            UPDATE client SET refused_since = n.since, refused_at = n.at, refusal = n.word
+              FROM unnest($1, $2, $3, $4) AS n (client_id, since, at, word) WHERE client.client_id = n.client_id
+            """,
+            refusals
+        )
         try send(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
         try send(changes.checks.failed, CheckCounter.failed, CheckCounter.failedAt)
     }

@@ -3,6 +3,30 @@
 
 import CredentialCore
 
+extension ClientRecord {
+    /// - Parameter row: `valid_at, refused_since, refused_at, refusal`, from the given index on.
+    init(_ row: Row, from start: Int) {
+        self.init(validAt: row.time(at: start), refusal: ClientRefusal(row, from: start + 1))
+    }
+}
+
+extension ClientRefusal {
+    /// - Parameter row: `refused_since, refused_at, refusal`, from the given index on.
+    init?(_ row: Row, from start: Int) {
+        guard let since = row.time(at: start), let at = row.time(at: start + 1) else { return nil }
+        self.init(since: since, at: at, word: row.text(at: start + 2) ?? "")
+    }
+
+    /// Of each client that Apple refuses.
+    static func all(on connection: Connection) throws -> [String: ClientRefusal] {
+        var refusals: [String: ClientRefusal] = [:]
+        try connection.rows(
+            "SELECT client_id, refused_since, refused_at, refusal FROM client WHERE refused_at IS NOT NULL"
+        ).forEach { row in refusals[row.text(at: 0) ?? ""] = ClientRefusal(row, from: 1) }
+        return refusals
+    }
+}
+
 extension CredentialRecord {
     private static let names = [
         "granted_at", "token_granted_at", "token_fingerprint", "sealed_token", "revoked_at", "verified_at", "rejected_at", "answered_at",

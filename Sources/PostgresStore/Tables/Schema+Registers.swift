@@ -22,9 +22,14 @@ extension Schema {
           id        BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
           client_id TEXT   COLLATE "C" NOT NULL UNIQUE,
           app       BIGINT NOT NULL,
-          -- When Apple last accepted a token of it, and when one that it had accepted before.
+          -- When Apple last accepted a token or a code of it, and when a token that it had accepted before.
           valid_at  BIGINT,
-          proved_at BIGINT
+          proved_at BIGINT,
+          -- Since when Apple refuses it, when it last did, and what it said; NULL once Apple has accepted it again.
+          refused_since BIGINT,
+          refused_at    BIGINT,
+          refusal       TEXT,
+          CHECK ((refused_at IS NULL) = (refused_since IS NULL) AND (refused_at IS NULL) = (refusal IS NULL))
         );
 
         CREATE TABLE credential (

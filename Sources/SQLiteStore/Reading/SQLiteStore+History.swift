@@ -54,6 +54,7 @@ extension SQLiteStore {
             let revocations = try UserRevocations(of: userID, in: db)
             history.revocations = revocations.receipts
             history.tokensBeingRevoked = revocations.tokens
+            history.refusals = revocations.refusals
             history.changes = try db.rows(
                 """
                 SELECT id, app, client_id AS clientID, kind, from_state AS fromState, to_state AS toState, reason,

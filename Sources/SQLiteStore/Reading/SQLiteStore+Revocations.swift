@@ -36,6 +36,7 @@ extension SQLiteStore {
 extension UserRevocations {
     init(of userID: String, in db: Database) throws {
         self.init()
+        refusals = try ClientRefusal.all(in: db)
         // What a backend wrote and siwatch rejected may not be text.
         try PreparedStatement(
             """

@@ -174,22 +174,10 @@ extension SQLiteStore: CredentialReader {
                 ),
                 arguments: [limit]
             )
-            let answers = try Row.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT client_id, detail, COUNT(*)
-                          FROM (SELECT client_id, detail FROM grant_queue
-                                 WHERE authorization_code IS NOT NULL AND granted_at > 0 ORDER BY granted_at LIMIT ?)
-                         WHERE detail IS NOT NULL GROUP BY client_id, detail ORDER BY client_id, detail
-                        """
-                ),
-                arguments: [limit]
-            )
             return WaitingGrantCounts(
                 putOff: putOff.map { WaitingGrantCounts.PutOff(clientID: $0[0], isAhead: $0[1], count: $0[2]) },
                 withCode: codes?[0] ?? 0,
-                oldestCode: codes?.time(at: 1),
-                refused: answers.map { WaitingGrantCounts.Refused(clientID: $0[0], detail: $0[1], count: $0[2]) }
+                oldestCode: codes?.time(at: 1)
             )
         }
     }
@@ -234,6 +222,37 @@ extension SQLiteStore: CredentialReader {
         }
     }
 
+    package func refusedClients(at now: Timestamp, upTo limit: Int) async throws -> [RefusedClient] {
+        try await read { db in
+            let rows = try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT app.name, client.client_id, client.id, client.refused_since, client.refused_at, client.refusal
+                          FROM client JOIN app ON app.id = client.app
+                         WHERE client.refused_at IS NOT NULL ORDER BY app.name, client.client_id
+                        """
+                )
+            )
+            var clients: [RefusedClient] = []
+            for row in rows {
+                guard let refusal = ClientRefusal(row, from: 3) else { continue }
+                let (clientID, id): (String, Int64) = (row[1], row[2])
+                var client = RefusedClient(app: row[0], clientID: clientID, refusal: refusal)
+                client.codes = try db.count(
+                    "SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id = ? LIMIT ?",
+                    [clientID, limit]
+                )
+                client.checks = try db.count(
+                    "SELECT 1 FROM credential WHERE client = ? AND due_at <= ? LIMIT ?",
+                    [id, now.milliseconds, limit]
+                )
+                client.revocations = try db.count("SELECT 1 FROM revocation WHERE client = ? LIMIT ?", [id, limit])
+                clients.append(client)
+            }
+            return clients
+        }
+    }
+
     package func breakers() async throws -> [String: RejectionBreaker] {
         try await read { db in
             let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app"))
@@ -270,6 +289,13 @@ extension SQLiteStore: CredentialReader {
             }
             return overdue
         }
+    }
+}
+
+extension Database {
+    /// How many rows a query has.
+    fileprivate func count(_ query: String, _ arguments: StatementArguments) throws -> Int {
+        try Int.fetchOne(cachedStatement(sql: "SELECT COUNT(*) FROM (\(query))"), arguments: arguments) ?? 0
     }
 }
 

@@ -22,6 +22,13 @@ extension SettlementTransaction {
             )
             basis.provedAt[clientID] = provedAt.map(Timestamp.init(milliseconds:))
         }
+        for clientID in scope.heardClients {
+            let row = try Row.fetchOne(
+                db.cachedStatement(sql: "SELECT valid_at, refused_since, refused_at, refusal FROM client WHERE client_id = ?"),
+                arguments: [clientID]
+            )
+            basis.clients[clientID] = row.map { ClientRecord($0) }
+        }
         return basis
     }
 

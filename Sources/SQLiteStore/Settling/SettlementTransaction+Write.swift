@@ -110,6 +110,12 @@ extension SettlementTransaction {
                 [time.milliseconds, client, now.milliseconds]
             )
         }
+        for (client, refusal) in changes.refusals {
+            try db.execute(
+                cached: "UPDATE client SET refused_since = ?, refused_at = ?, refusal = ? WHERE client_id = ?",
+                [refusal?.since.milliseconds, refusal?.at.milliseconds, refusal?.word, client]
+            )
+        }
         try save(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)
         try save(changes.checks.failed, CheckCounter.failed, CheckCounter.failedAt)
     }

@@ -118,6 +118,36 @@ extension PendingRejection {
     }
 }
 
+extension ClientRecord {
+    /// - Parameter row: `valid_at, refused_since, refused_at, refusal`.
+    init(_ row: Row) {
+        self.init(validAt: row.time(at: 0), refusal: ClientRefusal(row, from: 1))
+    }
+}
+
+extension ClientRefusal {
+    /// - Parameter row: `refused_since, refused_at, refusal`, from the given index on.
+    init?(_ row: Row, from start: Int) {
+        guard let since = row.time(at: start), let at = row.time(at: start + 1) else { return nil }
+        self.init(since: since, at: at, word: (row[start + 2] as String?) ?? "")
+    }
+
+    /// Of each client that Apple refuses.
+    static func all(in db: Database) throws -> [String: ClientRefusal] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: "SELECT client_id, refused_since, refused_at, refusal FROM client WHERE refused_at IS NOT NULL"
+            )
+        )
+        var refusals: [String: ClientRefusal] = [:]
+        for row in rows {
+            let clientID: String = row[0]
+            refusals[clientID] = ClientRefusal(row, from: 1)
+        }
+        return refusals
+    }
+}
+
 extension AppUser {
     private static let names = [
         "consent_revoked_at", "deleted_at", "revoked_at", "email_at", "email_rank", "email", "email_is_private", "forwarding_at",

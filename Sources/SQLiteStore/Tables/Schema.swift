@@ -246,9 +246,14 @@ enum Schema {
           id        INTEGER PRIMARY KEY,
           client_id TEXT    NOT NULL UNIQUE,
           app       INTEGER NOT NULL REFERENCES app (id),
-          -- When Apple last accepted a token of it, and when one that it had accepted before.
+          -- When Apple last accepted a token or a code of it, and when a token that it had accepted before.
           valid_at  INTEGER,
-          proved_at INTEGER
+          proved_at INTEGER,
+          -- Since when Apple refuses it, when it last did, and what it said; NULL once Apple has accepted it again.
+          refused_since INTEGER,
+          refused_at    INTEGER,
+          refusal       TEXT,
+          CHECK ((refused_at IS NULL) = (refused_since IS NULL) AND (refused_at IS NULL) = (refusal IS NULL))
         ) STRICT;
 
         CREATE TABLE credential (

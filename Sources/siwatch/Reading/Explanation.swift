@@ -13,18 +13,21 @@ struct Explanation: Encodable {
     private var history: UserHistory
     private var waiting: [WaitingRow]
     private var tokens: [TokenAtWork]
+    private var now: Timestamp
 
     init(of userID: String, _ history: UserHistory, pseudonym: String?, under configuration: Configuration, at now: Timestamp) {
         self.userID = userID
         self.history = history
+        self.now = now
         user = pseudonym
-        waiting = history.waiting.map { WaitingRow($0, under: configuration, at: now) }
-        tokens = history.tokensBeingRevoked.map { TokenAtWork($0, under: configuration, at: now) }
+        waiting = history.waiting.map { WaitingRow($0, under: configuration, history.refusals, at: now) }
+        tokens = history.tokensBeingRevoked.map { TokenAtWork($0, under: configuration, history.refusals, at: now) }
         conclusions = history.conclusions
     }
 
     private enum CodingKeys: CodingKey {
         case userID, user, conclusions, users, credentials, grants, notifications, revocations, changes, waiting, tokensBeingRevoked
+        case refusals
     }
 
     func encode(to encoder: any Encoder) throws {
@@ -40,6 +43,9 @@ struct Explanation: Encodable {
         try container.encode(history.changes, forKey: .changes)
         try container.encode(waiting, forKey: .waiting)
         try container.encode(tokens, forKey: .tokensBeingRevoked)
+        // Of the user's clients, by their names.
+        let clients = Set(history.credentials.map(\.clientID) + history.waiting.map(\.clientID) + tokens.map(\.clientID))
+        try container.encode(history.refusals.filter { clients.contains($0.key) }, forKey: .refusals)
     }
 
     var text: String {
@@ -53,7 +59,7 @@ struct Explanation: Encodable {
         lines.append("")
         lines += history.entries(waiting).map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
         lines.append("")
-        lines += history.credentials.map(\.text)
+        lines += history.credentials.map { $0.text(history.refusals[$0.clientID], at: now) }
         lines += tokens.map { "the token of \($0.tokenGrantedAt.text) at \($0.clientID.printable) is being revoked: \($0.words)" }
         for user in history.users {
             guard let pausedAt = user.pausedAt else { continue }
@@ -166,7 +172,7 @@ extension GrantRejection {
         case .unreadableToken: "the sign-in counts; what its backend sealed does not open for this user and client"
         case .poison: "siwatch died five times while it held it"
         case .codeExpired: "the code's five minutes were over"
-        case .invalidClient: "the code's five minutes were over, and Apple had refused the client, not the code"
+        case .invalidClient: "the code's five minutes were over; Apple refused the client and never looked at the code"
         case .codeUsed: "the code had been exchanged before"
         case .clientMismatch: "Apple issued the code to another client"
         case .redirectURIMismatch: "not the redirect_uri of the sign-in"
@@ -237,7 +243,8 @@ extension UserHistory.HeldCredential {
         }
     }
 
-    fileprivate var text: String {
+    /// - Parameter refusal: that Apple refuses the client.
+    fileprivate func text(_ refusal: ClientRefusal?, at now: Timestamp) -> String {
         var parts = ["\(clientID.printable) is \(state.printable) (\(reason.printable))"]
         if let tokenGrantedAt {
             parts.append(
@@ -252,7 +259,9 @@ extension UserHistory.HeldCredential {
         if isBeingAsked {
             parts.append("Apple is being asked")
         } else if let nextCheckAt {
-            parts.append("next check at \(nextCheckAt.text)")
+            let isHeldUp = refusal != nil && nextCheckAt <= now
+            parts.append(isHeldUp ? "the check of \(nextCheckAt.text) waits" : "next check at \(nextCheckAt.text)")
+            if let refusal { parts.append(refusal.words) }
         } else {
             parts.append("no further check")
         }

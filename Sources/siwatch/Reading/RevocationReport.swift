@@ -15,7 +15,10 @@ struct RevocationReport: Encodable {
         receipts = revocations.receipts.map(Receipt.init)
         waiting = revocations.waiting.map { row in
             let tokens = revocations.tokens.filter { $0.request == row.id }
-            return Request(WaitingRow(row, under: configuration, at: now), tokens.map { TokenAtWork($0, under: configuration, at: now) })
+            return Request(
+                WaitingRow(row, under: configuration, revocations.refusals, at: now),
+                tokens.map { TokenAtWork($0, under: configuration, revocations.refusals, at: now) }
+            )
         }
     }
 

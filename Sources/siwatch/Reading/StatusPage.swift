@@ -70,6 +70,7 @@ struct StatusPage {
             guard let rejections = app.rejections, rejections.pending > 0 else { return nil }
             return "\(app.app.printable): \(rejections.pending) rejections wait to be believed"
         }
+        lines += report.refusedClients.map(\.sentence)
         lines += report.unprovenClients.map { client in
             let last = client.validAt.map { "none since \($0.text)" } ?? "none yet"
             return "Apple has accepted no token of \(client.clientID.printable) within an interval (\(last)): its rejections wait"

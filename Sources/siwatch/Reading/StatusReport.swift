@@ -28,6 +28,7 @@ struct StatusReport: Encodable {
     var breakers: [BreakerReport]
     /// Clients with tokens, of which Apple has accepted none within an interval.
     var unprovenClients: [ClientStatus]
+    var refusedClients: [RefusedClient]
     /// How long a check of every token takes.
     var rounds: [AppRound]
     var unknownCanaries: [UnknownCanary]
@@ -76,6 +77,7 @@ struct StatusReport: Encodable {
                 idleClients.insert(client.clientID)
             }
         }
+        refusedClients = try await store.refusedClients(of: configuration, at: now)
         if let known {
             (rounds, waitingGrants, waitingRevocations) = (known.rounds, known.waitingGrants, known.waitingRevocations)
             quarantined = known.quarantined
@@ -102,7 +104,7 @@ struct StatusReport: Encodable {
     private enum CodingKeys: CodingKey {
         case version, database, isRunning, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials, overdue, checks,
             breakers,
-            unprovenClients
+            unprovenClients, refusedClients
         case rounds, unknownCanaries, otherTeams, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt
     }
 }

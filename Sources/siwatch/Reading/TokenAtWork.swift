@@ -15,10 +15,18 @@ struct TokenAtWork: Encodable {
     /// Questions in a row that brought no answer.
     var failures: Int
     var dueAt: Timestamp
+    /// That Apple refuses its client.
+    var refusal: ClientRefusal?
     /// How far it is, for people.
     var words: String
 
-    init(_ token: TokenBeingRevoked, under configuration: Configuration, at now: Timestamp) {
+    /// - Parameter refusals: of all clients that Apple refuses.
+    init(
+        _ token: TokenBeingRevoked,
+        under configuration: Configuration,
+        _ refusals: [String: ClientRefusal],
+        at now: Timestamp
+    ) {
         clientID = token.clientID
         tokenGrantedAt = token.tokenGrantedAt
         before = token.proof.before.map(RevocationReport.Answer.init)
@@ -27,16 +35,17 @@ struct TokenAtWork: Encodable {
         rounds = token.proof.rounds
         failures = token.proof.failures
         dueAt = token.dueAt
+        refusal = refusals[token.clientID]
         let isConfigured = configuration.apps.contains { $0.clientIDs.contains(token.clientID) }
-        words =
-            ([token.proof.words] + [isConfigured ? token.next(at: now) : "which waits for an app of the configuration to name its client"])
-            .joined(separator: "; ")
+        let next = isConfigured ? token.next(refusal, at: now) : "which waits for an app of the configuration to name its client"
+        words = "\(token.proof.words); \(next)"
     }
 }
 
 extension TokenBeingRevoked {
-    fileprivate func next(at now: Timestamp) -> String {
+    fileprivate func next(_ refusal: ClientRefusal?, at now: Timestamp) -> String {
         if isClaimed { return proof.next == .isBelieved ? "that is looked at now" : "Apple is being asked" }
+        if let refusal { return "that waits: \(refusal.words)" }
         return dueAt > now ? "next at \(dueAt.text)" : "that waits for its turn"
     }
 }

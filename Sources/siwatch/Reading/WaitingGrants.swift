@@ -15,8 +15,6 @@ struct WaitingGrants: Encodable {
     var withCode: Int
     /// Of the oldest of these.
     var oldestCode: Timestamp?
-    /// Those of clients that Apple refuses.
-    var refused: [WaitingGrantCounts.Refused]
 
     /// No more are looked at.
     static let mostCounted = 10_000
@@ -29,7 +27,6 @@ struct WaitingGrants: Encodable {
     init(_ counts: WaitingGrantCounts, configured: Set<String>) {
         withCode = counts.withCode
         oldestCode = counts.oldestCode
-        refused = counts.refused
         var unknown: [String: Int] = [:]
         for group in counts.putOff {
             if !configured.contains(group.clientID) {
@@ -63,10 +60,6 @@ struct WaitingGrants: Encodable {
             let more = withCode < Self.mostCounted ? "" : " or more"
             let oldest = oldestCode.map { ", the oldest for \($0.duration(to: now).text)" } ?? ""
             sentences.append("\(withCode)\(more) sign-ins wait for Apple to exchange their code\(oldest)")
-        }
-        for client in refused {
-            let name = "\(client.clientID.printable) (\(client.detail.printable))"
-            sentences.append("Apple refuses the client \(name): \(client.count) of these codes wait for that to be mended")
         }
         return sentences
     }

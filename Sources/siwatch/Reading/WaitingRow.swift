@@ -11,6 +11,8 @@ struct WaitingRow {
     var until: Timestamp?
     /// Whether siwatch then gives it up.
     var isGivenUp = false
+    /// That Apple refuses its client.
+    private var refusal: ClientRefusal?
 
     enum Reason: String, Encodable {
         /// For an app of the configuration to name its client.
@@ -33,10 +35,20 @@ struct WaitingRow {
         case tokens
         /// For an operator to resume its app.
         case pause
+        /// For Apple to accept its client.
+        case refusal
     }
 
-    init(_ row: UserHistory.Waiting, under configuration: Configuration, at now: Timestamp) {
+    /// - Parameter refusals: of all clients that Apple refuses.
+    init(
+        _ row: UserHistory.Waiting,
+        under configuration: Configuration,
+        _ refusals: [String: ClientRefusal],
+        at now: Timestamp
+    ) {
+        let refusal = refusals[row.clientID]
         self.row = row
+        self.refusal = refusal
         let isConfigured = configuration.apps.contains { $0.clientIDs.contains(row.clientID) }
         if row.queue == "revocation" {
             reason = Self.reason(ofRequest: row, at: now)
@@ -44,7 +56,7 @@ struct WaitingRow {
         }
         if row.bringsCode {
             let deadline = min(row.at, row.waitsSince ?? now).advanced(by: AuthorizationCode.life)
-            reason = Self.reason(ofCode: row, until: deadline, isConfigured: isConfigured, at: now)
+            reason = Self.reason(ofCode: row, until: deadline, isConfigured: isConfigured, isRefused: refusal != nil, at: now)
             until = deadline
             isGivenUp = true
             return
@@ -70,11 +82,13 @@ struct WaitingRow {
         ofCode row: UserHistory.Waiting,
         until deadline: Timestamp,
         isConfigured: Bool,
+        isRefused: Bool,
         at now: Timestamp
     ) -> Reason {
         if row.isClaimed { return .answer }
         if deadline <= now { return .expiry }
         if !isConfigured { return .client }
+        if isRefused { return .refusal }
         return row.failures > 0 ? .retry : .turn
     }
 
@@ -96,7 +110,7 @@ struct WaitingRow {
         case .time:
             return "is dated ahead of the clock and waits until \(until?.text ?? "then")"
                 + (isGivenUp ? ", and is then given up as in_future" : "")
-        case .turn, .answer, .retry, .expiry: return "waits for its turn"
+        case .turn, .answer, .retry, .expiry, .refusal: return "waits for its turn"
         case .earlier:
             return "waits for a sign-in of this user that is still in its queue, or for an earlier request about the same tokens"
         case .tokens: return "its tokens are being revoked"
@@ -113,10 +127,11 @@ struct WaitingRow {
         case .expiry:
             return "brings a code whose five minutes were over at \(until?.text ?? "then"); siwatch rejects it when it runs\(lost)"
         case .retry:
-            let isBlamed = row.detail.map(AuthorizationCode.isBlame) ?? false
-            let tries = isBlamed ? "Apple refuses the client" : "\(row.failures) tries brought no answer"
+            let isBlamed = row.detail.map(ClientRefusal.isWord) ?? false
+            let tries = isBlamed ? "Apple refused the client" : "\(row.failures) tries brought no answer"
             let word = row.detail.map { " (\($0.printable))" } ?? ""
             return "brings a code; \(tries)\(word), and it is tried again \(end)\(lost)"
+        case .refusal: return "brings a code, which waits \(end): \(refusal?.words ?? "Apple refuses the client")\(lost)"
         case .start, .time, .turn, .earlier, .tokens, .pause: return "brings a code, which waits for its turn \(end)\(lost)"
         }
     }
@@ -124,7 +139,7 @@ struct WaitingRow {
 
 extension WaitingRow: Encodable {
     private enum CodingKeys: CodingKey {
-        case queue, clientID, at, waitsSince, bringsCode, failures, isAnswerLost, detail, openedAt, reason, until
+        case queue, clientID, at, waitsSince, bringsCode, failures, isAnswerLost, detail, openedAt, reason, refusal, until
     }
 
     func encode(to encoder: any Encoder) throws {
@@ -141,6 +156,7 @@ extension WaitingRow: Encodable {
         }
         try container.encodeIfPresent(row.openedAt, forKey: .openedAt)
         try container.encode(reason, forKey: .reason)
+        if reason == .refusal { try container.encodeIfPresent(refusal, forKey: .refusal) }
         try container.encodeIfPresent(until, forKey: .until)
     }
 }

@@ -15,19 +15,23 @@ import Testing
     private static let rules = SettlementRules(policy: RefreshPolicy(), pollInterval: .seconds(1), startedAt: start)
 
     private static func code(
+        id: Int64 = 1,
+        claim: Claim = claim,
         failures: Int = 0,
         isAnswerLost: Bool = false,
+        detail: String? = nil,
         grantedAt: Timestamp = start,
         firstClaimedAt: Timestamp = start
     ) -> ClaimedCode {
         ClaimedCode(
-            id: 1,
+            id: id,
             claim: claim,
             app: "example",
             grantedAt: grantedAt,
             firstClaimedAt: firstClaimedAt,
             failures: failures,
             isAnswerLost: isAnswerLost,
+            detail: detail,
             content: ClaimedCode.Content(clientID: "app", code: Secret("c"))
         )
     }
@@ -45,7 +49,8 @@ import Testing
         of work: ClaimedCode = code(),
         record: CredentialRecord? = nil,
         breaker: RejectionBreaker? = nil,
-        heldAs claim: Claim = claim,
+        client: ClientRecord? = nil,
+        heldAs claim: Claim? = nil,
         at now: Timestamp = now
     ) -> SettlementChanges {
         var work = work
@@ -53,7 +58,8 @@ import Testing
         let settlements = verdicts.map { Settlement.code(work, $0) }
         let scope = SettlementScope(of: settlements, apps: ["app": "example"], under: rules)
         var basis = SettlementBasis()
-        basis.heldGrants[work.id] = claim
+        basis.heldGrants[work.id] = claim ?? work.claim
+        for known in scope.heardClients { basis.clients[known] = client }
         for id in scope.users { basis.users[id] = UserRecord(id, stored: nil, credentials: record.map { [("app", $0)] } ?? []) }
         for app in scope.judgedApps { basis.breakers[app] = breaker.map(StoredBreaker.readable) }
         return SettlementFold.fold(settlements, over: basis, apps: ["app": "example"], under: rules, at: now)
@@ -138,6 +144,84 @@ import Testing
         #expect(changes.users.isEmpty && changes.announcements.isEmpty && changes.breakers.isEmpty && changes.validAt.isEmpty)
         let entry = try #require(Self.entries(changes).first)
         #expect(entry.reason == reason && entry.detail == "words" && entry.hasSecret)
+    }
+
+    // MARK: Late, and what Apple says of the client
+
+    private static let refusal = ClientRefusal(since: start, at: start, word: "invalid_client: bad key")
+
+    @Test func aLateCodeHasExpired() throws {
+        let changes = Self.fold(.late)
+        #expect(changes.results == [.grant(.rejected, .codeExpired)])
+        let entry = try #require(Self.entries(changes).first)
+        #expect(entry.detail == nil && entry.hasSecret)
+        #expect(Self.entries(Self.fold(.late, of: Self.code(detail: "status 503"))).first?.detail == "status 503")
+    }
+
+    /// One that was never sent tells nobody to insert codes sooner.
+    @Test(
+        arguments: [
+            (nil, .invalidClient, "invalid_client: bad key"), ("status 503", .codeExpired, "status 503"),
+            ("invalid_scope", .invalidClient, "invalid_scope"),
+        ] as [(String?, GrantRejection, String?)]
+    )
+    func aLateCodeOfAClientThatAppleRefusesEndsAsThat(_ known: String?, _ reason: GrantRejection, _ detail: String?) throws {
+        let work = Self.code(detail: known)
+        let changes = Self.fold(.late, of: work, client: ClientRecord(refusal: Self.refusal))
+        #expect(changes.results == [.grant(.rejected, reason)])
+        #expect(try #require(Self.entries(changes).first).detail == detail)
+        #expect(changes.refusals.isEmpty && changes.validAt.isEmpty, "nobody was asked")
+    }
+
+    /// Apple may have taken it.
+    @Test func aLateCodeThatMayHaveBeenSentIsLost() {
+        for work in [Self.code(isAnswerLost: true), Self.code(claim: Claim(owner: "me", attempts: 2))] {
+            let changes = Self.fold(.late, of: work, client: ClientRecord(refusal: Self.refusal))
+            #expect(changes.results == [.grant(.rejected, .answerLost)])
+        }
+    }
+
+    /// Apple never looked at it, though it accepts the client by now.
+    @Test func aLateCodeWithApplesWordEndsAsThat() {
+        let changes = Self.fold(.late, of: Self.code(detail: "invalid_client"), client: ClientRecord(validAt: Self.now))
+        #expect(changes.results == [.grant(.rejected, .invalidClient)])
+    }
+
+    @Test func aRefusalOfTheSameBatchCounts() {
+        var first = Self.code()
+        first.clientAnswer = .refused(word: "invalid_client", at: Self.now)
+        var basis = SettlementBasis()
+        basis.heldGrants = [1: Self.claim, 2: Self.claim]
+        let changes = SettlementFold.fold(
+            [.code(first, .failed(at: Self.now, isAnswerLost: false, detail: "invalid_client")), .code(Self.code(id: 2), .late)],
+            over: basis,
+            apps: ["app": "example"],
+            under: Self.rules,
+            at: Self.now
+        )
+        #expect(changes.results == [.postponed, .grant(.rejected, .invalidClient)])
+        let refusal = ClientRefusal(since: Self.now, at: Self.now, word: "invalid_client")
+        #expect(changes.refusals == ["app": refusal])
+        #expect(Self.entries(changes).map(\.detail) == ["invalid_client"])
+    }
+
+    /// Whatever became of the code.
+    @Test func a200EndsTheRefusal() {
+        var work = Self.code()
+        work.clientAnswer = .accepted(at: Self.now)
+        let nobody: [String: ClientRefusal?] = ["app": nil]
+        for verdict in [Self.exchanged(), .rejected(.badIDToken), .rejected(.userMismatch)] {
+            let changes = Self.fold(verdict, of: work, client: ClientRecord(refusal: Self.refusal))
+            #expect(changes.refusals == nobody && changes.validAt == ["app": Self.now])
+        }
+        #expect(Self.fold(Self.exchanged(), client: ClientRecord(refusal: Self.refusal)).refusals == nobody)
+        let lost = Self.fold(
+            .rejected(.userMismatch),
+            of: work,
+            client: ClientRecord(refusal: Self.refusal),
+            heldAs: Claim(owner: "other", attempts: 1)
+        )
+        #expect(lost.refusals.isEmpty && lost.validAt.isEmpty)
     }
 
     // MARK: Tried again

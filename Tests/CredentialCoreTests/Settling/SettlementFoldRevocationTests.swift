@@ -515,6 +515,19 @@ import Testing
         #expect(Self.states(changes) == ["app authorized granted"] && changes.announcements.isEmpty)
     }
 
+    @Test func whatAppleSaysOfTheClientIsWrittenDown() {
+        let world = Self.world(("app", 1))
+        var refused = Self.due()
+        refused.clientAnswer = .refused(word: "invalid_client", at: Self.now)
+        let refusal = ClientRefusal(since: Self.now, at: Self.now, word: "invalid_client")
+        #expect(world.fold(.revocation(refused, .failed(at: Self.now))).refusals == ["app": refusal])
+        var accepted = Self.due()
+        accepted.clientAnswer = .accepted(at: Self.now)
+        #expect(world.fold(.revocation(accepted, Self.answer(.accepted))).validAt == ["app": Self.now])
+        refused.claim = Claim(owner: "me", attempts: 2)
+        #expect(world.fold(.revocation(refused, .failed(at: Self.now))).refusals.isEmpty)
+    }
+
     @Test func whoeverHoldsATokenNoLongerSettlesNothing() {
         let world = Self.world(("app", 1))
         let stale = Self.due(.accepted, .revoked, claim: Claim(owner: "me", attempts: 2))

@@ -25,6 +25,7 @@ import Testing
         var registers: [AppUserID: AppUser] = [:]
         var breakers: [String: RejectionBreaker] = [:]
         var provedAt: [String: Timestamp] = [:]
+        var clients: [String: ClientRecord] = [:]
         var notifications: Set<Int64> = []
         var grants: [Int64: WaitingGrant] = [:]
         var grantUsers: [Int64: String] = [:]
@@ -42,6 +43,7 @@ import Testing
             }
             for app in scope.judgedApps { basis.breakers[app] = breakers[app].map(StoredBreaker.readable) }
             for client in scope.rejectedClients { basis.provedAt[client] = provedAt[client] }
+            for client in scope.heardClients { basis.clients[client] = clients[client] }
             let changes = SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now)
             write(changes, at: now)
             return changes
@@ -59,6 +61,10 @@ import Testing
             }
             breakers.merge(changes.breakers) { $1 }
             provedAt.merge(changes.provedAt) { max($0, $1) }
+            for (client, time) in changes.validAt {
+                clients[client, default: ClientRecord()].validAt = latest(clients[client]?.validAt, time)
+            }
+            for (client, refusal) in changes.refusals { clients[client, default: ClientRecord()].refusal = refusal }
             for row in changes.queueRows {
                 switch row {
                 case .logNotification(let work, _, _, _, _), .quarantine(let work, _, _): notifications.remove(work.id)
@@ -82,6 +88,7 @@ import Testing
         var summary: [String] {
             users.flatMap { id, held in held.map { "\(id) \($0.clientID) \($0.record)" } }.sorted()
                 + registers.map { "\($0) \($1)" }.sorted() + provedAt.map { "\($0) \($1)" }.sorted()
+                + clients.map { "\($0) \($1)" }.sorted()
         }
     }
 
@@ -171,6 +178,7 @@ import Testing
                 )
                 if let pending = record.pending, Bool.random(using: &generator) { return .admission(work, pending) }
                 if Int.random(in: 0..<5, using: &generator) == 0 { work.purpose = .canary }
+                work.clientAnswer = clientAnswer()
                 return .refresh(work, verdict())
             }
         }
@@ -222,6 +230,11 @@ import Testing
                 .anotherUser(answeredAt: now), .failed(.unavailable, at: now), .failed(.misconfigured, at: now),
             ]
             return verdicts.randomElement(using: &generator)!
+        }
+
+        private mutating func clientAnswer() -> ClientAnswer? {
+            let answers: [ClientAnswer?] = [nil, .accepted(at: recently()), .refused(word: "invalid_client", at: recently())]
+            return answers.randomElement(using: &generator)!
         }
 
         private mutating func recently() -> Timestamp {
@@ -390,6 +403,30 @@ import Testing
         let next = now.advanced(by: Self.rules.policy.repetition)
         let second = try Self.verdict(.valid, team: "TEAM", of: &tables, at: next)
         #expect(second.validAt == ["app": next] && second.provedAt == ["app": next])
+    }
+
+    @Test func whatAppleSaysOfTheClientIsWrittenDown() throws {
+        var tables = Self.tables("ann", "bob", "cal")
+        let now = Self.start.advanced(by: .seconds(600))
+        var (ann, bob, cal) = (try Self.due(tables), try Self.due(tables, "bob"), try Self.due(tables, "cal"))
+        ann.clientAnswer = .refused(word: "invalid_client", at: now)
+        let refused = tables.settle([.refresh(ann, .failed(.misconfigured, at: now))], at: now)
+        let refusal = ClientRefusal(since: now, at: now, word: "invalid_client")
+        #expect(refused.refusals == ["app": refusal])
+        // Asked before, and answered after: it says nothing of now.
+        let before = now.advanced(by: .seconds(-1))
+        bob.clientAnswer = .accepted(at: before)
+        _ = tables.settle([.refresh(bob, .valid(requestedAt: before, answeredAt: now))], at: now)
+        #expect(tables.clients["app"] == ClientRecord(validAt: before, refusal: refusal))
+        let later = now.advanced(by: .seconds(10))
+        cal.clientAnswer = .accepted(at: later)
+        // Whoever it names.
+        _ = tables.settle([.refresh(cal, .unnamed(requestedAt: later, answeredAt: later))], at: later)
+        #expect(tables.clients["app"] == ClientRecord(validAt: later))
+        // Its claim has ended.
+        ann.clientAnswer = .refused(word: "invalid_client", at: later.advanced(by: .seconds(1)))
+        let lost = tables.settle([.refresh(ann, .failed(.misconfigured, at: later))], at: later.advanced(by: .seconds(1)))
+        #expect(lost.results == [.superseded] && lost.refusals.isEmpty)
     }
 
     /// An import of tokens that are none: nobody else's rejection has to wait for that.
@@ -569,6 +606,6 @@ import Testing
         #expect(scope.users == [AppUserID(app: "example", userID: "ann")])
         #expect(scope.signingIn == [AppUserID(app: "example", userID: "ann")])
         #expect(scope.notifications.count == 3)
-        #expect(scope.judgedApps.isEmpty && scope.rejectedClients.isEmpty)
+        #expect(scope.judgedApps.isEmpty && scope.rejectedClients.isEmpty && scope.heardClients.isEmpty)
     }
 }

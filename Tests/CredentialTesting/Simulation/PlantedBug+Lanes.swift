@@ -31,7 +31,8 @@ extension PlantedBug {
             return .code(work, .failed(at: now, isAnswerLost: false))
         case (.lostAnswerForgotten, .code(let work, .failed(let time, _, let detail))):
             return .code(work, .failed(at: time, isAnswerLost: false, detail: detail))
-        case (.lostAnswerTakenForSignIn, .code(let work, .rejected(.answerLost, _))):
+        case (.lostAnswerTakenForSignIn, .code(let work, .rejected(.answerLost, _))),
+            (.lostAnswerTakenForSignIn, .code(let work, .late)) where work.mayBeUsed:
             guard let content = work.content, let userID = content.userID else { return settlement }
             let credential = CredentialID(clientID: content.clientID, userID: userID)
             return .code(work, .exchanged(Grant(grantedAt: work.grantedAt), credential, requestedAt: now, answeredAt: now))

@@ -25,6 +25,8 @@ struct AnsweredQuestion {
     var date: Timestamp
     /// Whether Apple rejected a token that is good.
     var isLie = false
+    /// What it said of the client.
+    var ofClient: ReferenceModel.ClientWord?
 }
 
 /// What was asked about tokens that are to be revoked, and which keys Apple has accepted.

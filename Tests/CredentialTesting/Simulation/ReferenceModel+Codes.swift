@@ -49,6 +49,7 @@ extension ReferenceModel {
         guard let row = grantRows[work.id], let code = row.code,
             row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
         else { return [.superseded] }
+        hear(call.flatMap { ClientWord($0.outcome, sentAt: $0.sentAt) }, of: row.credential.clientID, at: now)
         if work.claim.attempts > 5 { return [close(work.id, .rejected, .poison)] }
         // Of an answer that nobody kept only Apple's next one can tell.
         let mayBeUsed = code.mayBeLost || code.openClaims > 1
@@ -60,7 +61,10 @@ extension ReferenceModel {
         guard let call else {
             // By a wrong clock it is left for Apple to judge, once there is a permit for that. A client that Apple refuses is left alone.
             if mayBeLeft, result == .postponed { return [putBack(work.id)] }
-            return [close(work.id, .rejected, mayBeUsed ? .answerLost : code.isBlamed ? .invalidClient : .codeExpired)]
+            if mayBeUsed { return [close(work.id, .rejected, .answerLost)] }
+            if code.isBlamed { return [close(work.id, .rejected, .invalidClient)] }
+            let unsent = reasonOfUnsent(at: row.credential.clientID, result)
+            return [close(work.id, .rejected, code.wasSent ? .codeExpired : unsent)]
         }
         switch call.outcome {
         case .issued: return [issue(call, for: row, work.id)]

@@ -199,6 +199,7 @@ extension ReferenceModel {
             return [.superseded]
         }
         open.held = nil
+        hear(call?.ofClient, of: key.clientID, at: now)
         defer { if revocations[key] != nil { revocations[key] = open } }
         if work.claim.attempts > 5 { return [close(key, open, .rejected, .poison)] }
         guard let call else {

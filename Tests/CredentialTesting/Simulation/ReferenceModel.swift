@@ -131,6 +131,8 @@ struct ReferenceModel {
     var receipts: [Receipt] = []
     /// What has left the queue of grants, in its order: what it came to, and why.
     var grantsLogged: [[String]] = []
+    /// What Apple has said of each client.
+    var clients: [String: ClientFacts] = [:]
     /// Users whose rows may have changed since they were last compared.
     var touched: Set<String> = []
     /// Since when the view has called each credential authorized, at any moment since it was last compared.
@@ -459,11 +461,12 @@ struct ReferenceModel {
 
     /// - Parameter call: what Apple was asked and answered, as the simulation wrote it down.
     /// - Returns: what it may come to. Whether a rejection is held is for the breaker to say.
-    mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict, _ call: AnsweredCall?) -> [Settled] {
+    mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict, _ call: AnsweredCall?, at now: Timestamp) -> [Settled] {
         let token = Token(work.token)
         guard isCurrent(work), work.purpose == .canary || isHeld(work) else { return [.superseded] }
         if work.purpose != .canary { facts[work.id]!.held = nil }
         touched.insert(work.id.userID)
+        hear(call.flatMap { ClientWord($0.outcome, sentAt: $0.sentAt) }, of: work.id.clientID, at: now)
         if work.purpose == .check, call?.outcome.isAnswer ?? false { facts[work.id]!.rechecked = nil }
         switch call?.outcome {
         case .valid: accept(token, of: work.id, at: call!.sentAt, by: call!.team)

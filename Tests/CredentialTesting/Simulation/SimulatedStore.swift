@@ -243,7 +243,7 @@ extension SimulatedWorld.State {
                 let call = ledger.settled(work, verdict, result, at: truth)
                 if result == .held { count(.held) }
                 if result == .superseded, !model.isCurrent(work) { count(.tokenReplacedInFlight) }
-                expected = model.settle(work, verdict, call)
+                expected = model.settle(work, verdict, call, at: now)
                 note("refresh \(work.id.clientID) \(work.id.userID): \(result), \(verdict.answer?.rawValue ?? "no answer")")
                 report(judge(verdict, call, of: work, result))
             case .admission(let work, let rejection):

@@ -250,7 +250,8 @@ extension SimulatedWorld.State {
                     team: identity.teamID,
                     askedAt: flight.sentAt,
                     date: truth.second,
-                    isLie: isLie
+                    isLie: isLie,
+                    ofClient: ReferenceModel.ClientWord(outcome, sentAt: dated(flight))
                 )
             )
             if word == .foreign { count(.foreignToken) }

@@ -58,7 +58,13 @@ extension Simulation {
                     }
                 state.ledger.proofs.answered(
                     work,
-                    AnsweredQuestion(word: word, keyID: identity.keyID, askedAt: flight.sentAt, date: state.truth.second)
+                    AnsweredQuestion(
+                        word: word,
+                        keyID: identity.keyID,
+                        askedAt: flight.sentAt,
+                        date: state.truth.second,
+                        ofClient: ReferenceModel.ClientWord(outcome, sentAt: state.dated(flight))
+                    )
                 )
             }
             state.note("Apple answers a revocation at \(clientID): \(outcome)")

@@ -375,9 +375,7 @@ import Testing
             try await site.backend.execute(
                 "UPDATE grant_queue SET failures = 7, waits_since = granted_at, detail = 'invalid_client' WHERE user_id = 'refused'"
             )
-            #expect(try await explanation("refused").contains("Apple refuses the client (invalid_client), and it is tried again until 2"))
-            let refusal = "Apple refuses the client com.example.app (invalid_client): 1 of these codes wait for that to be mended"
-            #expect(try await site.folder.run("status").output.contains(refusal))
+            #expect(try await explanation("refused").contains("Apple refused the client (invalid_client), and it is tried again until 2"))
             try await site.backend.execute("DELETE FROM grant_queue WHERE user_id = 'refused'")
             let ask = "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', 'leaving')"
             try await site.backend.execute(ask)
@@ -438,6 +436,72 @@ import Testing
             page = try await site.folder.run("status").output
             #expect(page.contains("1 \(wait)com.example.ahead 1"), "\(page)")
             #expect(page.contains("1 sign-ins wait for siwatch's next start, which takes their clients in"), "\(page)")
+        }
+    }
+
+    /// It is named when all of its codes have left the queue, and each row that waits for it says so; until Apple accepts it again.
+    @Test(arguments: SiteDatabase.allCases) func aClientThatAppleRefusesIsNamed(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            func code(_ user: String, livesFor seconds: Int64) async throws {
+                let now = Int64(Date.now.timeIntervalSince1970 * 1000)
+                try await site.backend.execute(
+                    "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES ('com.example.app', ?, ?, ?)",
+                    [user, "c-\(user)", now - 300_000 + seconds * 1000]
+                )
+            }
+            func explanation(_ user: String) async throws -> String {
+                try await site.folder.run("explain", user).output.joined(separator: "\n")
+            }
+            func refusals() async throws -> [String] {
+                try await site.folder.run("status").output.filter { $0.contains("Apple refuses the client") }
+            }
+            let signIns = try await site.apple.signIn(2)
+            let (user, leaving) = (signIns[0].userID, signIns[1].userID)
+            let refused = "SELECT COUNT(*) FROM client WHERE refused_at IS NOT NULL"
+            try await site.apple.script(.error("invalid_client"))
+            try await site.daemon { _ in
+                try await site.settle(signIns)
+                try await site.backend.until(refused, is: 1)
+                try await code("first", livesFor: 15)
+                try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE detail IS NOT NULL", is: 1)
+                // Its time is over before the pause is.
+                try await code("second", livesFor: 5)
+                try await site.backend.insert(revocationsOf: [leaving], at: "com.example.app")
+                try await site.backend.until("SELECT COUNT(*) FROM revocation", is: 1)
+                let ended = "SELECT COUNT(*) FROM grant_log WHERE reason = 'invalid_client' AND detail = 'invalid_client'"
+                try await site.backend.until(ended, is: 2)
+            }
+            #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
+            // What a stop has left claimed is not asked about any more.
+            try await site.backend.execute("UPDATE credential SET due_at = 1, attempts = 0, claimed_by = NULL WHERE due_at IS NOT NULL")
+            try await site.backend.execute("UPDATE revocation SET attempts = 0, claimed_by = NULL")
+            let words = "Apple refuses the client since 2"
+            var found = try await refusals()
+            #expect(found.count == 1 && found[0].hasPrefix("example: Apple refuses the client com.example.app since 2"), "\(found)")
+            let waiting = "(invalid_client); 2 due checks, 1 tokens to revoke wait. "
+            #expect(found.first?.contains(waiting) == true && found.first?.contains("siwatch check") == true, "\(found)")
+            try await code("third", livesFor: 300)
+            #expect(try await refusals().first?.contains("1 codes, 2 due checks, 1 tokens to revoke wait") == true)
+            let third = try await explanation("third")
+            let wait = /brings a code, which waits until 2.*: Apple refuses the client since 2.* \(invalid_client\)/
+            #expect(third.firstMatch(of: wait) != nil, "\(third)")
+            #expect(try await explanation("second").contains("Apple refused the client and never looked at the code: invalid_client"))
+            let check = try await explanation(user)
+            #expect(check.contains("the check of 1970-01-01T00:00:00.001Z waits; \(words)"), "\(check)")
+            let deletion = try await explanation(leaving)
+            #expect(deletion.contains("that waits: \(words)"), "\(deletion)")
+            let receipt = try await site.folder.run("receipt", leaving).output.joined(separator: "\n")
+            #expect(receipt.contains("that waits: \(words)"), "\(receipt)")
+            for arguments in [["status", "--json"], ["explain", "third", "--json"]] {
+                let command = try ChildProcess("siwatch", arguments + ["--config", site.folder.configurationPath])
+                _ = await command.exit()
+                let json = command.output.joined()
+                #expect(json.contains("\"word\" : \"invalid_client\""), "\(json)")
+            }
+            try await site.apple.clearFaults()
+            try await site.daemon { _ in try await site.backend.until(refused, is: 0) }
+            found = try await refusals()
+            #expect(found.isEmpty, "\(found)")
         }
     }
 

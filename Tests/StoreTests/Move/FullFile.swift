@@ -96,6 +96,7 @@ struct FullFile {
             SELECT app, client, user_id, 1, 2, 3 FROM credential LIMIT 2
             """
         )
+        try await store.run("UPDATE client SET refused_since = 1, refused_at = 2, refusal = 'invalid_client: é' WHERE client_id = 'web'")
         try await store.run("INSERT INTO operator_request (request, requested_at) VALUES ('{}', 1)")
         try await store.run(
             """

@@ -79,6 +79,7 @@ extension StoreUnderTest {
         _ = try await ports.waitingGrants(datedAfter: .start, upTo: 10)
         _ = try await ports.dueRows(at: .start, upTo: 10)
         _ = try await ports.clients()
+        _ = try await ports.refusedClients(at: .start, upTo: 10)
         _ = try await ports.breakers()
         _ = try await ports.unknownCanaries(["user"], of: "example")
         _ = try await ports.checks()

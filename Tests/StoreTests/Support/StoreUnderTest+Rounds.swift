@@ -65,7 +65,8 @@ extension StoreUnderTest {
         canaries: Set<String> = []
     ) async throws -> Settled {
         try await run("UPDATE credential SET due_at = 0, first_check = 0 WHERE user_id = ?", [.text(user)])
-        let due = try await claimCredentials(upTo: 1, at: now)[0]
+        var due = try await claimCredentials(upTo: 1, at: now)[0]
+        if finding == .blamed { due.clientAnswer = .refused(word: "invalid_client", at: now) }
         let answeredAt = now + .seconds(1)
         let verdict: RefreshVerdict =
             switch finding {

@@ -185,18 +185,15 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
-    func statusKnowsWhichClientAppleRefuses(_ kind: StoreKind) async throws {
+    func whatApplesLastWordWasIsShown(_ kind: StoreKind) async throws {
         let store = try kind.make()
-        let refusal = "invalid_client: bad"
-        for (client, code, detail) in [("web", "a", refusal), ("web", "b", refusal), ("app", "c", "status 503")] {
-            try await store.grant("ann", client: client, code: code)
+        for (code, detail) in [("a", "invalid_client: bad"), ("b", "status 503")] {
+            try await store.grant("ann", code: code)
             let work = try await claim(store)[0]
             _ = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false, detail: detail)))
         }
-        let refused = try await store.ports.waitingGrants(datedAfter: .start, upTo: 10).refused
-        #expect(refused == [.init(clientID: "web", detail: refusal, count: 2)])
         let waiting = try await store.ports.history(of: "ann").waiting
-        #expect(waiting.map(\.detail) == [refusal, refusal, "status 503"])
+        #expect(waiting.map(\.detail) == ["invalid_client: bad", "status 503"])
     }
 
     /// A backend may write into any column.

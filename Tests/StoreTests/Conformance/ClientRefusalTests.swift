@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Testing
+
+/// That Apple refuses a client is written down, whichever lane has asked, and taken back with the next 200.
+@Suite(.timeLimit(.minutes(10))) struct ClientRefusalTests {
+    private static let asked = Timestamp.start + .days(2)
+    private static let word = "invalid_client: bad key"
+
+    private func refusals(_ store: StoreUnderTest) async throws -> [[SQLValue]] {
+        try await store.rows(
+            "SELECT client_id, refused_since, refused_at, refusal FROM client WHERE refused_at IS NOT NULL ORDER BY id"
+        )
+    }
+
+    private func refusal(_ client: String, since: Timestamp, at time: Timestamp, word: String = word) -> [SQLValue] {
+        [.text(client), .at(since), .at(time), .text(word)]
+    }
+
+    /// A check of the first user that is due.
+    private func check(_ store: StoreUnderTest, _ answer: ClientAnswer, at now: Timestamp) async throws {
+        try await store.run("UPDATE credential SET due_at = 0, first_check = 0")
+        var due = try await store.claimCredentials(upTo: 1, at: now)[0]
+        due.clientAnswer = answer
+        let isAccepted = if case .accepted = answer { true } else { false }
+        let verdict: RefreshVerdict = isAccepted ? .valid(at: now) : .failed(.misconfigured, at: now)
+        #expect(try await store.settle(.refresh(due, verdict), at: now) == .refreshed)
+    }
+
+    private func claimCodes(_ store: StoreUnderTest, at now: Timestamp) async throws -> [ClaimedCode] {
+        try await store.ports.claimCodes(
+            upTo: 10,
+            permits: ["example": 10],
+            at: now,
+            lease: StoreUnderTest.lease,
+            suspects: true
+        )
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aCheckWritesItDownAndTakesItBack(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        #expect(try await refusals(store).isEmpty)
+        try await check(store, .refused(word: Self.word, at: Self.asked), at: Self.asked)
+        #expect(try await refusals(store) == [refusal("app", since: Self.asked, at: Self.asked)])
+        let later = Self.asked + .minutes(1)
+        try await check(store, .refused(word: "unauthorized_client", at: later), at: later)
+        #expect(try await refusals(store) == [refusal("app", since: Self.asked, at: later, word: "unauthorized_client")])
+        try await check(store, .accepted(at: later + .minutes(1)), at: later + .minutes(1))
+        #expect(try await refusals(store).isEmpty)
+        // Asked before that 200, and settled after it.
+        try await check(store, .refused(word: Self.word, at: later + .seconds(30)), at: later + .minutes(2))
+        #expect(try await refusals(store).isEmpty)
+        try await check(store, .refused(word: Self.word, at: later + .minutes(3)), at: later + .minutes(3))
+        #expect(try await refusals(store) == [refusal("app", since: later + .minutes(3), at: later + .minutes(3))])
+    }
+
+    /// A 200 counts whatever became of the code.
+    @Test(arguments: StoreKind.allCases)
+    func aCodeWritesItDownAndTakesItBack(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.grant("ann", client: "web", code: "c")
+        var work = try await claimCodes(store, at: .start)[0]
+        work.clientAnswer = .refused(word: Self.word, at: .start)
+        let settled = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false, detail: Self.word)))
+        #expect(settled == .postponed)
+        #expect(try await refusals(store) == [refusal("web", since: .start, at: .start)])
+        let later = Timestamp.start + .minutes(1)
+        work = try await claimCodes(store, at: later)[0]
+        work.clientAnswer = .accepted(at: later)
+        #expect(try await store.settle(.code(work, .rejected(.userMismatch)), at: later) == .grant(.rejected, .userMismatch))
+        #expect(try await refusals(store).isEmpty)
+        #expect(try await store.ports.clients().first { $0.clientID == "web" }?.validAt == later)
+        // Who holds the row no longer writes nothing.
+        work.clientAnswer = .refused(word: Self.word, at: later + .seconds(1))
+        #expect(try await store.settle(.code(work, .rejected(.codeUsed)), at: later + .seconds(1)) == .superseded)
+        #expect(try await refusals(store).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aDeletionWritesItDownAndTakesItBack(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, "user", at: Self.asked)
+        var work = try await claimToken(store, at: Self.asked)
+        work.clientAnswer = .refused(word: Self.word, at: Self.asked)
+        #expect(try await store.settle(.revocation(work, .failed(at: Self.asked)), at: Self.asked) == .postponed)
+        #expect(try await refusals(store) == [refusal("app", since: Self.asked, at: Self.asked)])
+        let later = Self.asked + .hours(1)
+        work = try await claimToken(store, at: later)
+        work.clientAnswer = .accepted(at: later)
+        let answer = RevocationProof.Answer(.accepted, askedAt: later, date: nil)
+        let verdict = RevocationVerdict.answered(answer, by: ClientIdentity(clientID: "app", keyID: "KEY"))
+        #expect(try await store.settle(.revocation(work, verdict), at: later) == .postponed)
+        #expect(try await refusals(store).isEmpty)
+        #expect(try await store.ports.clients()[0].validAt == later)
+    }
+
+    /// Nobody sends a code of a client that Apple refuses: it was not late, and another one would fare no better.
+    @Test(arguments: StoreKind.allCases)
+    func aCodeThatNobodySentEndsAsThat(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await check(store, .refused(word: Self.word, at: Self.asked), at: Self.asked)
+        for code in ["a", "b"] { try await store.grant(nil, code: code, at: Self.asked) }
+        // In the next process, too.
+        let now = try store.restart(at: Self.asked + .minutes(5))
+        let works = try await claimCodes(store, at: now)
+        let batch = try await store.settle(works.map { .code($0, .late) }, at: now)
+        #expect(batch.results == [.grant(.rejected, .invalidClient), .grant(.rejected, .invalidClient)])
+        let entry: [SQLValue] = ["rejected", "invalid_client", .text(Self.word)]
+        #expect(try await store.rows("SELECT outcome, reason, detail FROM grant_log WHERE outcome = 'rejected'") == [entry, entry])
+        // Apple accepts it again: what comes late now has come late.
+        try await check(store, .accepted(at: now), at: now)
+        try await store.grant(nil, code: "c", at: now - .minutes(6))
+        let late = try await claimCodes(store, at: now)[0]
+        #expect(try await store.settle(.code(late, .late), at: now) == .grant(.rejected, .codeExpired))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whoAsksLearnsWhatWaits(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        #expect(try await store.ports.refusedClients(at: Self.asked, upTo: 10).isEmpty)
+        try await store.signIn("other", client: "web", token: "w")
+        try await open(store, "user", at: Self.asked)
+        var work = try await claimToken(store, at: Self.asked)
+        work.clientAnswer = .refused(word: Self.word, at: Self.asked)
+        _ = try await store.settle(.revocation(work, .failed(at: Self.asked)), at: Self.asked)
+        for code in ["a", "b"] { try await store.grant("ann", code: code, at: Self.asked) }
+        try await store.grant("ann", client: "web", code: "c", at: Self.asked)
+        try await store.run("UPDATE credential SET due_at = 1")
+        let known = ClientRefusal(since: Self.asked, at: Self.asked, word: Self.word)
+        let found = try await store.ports.refusedClients(at: Self.asked, upTo: 10)
+        #expect(found == [RefusedClient(app: "example", clientID: "app", refusal: known, codes: 2, checks: 1, revocations: 1)])
+        #expect(try await store.ports.refusedClients(at: Self.asked, upTo: 1).map(\.codes) == [1])
+        #expect(try await store.ports.history(of: "user").refusals == ["app": known])
+        #expect(try await store.ports.revocations(of: "user").refusals == ["app": known])
+        #expect(try await store.ports.history(of: "nobody").isEmpty)
+        #expect(try await store.ports.revocations(of: "nobody").isEmpty)
+    }
+
+    /// A request of a user with a token, opened.
+    private func open(_ store: StoreUnderTest, _ user: String, at now: Timestamp) async throws {
+        try await store.signIn(user, token: "r-\(user)")
+        try await store.requestRevocation(user, at: now)
+        for request in try await store.ports.claimRevocationRequests(upTo: 1, at: now, lease: StoreUnderTest.lease) {
+            #expect(try await store.settle(.revocationRequest(request, .accepted), at: now) == .postponed)
+        }
+    }
+
+    private func claimToken(_ store: StoreUnderTest, at now: Timestamp) async throws -> DueRevocation {
+        try await store.ports.claimRevocations(permits: ["example": 10], at: now, policy: StoreUnderTest.policy)[0]
+    }
+}
