@@ -195,7 +195,10 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "SimulationTests", dependencies: ["CredentialTesting", "DaemonHarness", "siwatch-simulate"], swiftSettings: strict),
+            name: "SimulationTests",
+            dependencies: ["CredentialTesting", "DaemonHarness", "siwatch-simulate"],
+            swiftSettings: strict
+        ),
         .testTarget(name: "PrometheusMetricsTests", dependencies: ["PrometheusMetrics", metrics], swiftSettings: strict),
         .testTarget(
             name: "AppleSimulatorKitTests",

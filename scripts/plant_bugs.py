@@ -105,8 +105,8 @@ BUGS = [
     (
         "the end of a token that was never accepted proves a revocation",
         "SettlementFold+Revocations.swift",
-        "return speaksOfUser(work) ? revoke",
-        "return true ? revoke",
+        "            return end(work, proof)\n",
+        "            return revoke(work, proof, .alreadyInvalid)\n",
     ),
     (
         "an accepted token is thrown away when another is told",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Judges Apple's answers about the tokens of one app: while it is open, it holds `invalid_grant`, so that none is believed.
+/// Judges Apple's answers about the tokens of one app: while it is open, it holds `invalid_grant` back, so that it is not
+/// believed.
 ///
 /// Apple evaluates the grant before it authenticates the client, so a wrong key or client, or a mistake at Apple, can answer
 /// `invalid_grant` for everybody. Three causes open it, each for itself, and it closes when the last of them has ended:

@@ -99,7 +99,7 @@ package struct TokenToRevoke: Sendable {
     package var key: RefreshToken.Key
     package var sealed: SealedToken
     package var standing: DueRevocation.Standing
-    /// The team from which Apple has accepted it, as the newest token.
+    /// The team from which Apple had accepted it last; nil where it never had.
     package var verifiedTeam: String?
 
     /// Nil where there is no token, or it has been erased.

@@ -9,11 +9,8 @@ extension SettlementFold {
         let id = AppUserID(app: app, userID: work.id.userID)
         guard let known = find(work, of: id) else { return .superseded }
         hear(work.clientAnswer, of: work.id.clientID)
-        // Whoever it names, a 200 ends the blame of the client.
-        switch verdict {
-        case .unnamed(let time, _), .anotherUser(let time): accepted(work.id, of: app, at: time)
-        case .valid, .rejected, .unclear, .failed: break
-        }
+        // A 200 that names nobody ends the blame of the client, too.
+        if case .unnamed(let requestedAt, _) = verdict { accepted(work.id, of: app, at: requestedAt) }
         let verdict = verdict.judged(of: known.credential)
         let wait = judge(verdict, of: work, in: app, known)
         withUser(id, .refresh, at: verdict.factTime ?? now) { [rules, now] user in

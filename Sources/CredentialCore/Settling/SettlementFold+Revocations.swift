@@ -80,7 +80,7 @@ extension SettlementFold {
             let due = proof.take(answer, keyID: identity.keyID, of: work.id, under: rules.policy, at: now)
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isHeld(work):
-            return speaksOfUser(work) ? revoke(work, proof, .alreadyInvalid) : close(work, proof, .noValidToken)
+            return end(work, proof)
         case .otherTeam where proof.next == .isBelieved && !isHeld(work):
             return close(work, proof, .rejected, .otherTeam)
         case .admitted, .unproven, .otherTeam, .mayBeOvertaken:
@@ -102,12 +102,16 @@ extension SettlementFold {
         }
     }
 
-    /// Whether the end of the token says that the user's authorization has ended.
-    private func speaksOfUser(_ work: DueRevocation) -> Bool {
-        if work.standing == .accepted { return true }
-        // A check may have accepted it since the request was opened.
-        guard let credential = basis.users[AppUserID(app: work.app, userID: work.id.userID)]?[work.id.clientID]?.credential else { return false }
-        return credential.token?.key == work.token && credential.isTokenOfNewestSignIn
+    /// The token was dead before Apple was first asked. Whether that says something of the user hangs on what is known of it by now.
+    private mutating func end(_ work: DueRevocation, _ proof: RevocationProof) -> Settled {
+        let credential = basis.users[AppUserID(app: work.app, userID: work.id.userID)]?[work.id.clientID]?.credential
+        // Another one may have been told since the request was opened, of which nobody has asked.
+        guard let credential, credential.token?.key == work.token else { return close(work, proof, .noValidToken) }
+        if work.standing == .accepted { return revoke(work, proof, .alreadyInvalid) }
+        // A check may have accepted it since.
+        guard credential.isTokenOfNewestSignIn else { return close(work, proof, .noValidToken) }
+        guard credential.wasTokenAccepted(by: work.teamID) else { return close(work, proof, .rejected, .otherTeam) }
+        return revoke(work, proof, .alreadyInvalid)
     }
 
     private mutating func isHeld(_ work: DueRevocation) -> Bool { withBreaker(of: work.app) { $0.holds(work.id.clientID) } }

@@ -31,7 +31,11 @@ package struct Credential: Sendable, Equatable {
     package mutating func apply(_ grant: Grant) {
         grantedAt = latest(grantedAt, grant.grantedAt)
         guard let new = grant.token else { return }
-        guard ![token, formerToken].contains(where: { $0?.key == new.key }), !olderTokens.keys.contains(new.key) else { return }
+        let known = [token, formerToken].compactMap { $0?.key } + olderTokens.keys
+        guard !known.contains(where: { new.key == $0 || new.key.isEarlier(than: $0) }) else {
+            if !known.contains(new.key) { olderTokens.insert(new.key) }
+            return
+        }
         if let token, token.key > new.key {
             guard verifiedAt == nil, formerToken?.sealed == nil else { return olderTokens.insert(new.key) }
             return keep(new)
@@ -69,7 +73,7 @@ package struct Credential: Sendable, Equatable {
         return [token, formerToken].contains { $0?.key.isEarlier(than: new) ?? false } || olderTokens.contains(anEarlier: new)
     }
 
-    /// A token stays until Apple accepts its successor, unless Apple has rejected it or an older one is kept that is surer.
+    /// A token stays until Apple accepts its successor, unless Apple has rejected it, or has not accepted it and another one is kept.
     private mutating func displaceToken() {
         guard var token else { return }
         let isAccepted = verifiedAt != nil && !isTokenRejected
@@ -157,12 +161,10 @@ package struct Credential: Sendable, Equatable {
         rejectedAt != nil && verifiedAt == nil && isTokenUsable(under: user)
     }
 
-    /// Whether the end of `T` says that the user's authorization has ended: Apple has accepted it, and no newer one was told that turned out
-    /// to be none, or Apple has accepted it since the newest sign-in.
+    /// Whether the end of `T` says something of the newest sign-in: Apple has accepted `T`, which came with that sign-in, or has accepted it
+    /// since.
     package var isTokenOfNewestSignIn: Bool {
-        guard let token, let verifiedAt else { return false }
-        let hasFallenBack = formerToken.map { $0.key > token.key } ?? false
-        return !hasFallenBack || !isGreater(grantedAt, than: verifiedAt)
+        verifiedAt != nil && grantedAt.map { wasTokenGood(at: $0) } ?? true
     }
 
     /// The token to ask Apple about on schedule, if there is one.

@@ -61,7 +61,7 @@ extension Credential {
 
     /// Whether the token came with a sign-in at that time or later, or Apple accepted it since. Else it may have ended before that
     /// sign-in, which brought no token of its own, and its end says nothing of it.
-    private func wasTokenGood(at signIn: Timestamp) -> Bool {
+    func wasTokenGood(at signIn: Timestamp) -> Bool {
         !isGreater(signIn, than: latest(token?.key.grantedAt, verifiedAt))
     }
 }

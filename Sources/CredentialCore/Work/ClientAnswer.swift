@@ -11,6 +11,13 @@ package enum ClientAnswer: Sendable, Equatable {
     ///
     /// - Parameter word: what Apple said, without any secret.
     case refused(word: String, at: Timestamp)
+
+    /// By Apple's clock.
+    package var requestedAt: Timestamp {
+        switch self {
+        case .accepted(let time), .refused(_, let time): time
+        }
+    }
 }
 
 /// That Apple refuses a client, as the store keeps it.

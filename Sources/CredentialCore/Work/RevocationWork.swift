@@ -36,6 +36,8 @@ package struct DueRevocation: Sendable {
     package var newerSignIn: NewerSignIn
     /// The team from which Apple had accepted it when the request was opened; nil where it never had.
     package var verifiedTeam: String?
+    /// The team that asked; nil before.
+    package var teamID: String?
     /// What Apple said of the client, once it was asked.
     package var clientAnswer: ClientAnswer?
 
@@ -67,9 +69,10 @@ package struct DueRevocation: Sendable {
 
     /// What was known of the token when the request was opened, or has been said of it since.
     package enum Standing: String, Sendable, CaseIterable {
-        /// Apple had accepted it, and no other was told since: its end says that the user's authorization has ended.
+        /// Apple had accepted it, and it came with the newest sign-in, or Apple had accepted it since: its end says that the user's
+        /// authorization has ended.
         case accepted
-        /// Apple had accepted it, and another was told since, which it had not accepted. Its end says nothing of the other.
+        /// Apple had accepted it before the newest sign-in, which brought another or none. Its end says nothing of that sign-in.
         case former
         /// Apple had never accepted it. It may be cut off, or another user's.
         case neverAccepted = "never_accepted"

@@ -179,6 +179,7 @@ package struct RevocationHandler: WorkHandler {
         }
         let response = await app.budget.whileUnderWay { await app.endpoint.refresh(token, of: work.id) }
         if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
+        asked.teamID = response.identity.teamID
         if response.outcome == .valid || response.outcome == .unnamed {
             // After its revocation it has been accepted before in any case.
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted

@@ -393,6 +393,31 @@ import Testing
         #expect(Self.states(changes) == ["app revoked revoked_by_app"])
     }
 
+    @Test func aTokenThatACheckOfAnotherTeamHasAcceptedSinceSpeaksOfNobody() throws {
+        var due = Self.due(.rejected, standing: .neverAccepted)
+        due.teamID = "ANOTHER"
+        #expect(try #require(Self.finished(Self.world(("app", 1)).fold(.revocation(due, .admitted)))) == (.rejected, .otherTeam))
+    }
+
+    /// A row came late: of that token nobody has asked.
+    @Test func theEndOfATokenSaysNothingOnceAnotherWasTold() throws {
+        var world = Self.world(("app", 1))
+        world.signIn(at: Self.start.advanced(by: .minutes(1)), fingerprint: 2, isAccepted: false)
+        let changes = world.fold(.revocation(Self.due(.rejected), .admitted))
+        #expect(try #require(Self.finished(changes)) == (.noValidToken, nil))
+        #expect(Self.states(changes).allSatisfy { $0 == "app authorized granted" })
+    }
+
+    /// The user has signed in without a token since Apple last accepted the old one, which may have ended before that.
+    @Test func theEndOfATokenOlderThanTheSignInSaysNothingOfThat() throws {
+        var world = Self.world(("app", 1))
+        world.signIn(at: Self.start.advanced(by: .minutes(10)), hasToken: false)
+        guard case .revocation(.open(_, _, let tokens)) = world.fold(Self.accepted()).queueRows.first else { return #expect(Bool(false)) }
+        #expect(tokens.map(\.standing) == [.former])
+        let changes = world.fold(.revocation(Self.due(.rejected, standing: .former), .admitted))
+        #expect(try #require(Self.finished(changes)) == (.noValidToken, nil))
+    }
+
     /// Apple may reject a good token of the old team: nobody can find out whether it is dead, and the receipt does not say so.
     @Test func aTokenOfAnotherTeamIsNotTakenForDead() throws {
         let world = Self.world(("app", 1))

@@ -136,6 +136,10 @@ import Testing
         // The row of the other comes once more, and a job tells it again.
         credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
         #expect(credential.token?.key == old)
+        let earlier = RefreshToken.Key(grantedAt: at(5), fingerprint: [0xff])
+        var sameTwice = Credential(granted: RefreshToken.Key(grantedAt: at(7), fingerprint: [0xff]))
+        sameTwice.apply(Grant(grantedAt: at(5), token: .sealedForTest(earlier)))
+        #expect(sameTwice.formerToken == nil, "the same token with an earlier date is none before it")
         let again = RefreshToken.Key(grantedAt: at(20), fingerprint: new.fingerprint)
         #expect(credential.isRetold(Grant(grantedAt: at(20), token: .sealedForTest(again))))
     }

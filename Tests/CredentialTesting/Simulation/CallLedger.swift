@@ -127,7 +127,7 @@ struct CallLedger {
 
     /// Takes out what was answered to a piece of work, once the settlement has been committed.
     mutating func settled(_ work: DueCredential, _ verdict: RefreshVerdict, _ result: Settled, at now: Timestamp) -> AnsweredCall? {
-        let key = Key(work, sentAt: verdict.requestedAt)
+        let key = Key(work, sentAt: verdict.requestedAt ?? work.clientAnswer?.requestedAt)
         guard let known = calls[key], let place = known.firstIndex(where: { $0.is(verdict) }) ?? known.indices.last else { return nil }
         let call = known[place]
         let lapsed = call.trulySentAt.duration(to: now) >= Self.shortestLease

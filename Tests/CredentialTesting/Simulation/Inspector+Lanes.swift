@@ -81,7 +81,7 @@ extension Inspector {
         let latest = state.now.advanced(by: .zero - SimulatedProcess.policy.longestInterval * 2 - BreakerRules().settle)
         let unopened = model.requestRows.filter { request in !model.revocations.keys.contains { $0.request == request.key } }
         let open = model.revocations.filter { $0.key.clientID != state.apple.refused }.values.filter { open in
-            open.before != .rejected || good.contains(open.credential.clientID) && open.openedAt <= latest
+            open.before != .rejected && !open.isAskedAnew || good.contains(open.credential.clientID) && open.openedAt <= latest
         }
         // One that asks for the same waits for it.
         let isStuck = unopened.contains { request in

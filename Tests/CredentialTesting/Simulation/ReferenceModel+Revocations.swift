@@ -50,6 +50,8 @@ extension ReferenceModel {
         var isRevoked = false
         /// Whether no answer to that came.
         var isUnheard = false
+        /// Whether Apple rejected it at first, and is to be asked anew.
+        var isAskedAnew = false
         /// Whether Apple accepted it still, the last time it was asked after a revocation.
         var isAlive = false
     }
@@ -232,10 +234,13 @@ extension ReferenceModel {
             return [close(key, open, .proved)]
         case .rejected where open.before == .rejected:
             // What Apple says to another team proves nothing.
-            let isOthers = open.verifiedTeam.map { $0 != call.team } ?? false
+            let known = facts[open.credential]!
+            let isNewest = known.token == open.token
             // A check may have accepted it since.
-            let isOfNow = facts[open.credential]!.token == open.token && facts[open.credential]!.tokenSpeaksOfUser
-            let dead: RevocationOutcome = open.standing == .accepted || isOfNow ? .alreadyInvalid : .noValidToken
+            let isAcceptedSince = open.standing != .accepted && isNewest && known.tokenSpeaksOfUser
+            let isOthers =
+                open.verifiedTeam.map { $0 != call.team } ?? false || isAcceptedSince && verifiedTeam(of: open.credential) != call.team
+            let dead: RevocationOutcome = isNewest && open.standing == .accepted || isAcceptedSince ? .alreadyInvalid : .noValidToken
             if result == .revocation(dead), !isOthers { return [close(key, open, dead)] }
             if result == .revocation(.rejected), isOthers { return [close(key, open, .rejected, .otherTeam)] }
             // The breaker has opened meanwhile.
@@ -243,6 +248,7 @@ extension ReferenceModel {
         case .accepted, .unnamed, .rejected:
             let word: AnsweredQuestion.Word = call.word == .rejected ? .rejected : .accepted
             (open.before, open.keyID, open.askedAt, open.date) = (word, call.keyID, call.askedAt, call.date)
+            open.isAskedAnew = false
             if word == .accepted { (open.standing, open.verifiedTeam) = (.accepted, call.team) }
         }
         return [.postponed]
@@ -250,7 +256,8 @@ extension ReferenceModel {
 
     /// Once everybody else has been asked about, Apple is asked anew.
     private func reconsider(_ open: inout OpenRevocation, at now: Timestamp) {
-        if open.askedAt > now || open.askedAt.advanced(by: SimulatedProcess.policy.repetition) <= now { open.before = nil }
+        guard open.askedAt > now || open.askedAt.advanced(by: SimulatedProcess.policy.repetition) <= now else { return }
+        (open.before, open.isAskedAnew) = (nil, true)
     }
 
     private mutating func close(

@@ -375,10 +375,16 @@ struct ReferenceModel {
         let keepsFormer = formerToken(of: credential) != nil
         if let text {
             brought = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
-            let isNew = known.tokens.insert(brought!).inserted
+            let isKnown = known.tokens.contains { $0.fingerprint == brought!.fingerprint && $0.grantedAt >= grantedAt }
+            known.tokens.insert(brought!)
             known.texts[brought!] = text
-            // A token that comes late stays while it is not known whether the newer one is any good.
-            if isNew, let token, known.token == token, !keepsFormer, !known.isAccepted(token) { known.former = (brought!, text) }
+            if isKnown {
+                // That one of a later date was set aside holds of this one, too.
+                if known.token == brought, token != brought { known.setAside.insert(brought!) }
+            } else if let token, known.token == token, !keepsFormer, !known.isAccepted(token) {
+                // A token that comes late stays while it is not known whether the newer one is any good.
+                known.former = (brought!, text)
+            }
         }
         if known.token != token {
             known.held = nil
@@ -533,12 +539,11 @@ struct ReferenceModel {
 extension ReferenceModel.Facts {
     var token: Oracle.Token? { Oracle(tokens: tokens.subtracting(setAside)).token }
 
-    /// Whether the end of the newest token says that the user's authorization has ended: Apple has accepted it, and none that was told later
-    /// turned out to be no token, or Apple has accepted it since the last sign-in.
+    /// Whether the end of the newest token says something of the newest sign-in: Apple has accepted that token, and did so since the sign-in,
+    /// or the sign-in brought it.
     var tokenSpeaksOfUser: Bool {
         guard let token, let accepted = answers.filter({ $0.token == token && $0.isValid }).map(\.at).max() else { return false }
-        let hasFallenBack = former.map { setAside.contains($0.token) } ?? false
-        return !hasFallenBack || grants.max().map { $0 <= accepted } ?? true
+        return grants.allSatisfy { $0 <= max(token.grantedAt, accepted) }
     }
 
     func isAccepted(_ token: Oracle.Token) -> Bool { answers.contains { $0.token == token && $0.isValid } }

@@ -75,7 +75,7 @@ extension Simulation {
 
     mutating func answerOne() async throws {
         guard let flight = flights.randomElement(using: &generator) else { return }
-        if chance(80), let credential = flight.credential { return try comeBack(credential) }
+        if chance(250), let credential = flight.credential { return try comeBack(credential) }
         let isSlow = world.with { $0.apple.weather[flight.app.name] == .slow }
         if isSlow { try advance(by: .seconds(Int.random(in: 1...20, using: &generator))) }
         try await answer(Int.random(in: flights.indices, using: &generator))

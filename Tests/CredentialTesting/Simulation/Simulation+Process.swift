@@ -93,7 +93,11 @@ extension Simulation {
         }
         let (store, now) = (process.store, now)
         if let trusted {
-            try await world.call { try await store.forget(at: trusted) } effect: { state, _ in state.model.swept(at: trusted) }
+            try await world.call {
+                try await store.forget(at: trusted)
+            } effect: { state, _ in
+                state.model.swept(at: trusted)
+            }
         }
         try await world.call { try await store.sweep(at: now) }
     }

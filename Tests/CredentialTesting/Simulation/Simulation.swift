@@ -242,7 +242,7 @@ extension Simulation.Plan {
         weathers = all.filter { chance(35, "weather \($0)") }
         if chance(20, "refreshes rejected") { weathers.append(.refreshesRejected("app")) }
         crashes = chance(60, "crashes") ? number(10...80, "crash rate") : 0
-        losesNotifications = chance(40, "notifications lost")
+        losesNotifications = chance(60, "notifications lost")
         delaysGrants = chance(40, "grants delayed")
         troublesStore = chance(30, "store in trouble")
         freezes = chance(30, "freezes")
@@ -253,8 +253,8 @@ extension Simulation.Plan {
         setsClock = chance(30, "clock set")
         codes = chance(60, "codes") ? number(100...900, "code rate") : 0
         revocations = chance(65, "revocations") ? number(50...300, "revocation rate") : 0
-        passwords = chance(50, "passwords") ? number(200...700, "password rate") : 0
-        transfers = chance(20, "transfers")
+        passwords = chance(65, "passwords") ? number(200...700, "password rate") : 0
+        transfers = chance(30, "transfers")
         if chance(10, "client refused") { refused = apps[0].clientIDs.last }
         breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]
