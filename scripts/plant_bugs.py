@@ -115,6 +115,24 @@ BUGS = [
         "",
     ),
     (
+        "the token before one that is none is not taken again",
+        "CredentialRecord+Checks.swift",
+        "        credential.fallBack()\n        if credential.token?.key != token {",
+        "        if credential.token?.key != token {",
+    ),
+    (
+        "the end of an old token proves that of a newer one",
+        "SettlementFold+Revocations.swift",
+        "guard let credential, credential.token?.key == work.token else",
+        "guard let credential else",
+    ),
+    (
+        "a client that Apple refuses hides who has left another",
+        "RejectionBreaker.swift",
+        "isProbed || !blamedClients.isEmpty && !clearedClients.contains(clientID)",
+        "isOpen",
+    ),
+    (
         "a token that Apple has not named is taken for its user's",
         "RefreshVerdict.swift",
         "return credential.verifiedAt == nil\n",
