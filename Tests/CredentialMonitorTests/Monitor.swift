@@ -198,19 +198,23 @@ struct Monitor {
 
     /// Has the daemon carry out a request, to its end.
     func ask(_ request: OperatorRequest) async throws -> OperatorAnswer? {
-        let handler = OperatorRequestHandler(
+        let handler = operatorRequestHandler(reading: store)
+        let id = try await store.submit(request, at: clock.now)
+        while try await handler.handleNext() {}
+        return try await store.answer(to: id)
+    }
+
+    func operatorRequestHandler(reading reader: any BreakerReader) -> OperatorRequestHandler {
+        OperatorRequestHandler(
             desk: store,
             breakers: writer.breakers,
-            reader: store,
+            reader: reader,
             rules: { RecheckRules(refreshInterval: .seconds(86_400), requestsPerSecond: 50) },
             clock: clock.wallClock,
             wakeups: Wakeups(every: .seconds(3600)),
             progress: progress,
             telemetry: telemetry
         )
-        let id = try await store.submit(request, at: clock.now)
-        while try await handler.handleNext() {}
-        return try await store.answer(to: id)
     }
 
     // MARK: What a backend does

@@ -5,6 +5,7 @@ import CredentialCore
 import CredentialMonitor
 import CredentialTesting
 import MetricsTestKit
+import NIOConcurrencyHelpers
 import Testing
 
 @testable import SQLiteStore
@@ -27,6 +28,39 @@ struct OperatorRequestHandlerTests {
             #expect(try await monitor.ask(.resume(app: Monitor.app)) == .resumed(wasPaused: true))
             #expect(try await pausedGauge() == 0)
             #expect(try await monitor.settle(monitor.refreshHandler) == 1)
+        }
+    }
+
+    /// The pause is committed, and then the database cannot be read: it counts from the next turn on.
+    @Test func aPauseWhoseReadingFailedCountsALittleLater() async throws {
+        try await Monitor.with { monitor in
+            monitor.endpoint.answer(.valid)
+            try await monitor.signIn("ann")
+            let reader = FailingReader(store: monitor.store)
+            let handler = monitor.operatorRequestHandler(reading: reader)
+            _ = try await monitor.store.submit(.pause(app: Monitor.app), at: monitor.clock.now)
+            reader.fails.withLockedValue { $0 = true }
+            await #expect(throws: StoreError.self) { try await handler.handleNext() }
+            await #expect(throws: StoreError.self) { try await handler.handleNext() }
+            reader.fails.withLockedValue { $0 = false }
+            #expect(try await handler.handleNext() == false)
+            monitor.clock.advance(by: .seconds(2 * 86_400))
+            #expect(try await monitor.settle(monitor.refreshHandler) == 0)
+        }
+    }
+
+    private struct FailingReader: BreakerReader {
+        let store: SQLiteStore
+        let fails = NIOLockedValueBox(false)
+
+        func breakers() async throws -> [String: RejectionBreaker] {
+            if fails.withLockedValue(\.self) { throw StoreError.busy }
+            return try await store.breakers()
+        }
+
+        func apps() async throws -> [AppStatus] {
+            if fails.withLockedValue(\.self) { throw StoreError.busy }
+            return try await store.apps()
         }
     }
 }

@@ -34,4 +34,19 @@ struct TableFigureTests {
             #expect(isTold(.storeFull), "what the process knows by itself stays")
         }
     }
+
+    @Test func whetherAnAppIsPausedIsAbsentUnlessAppleBlamesIt() async throws {
+        try await Monitor.with { monitor in
+            let (telemetry, metrics) = (monitor.telemetry, monitor.metrics)
+            func gauge() -> Double? { try? metrics.expectMeter("siwatch_app_paused", [("app", Monitor.app)]).lastValue }
+            _ = try await monitor.ask(.pause(app: Monitor.app))
+            telemetry.observe(pausesOf: try await monitor.store.apps())
+            #expect(gauge() == 1)
+            telemetry.pausesUnread()
+            #expect(gauge() == nil)
+            telemetry.appPaused(Monitor.app, client: Monitor.clients[0], error: "invalid_client", pause: .minutes(1))
+            telemetry.pausesUnread()
+            #expect(gauge() == 1)
+        }
+    }
 }

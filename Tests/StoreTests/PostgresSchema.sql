@@ -279,7 +279,7 @@ CREATE TABLE revocation (
   token_fingerprint BYTEA  NOT NULL,
   sealed_token      BYTEA  NOT NULL,
   -- What is known of the token.
-  standing          TEXT   NOT NULL CHECK (standing IN ('accepted', 'former', 'never_accepted')),
+  standing          TEXT   NOT NULL CHECK (standing IN ('accepted', 'accepted_before', 'never_accepted')),
   verified_team     TEXT,
   key_id            TEXT,
   before_at         BIGINT,

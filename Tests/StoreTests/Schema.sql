@@ -291,7 +291,7 @@ CREATE TABLE revocation (
   token_fingerprint BLOB    NOT NULL,
   sealed_token      BLOB    NOT NULL,
   -- What is known of the token.
-  standing          TEXT    NOT NULL CHECK (standing = 'accepted' OR standing = 'former' OR standing = 'never_accepted'),
+  standing          TEXT    NOT NULL CHECK (standing = 'accepted' OR standing = 'accepted_before' OR standing = 'never_accepted'),
   verified_team     TEXT,
   key_id            TEXT,
   before_at         INTEGER,

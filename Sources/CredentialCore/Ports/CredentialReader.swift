@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+/// What the daemon takes over of pauses and breakers.
+package protocol BreakerReader: Sendable {
+    /// The breakers that have judged something, by app.
+    func breakers() async throws -> [String: RejectionBreaker]
+    /// Every app, by name.
+    func apps() async throws -> [AppStatus]
+}
+
 /// What `status`, the metrics, `explain` and other commands ask of a store. But for what is counted, nothing here scans a table.
-package protocol CredentialReader: Sendable {
+package protocol CredentialReader: BreakerReader {
     func queues() async throws -> [QueueStatus]
     func credentialCounts() async throws -> [CredentialCount]
     /// How many credentials of each app Apple had not confirmed for three intervals when it was last asked about them.
@@ -25,12 +33,8 @@ package protocol CredentialReader: Sendable {
     func clients() async throws -> [ClientStatus]
     /// The clients that Apple refuses, by app and name, and what of each waits: up to `limit` of each kind are counted.
     func refusedClients(at now: Timestamp, upTo limit: Int) async throws -> [RefusedClient]
-    /// The breakers that have judged something, by app.
-    func breakers() async throws -> [String: RejectionBreaker]
     /// Canaries without a token that could be asked about.
     func unknownCanaries(_ userIDs: [String], of app: String) async throws -> [String]
-    /// Every app, by name.
-    func apps() async throws -> [AppStatus]
     /// How many credentials of each app were due before `time` and still wait, counted up to `limit` each.
     func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int]
     /// How many credentials of an app stand in the schedule. A count: it takes a second for ten million.

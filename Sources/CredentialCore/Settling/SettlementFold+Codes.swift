@@ -34,8 +34,10 @@ extension SettlementFold {
     private mutating func giveUp(_ work: ClaimedCode) -> Settled {
         if work.mayBeUsed { return log(work, .rejected, .answerLost, detail: work.detail) }
         if work.isBlamed { return log(work, .rejected, .invalidClient, detail: work.detail) }
-        // Nobody sends the codes of a client that Apple refuses, however soon they come.
-        if work.detail == nil, let refusal = refusal(ofClientOf: work) { return log(work, .rejected, .invalidClient, detail: refusal.word) }
+        // Nobody sends the codes of a client that Apple refuses, however soon they come. What Apple said before this one came may be old.
+        if work.detail == nil, let refusal = refusal(ofClientOf: work), refusal.at >= min(work.grantedAt, work.firstClaimedAt) {
+            return log(work, .rejected, .invalidClient, detail: refusal.word)
+        }
         return log(work, .rejected, .codeExpired, detail: work.detail)
     }
 

@@ -31,9 +31,8 @@ extension SettlementFold {
         }
         let tokens = holdings.flatMap { holding in
             let credential = holding.record.credential
-            let current: DueRevocation.Standing =
-                credential.verifiedAt == nil ? .neverAccepted : credential.isTokenOfNewestSignIn ? .accepted : .former
-            let former: DueRevocation.Standing = credential.formerVerifiedAt == nil ? .neverAccepted : .former
+            let current: DueRevocation.Standing = credential.verifiedAt == nil ? .neverAccepted : .acceptedBefore
+            let former: DueRevocation.Standing = credential.formerVerifiedAt == nil ? .neverAccepted : .acceptedBefore
             return [
                 TokenToRevoke(credential.token, at: holding.clientID, standing: current, verifiedTeam: credential.verifiedTeam),
                 TokenToRevoke(credential.formerToken, at: holding.clientID, standing: former, verifiedTeam: credential.formerVerifiedTeam),
@@ -104,11 +103,12 @@ extension SettlementFold {
 
     /// The token was dead before Apple was first asked. Whether that says something of the user hangs on what is known of it by now.
     private mutating func end(_ work: DueRevocation, _ proof: RevocationProof) -> Settled {
+        // Apple has accepted it since the request was opened, whatever has been told; another key began its proof anew.
+        if work.standing == .accepted { return revoke(work, proof, .alreadyInvalid) }
         let credential = basis.users[AppUserID(app: work.app, userID: work.id.userID)]?[work.id.clientID]?.credential
         // Another one may have been told since the request was opened, of which nobody has asked.
         guard let credential, credential.token?.key == work.token else { return close(work, proof, .noValidToken) }
-        if work.standing == .accepted { return revoke(work, proof, .alreadyInvalid) }
-        // A check may have accepted it since.
+        // A sign-in without a token may have been told since the request was opened, or a check may have accepted this one.
         guard credential.isTokenOfNewestSignIn else { return close(work, proof, .noValidToken) }
         guard credential.wasTokenAccepted(by: work.teamID) else { return close(work, proof, .rejected, .otherTeam) }
         return revoke(work, proof, .alreadyInvalid)

@@ -47,11 +47,16 @@ package struct Credential: Sendable, Equatable {
         rejectedAt = nil
     }
 
-    /// Takes a token that Apple has just issued for a sign-in older than `T`. While Apple has not accepted `T`, it is the surest one.
+    /// Takes a token that Apple has just issued for a sign-in older than `T`. While Apple has not accepted `T`, it is the surest one, unless a
+    /// newer one is kept that Apple had accepted. It may be `T` itself, which a backend told with a later time.
     ///
     /// - Parameter answer: the issue.
     package mutating func applyIssued(_ issued: RefreshToken, _ answer: RefreshAnswer) {
-        guard verifiedAt == nil, issued.key != token?.key else { return }
+        if let token, token.key.fingerprint == issued.key.fingerprint {
+            return apply(RefreshAnswer(.valid, token: token.key, requestedAt: answer.requestedAt, teamID: answer.teamID))
+        }
+        guard verifiedAt == nil else { return }
+        if let formerToken, formerVerifiedAt != nil, formerToken.key > issued.key { return }
         if formerToken?.key == issued.key { formerToken = nil }
         keep(issued, verifiedAt: answer.requestedAt, team: answer.teamID)
     }

@@ -49,7 +49,7 @@ package struct DueRevocation: Sendable {
         claim: Claim,
         token: RefreshToken.Key,
         sealed: SealedToken,
-        standing: Standing = .accepted,
+        standing: Standing = .acceptedBefore,
         proof: RevocationProof = RevocationProof(),
         newerSignIn: NewerSignIn = .none,
         verifiedTeam: String? = nil
@@ -69,11 +69,10 @@ package struct DueRevocation: Sendable {
 
     /// What was known of the token when the request was opened, or has been said of it since.
     package enum Standing: String, Sendable, CaseIterable {
-        /// Apple had accepted it, and it came with the newest sign-in, or Apple had accepted it since: its end says that the user's
-        /// authorization has ended.
+        /// Apple has accepted it since then.
         case accepted
-        /// Apple had accepted it before the newest sign-in, which brought another or none. Its end says nothing of that sign-in.
-        case former
+        /// Apple had accepted it then. Whether its end says something of the user hangs on the sign-ins that are known when it is believed.
+        case acceptedBefore = "accepted_before"
         /// Apple had never accepted it. It may be cut off, or another user's.
         case neverAccepted = "never_accepted"
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import NIOConcurrencyHelpers
 import ServiceLifecycle
 
 /// Carries out what operators' commands ask of the running daemon. A command waits for its answer, so one comes within milliseconds.
@@ -10,7 +11,9 @@ import ServiceLifecycle
 package struct OperatorRequestHandler: Service {
     private let desk: any OperatorDesk
     private let breakers: Breakers
-    private let reader: any CredentialReader
+    private let reader: any BreakerReader
+    /// Whether the store holds other breakers and pauses than are known here.
+    private let isStale = NIOLockedValueBox(false)
     private let rules: @Sendable () -> RecheckRules
     private let clock: WallClock
     private let wakeups: Wakeups
@@ -24,7 +27,7 @@ package struct OperatorRequestHandler: Service {
     package init(
         desk: any OperatorDesk,
         breakers: Breakers,
-        reader: any CredentialReader,
+        reader: any BreakerReader,
         rules: @escaping @Sendable () -> RecheckRules,
         clock: WallClock,
         wakeups: Wakeups,
@@ -58,13 +61,26 @@ package struct OperatorRequestHandler: Service {
 
     /// - Returns: whether there was one.
     package func handleNext() async throws -> Bool {
+        // The database may have failed right after it took the last one.
+        if isStale.withLockedValue(\.self) { try await takeOver() }
         guard let handled = try await desk.handleNextRequest(under: rules(), at: clock.now) else { return false }
         if let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }
         switch handled.request {
-        case .confirmRejections, .resetBreaker, .pause, .resume: try await breakers.load(from: reader)
-        case .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, nil: break
+        case .confirmRejections, .resetBreaker, .pause, .resume:
+            isStale.withLockedValue { $0 = true }
+            try await takeOver()
+        case .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, nil: hint()
         }
-        for wakeup in refreshes { wakeup.hint() }
         return true
+    }
+
+    private func takeOver() async throws {
+        try await breakers.load(from: reader)
+        isStale.withLockedValue { $0 = false }
+        hint()
+    }
+
+    private func hint() {
+        for wakeup in refreshes { wakeup.hint() }
     }
 }

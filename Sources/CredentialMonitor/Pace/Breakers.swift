@@ -32,7 +32,7 @@ package final class Breakers: Sendable {
     }
 
     /// Takes over what the store holds: at the start, after an operator's command, and where others of a fleet may have changed it.
-    package func load(from reader: any CredentialReader) async throws {
+    package func load(from reader: any BreakerReader) async throws {
         let paused = Set(try await reader.apps().filter { $0.pausedAt != nil }.map(\.app))
         state.withLockedValue { $0.paused = paused }
         for _ in 1...3 {

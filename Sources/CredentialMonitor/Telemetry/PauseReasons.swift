@@ -20,4 +20,12 @@ final class PauseReasons: Sendable {
             return reasons[app]?.isEmpty == false
         }
     }
+
+    /// - Returns: the apps that are paused for another reason.
+    func forget(_ reason: Reason) -> [String] {
+        reasons.withLockedValue { reasons in
+            for app in reasons.keys { reasons[app]?.remove(reason) }
+            return reasons.filter { !$0.value.isEmpty }.map(\.key)
+        }
+    }
 }

@@ -95,6 +95,12 @@ extension Telemetry {
         for app in apps { checks(of: app.app, arePaused: app.pausedAt != nil, because: .operator) }
     }
 
+    /// Which apps an operator has paused could not be read.
+    package func pausesUnread() {
+        instruments.forgetGauges(of: [.appPaused])
+        for app in pauses.forget(.operator) { gauge(Metric.appPaused, 1, ["app": app]) }
+    }
+
     package func observe(rejectionsOf apps: [AppStatus]) {
         for app in apps {
             gauge(Metric.credentialsPending, Double(app.rejections?.pending ?? 0), ["app": app.app])

@@ -348,7 +348,7 @@ enum Schema {
           token_fingerprint BLOB    NOT NULL,
           sealed_token      BLOB    NOT NULL,
           -- What is known of the token.
-          standing          TEXT    NOT NULL CHECK (\(isOne("standing", of: "accepted", "former", "never_accepted"))),
+          standing          TEXT    NOT NULL CHECK (\(isOne("standing", of: "accepted", "accepted_before", "never_accepted"))),
           verified_team     TEXT,
           key_id            TEXT,
           before_at         INTEGER,

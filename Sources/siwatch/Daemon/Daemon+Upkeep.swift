@@ -108,7 +108,7 @@ extension Daemon {
     }
 
     private func observeTables() async {
-        if let apps = try? await store.apps() { telemetry.observe(pausesOf: apps) }
+        if let apps = try? await store.apps() { telemetry.observe(pausesOf: apps) } else { telemetry.pausesUnread() }
         guard seat.keepsHouse else { return telemetry.leaveTablesToOthers() }
         await telemetry.observe(tablesOf: store, at: clock.now)
     }

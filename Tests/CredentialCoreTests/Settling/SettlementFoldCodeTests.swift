@@ -173,6 +173,12 @@ import Testing
         #expect(changes.refusals.isEmpty && changes.validAt.isEmpty, "nobody was asked")
     }
 
+    /// siwatch stood still, and Apple last refused the client long ago.
+    @Test func aRefusalFromBeforeACodeSaysNothingOfIt() {
+        let refusal = ClientRefusal(since: Self.start, at: Self.start.advanced(by: .milliseconds(-1)), word: "invalid_client")
+        #expect(Self.fold(.late, client: ClientRecord(refusal: refusal)).results == [.grant(.rejected, .codeExpired)])
+    }
+
     /// Apple may have taken it.
     @Test func aLateCodeThatMayHaveBeenSentIsLost() {
         for work in [Self.code(isAnswerLost: true), Self.code(claim: Claim(owner: "me", attempts: 2))] {

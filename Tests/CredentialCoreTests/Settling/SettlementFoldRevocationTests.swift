@@ -200,7 +200,7 @@ import Testing
         let changes = world.fold(Self.accepted())
         #expect(Self.opened(changes) == ["app 2", "app 1"])
         guard case .revocation(.open(_, _, let tokens)) = changes.queueRows.first else { return }
-        #expect(tokens.map(\.standing) == [.neverAccepted, .former])
+        #expect(tokens.map(\.standing) == [.neverAccepted, .acceptedBefore])
         // Once Apple has accepted the newer one, the older is not needed any more.
         world.signIn(at: Self.start.advanced(by: .minutes(20)), fingerprint: 3)
         #expect(Self.opened(world.fold(Self.accepted())) == ["app 3"])
@@ -268,7 +268,7 @@ import Testing
         at time: Timestamp = asked,
         claim: Claim = claim,
         date: Timestamp? = nil,
-        standing: DueRevocation.Standing = .accepted
+        standing: DueRevocation.Standing = .acceptedBefore
     ) -> DueRevocation {
         let id = CredentialID(clientID: client, userID: "ann")
         var proof = RevocationProof()
@@ -377,7 +377,7 @@ import Testing
     }
 
     /// It may be cut off, or not be the last: an auditor's receipt must not come from that.
-    @Test(arguments: [DueRevocation.Standing.neverAccepted, .former])
+    @Test(arguments: [DueRevocation.Standing.neverAccepted, .acceptedBefore])
     func theEndOfAnyOtherTokenProvesNothing(_ standing: DueRevocation.Standing) throws {
         var world = World()
         world.signIn(fingerprint: 1, isAccepted: false)
@@ -409,13 +409,28 @@ import Testing
     }
 
     /// The user has signed in without a token since Apple last accepted the old one, which may have ended before that.
-    @Test func theEndOfATokenOlderThanTheSignInSaysNothingOfThat() throws {
+    /// The row of the sign-in may come before or after the request is opened.
+    @Test(arguments: [true, false])
+    func theEndOfATokenOlderThanTheSignInSaysNothingOfThat(_ isToldBefore: Bool) throws {
         var world = Self.world(("app", 1))
-        world.signIn(at: Self.start.advanced(by: .minutes(10)), hasToken: false)
+        let signIn = Self.start.advanced(by: .minutes(10))
+        if isToldBefore { world.signIn(at: signIn, hasToken: false) }
         guard case .revocation(.open(_, _, let tokens)) = world.fold(Self.accepted()).queueRows.first else { return #expect(Bool(false)) }
-        #expect(tokens.map(\.standing) == [.former])
-        let changes = world.fold(.revocation(Self.due(.rejected, standing: .former), .admitted))
+        #expect(tokens.map(\.standing) == [.acceptedBefore])
+        if !isToldBefore { world.signIn(at: signIn, hasToken: false) }
+        let changes = world.fold(.revocation(Self.due(.rejected, standing: tokens[0].standing), .admitted))
         #expect(try #require(Self.finished(changes)) == (.noValidToken, nil))
+        #expect(Self.states(changes).allSatisfy { $0 == "app authorized granted" })
+    }
+
+    /// Apple has accepted the token after the request was opened, and then another key began the proof anew.
+    @Test(arguments: [true, false])
+    func theEndOfATokenThatTheProofHasSeenAliveSpeaksOfItsUser(_ hasToken: Bool) throws {
+        var world = Self.world(("app", 1))
+        world.signIn(at: Self.start.advanced(by: .minutes(10)), hasToken: hasToken, fingerprint: 2, isAccepted: false)
+        let changes = world.fold(.revocation(Self.due(.rejected, standing: .accepted), .admitted))
+        #expect(try #require(Self.finished(changes)) == (.alreadyInvalid, nil))
+        #expect(Self.states(changes) == ["app revoked revoked_by_app"])
     }
 
     /// Apple may reject a good token of the old team: nobody can find out whether it is dead, and the receipt does not say so.

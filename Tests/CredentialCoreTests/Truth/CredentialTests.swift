@@ -180,6 +180,28 @@ import Testing
         #expect(credential.formerToken?.sealed == nil && credential.formerVerifiedAt == nil, "the newer one is a token")
     }
 
+    /// An event may stand above the sign-in of the code, and the newer token would be gone.
+    @Test func anIssuedTokenDisplacesNoNewerOneThatAppleHadAccepted() {
+        let issued = RefreshToken.Key(grantedAt: at(4), fingerprint: [8])
+        var credential = Credential(granted: old)
+        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6), teamID: "TEAM"))
+        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        credential.apply(Grant(grantedAt: at(4), token: .sealedForTest(issued)))
+        credential.applyIssued(.sealedForTest(issued), RefreshAnswer(.valid, token: issued, requestedAt: at(8), teamID: "TEAM"))
+        #expect(credential.formerToken == .sealedForTest(old) && credential.formerVerifiedAt == at(6))
+    }
+
+    /// A backend has told the same token with a later time: it is one token, and Apple has accepted it.
+    @Test func anIssuedTokenThatWasToldLaterIsTheSame() {
+        let issued = RefreshToken.Key(grantedAt: at(8), fingerprint: new.fingerprint)
+        var credential = Credential(granted: old)
+        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        credential.apply(Grant(grantedAt: at(8), token: .sealedForTest(issued)))
+        credential.applyIssued(.sealedForTest(issued), RefreshAnswer(.valid, token: issued, requestedAt: at(10), teamID: "TEAM"))
+        #expect(credential.token?.key == new && credential.verifiedAt == at(10) && credential.verifiedTeam == "TEAM")
+        #expect(credential.formerToken?.sealed == nil)
+    }
+
     @Test func ofATokenThatAppleRejectsTheKeyStays() {
         var rejected = Credential(granted: old)
         rejected.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6)))

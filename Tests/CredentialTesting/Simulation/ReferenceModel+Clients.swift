@@ -33,10 +33,12 @@ extension ReferenceModel {
     }
 
     /// What a code ends as that nobody ever sent.
-    func reasonOfUnsent(at clientID: String, _ result: Settled) -> GrantRejection {
+    ///
+    /// - Parameter time: when it came.
+    func reasonOfUnsent(at clientID: String, since time: Timestamp, _ result: Settled) -> GrantRejection {
         let facts = clients[clientID, default: ClientFacts()]
         if facts.isDoubtful { return result == .grant(.rejected, .invalidClient) ? .invalidClient : .codeExpired }
-        return facts.refusedAt > facts.acceptedAt ? .invalidClient : .codeExpired
+        return facts.refusedAt > facts.acceptedAt && facts.refusedAt >= time ? .invalidClient : .codeExpired
     }
 }
 

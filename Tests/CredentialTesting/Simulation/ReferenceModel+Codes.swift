@@ -63,7 +63,8 @@ extension ReferenceModel {
             if mayBeLeft, result == .postponed { return [putBack(work.id)] }
             if mayBeUsed { return [close(work.id, .rejected, .answerLost)] }
             if code.isBlamed { return [close(work.id, .rejected, .invalidClient)] }
-            let unsent = reasonOfUnsent(at: row.credential.clientID, result)
+            let cameAt = min(row.grantedAt, code.firstClaimedAt ?? row.grantedAt)
+            let unsent = reasonOfUnsent(at: row.credential.clientID, since: cameAt, result)
             return [close(work.id, .rejected, code.wasSent ? .codeExpired : unsent)]
         }
         switch call.outcome {
@@ -100,8 +101,12 @@ extension ReferenceModel {
         let outcome = signIn(credential, at: grantedAt, token: call.token, address: identity.address)
         if let text = call.token {
             let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
-            // What Apple has just issued is surer than what a backend told.
-            if let newest = facts[credential]!.token, newest != token, !facts[credential]!.isAccepted(newest) {
+            // What Apple has just issued is surer than what a backend told, but not than a newer one that Apple had accepted.
+            let isOlder = facts[credential]!.former.map { former in
+                former.token != token && Oracle(tokens: [former.token, token]).token == former.token
+                    && facts[credential]!.isAccepted(former.token)
+            }
+            if let newest = facts[credential]!.token, newest != token, !facts[credential]!.isAccepted(newest), isOlder != true {
                 facts[credential]!.former = (token, text)
             }
             accept(token, of: credential, at: call.sentAt, by: call.team)

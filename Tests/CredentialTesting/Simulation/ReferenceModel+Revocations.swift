@@ -153,11 +153,10 @@ extension ReferenceModel {
     private func tokensToRevoke(_ id: CredentialID) -> [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] {
         var tokens: [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] = []
         if row(of: id)?.holdsToken ?? false, let token = facts[id]?.token, let text = facts[id]?.texts[token] {
-            let standing: DueRevocation.Standing = facts[id]!.tokenSpeaksOfUser ? .accepted : .former
-            tokens.append((id, token, text, facts[id]!.isAccepted(token) ? standing : .neverAccepted))
+            tokens.append((id, token, text, facts[id]!.isAccepted(token) ? .acceptedBefore : .neverAccepted))
         }
         if let former = formerToken(of: id) {
-            tokens.append((id, former.token, former.text, facts[id]!.isAccepted(former.token) ? .former : .neverAccepted))
+            tokens.append((id, former.token, former.text, facts[id]!.isAccepted(former.token) ? .acceptedBefore : .neverAccepted))
         }
         return tokens
     }
@@ -236,11 +235,11 @@ extension ReferenceModel {
             // What Apple says to another team proves nothing.
             let known = facts[open.credential]!
             let isNewest = known.token == open.token
-            // A check may have accepted it since.
-            let isAcceptedSince = open.standing != .accepted && isNewest && known.tokenSpeaksOfUser
+            // A sign-in may have been told since, or a check may have accepted it. Where the proof itself has, nothing else counts.
+            let speaksByChecks = open.standing != .accepted && isNewest && known.tokenSpeaksOfUser
             let isOthers =
-                open.verifiedTeam.map { $0 != call.team } ?? false || isAcceptedSince && verifiedTeam(of: open.credential) != call.team
-            let dead: RevocationOutcome = isNewest && open.standing == .accepted || isAcceptedSince ? .alreadyInvalid : .noValidToken
+                open.verifiedTeam.map { $0 != call.team } ?? false || speaksByChecks && verifiedTeam(of: open.credential) != call.team
+            let dead: RevocationOutcome = open.standing == .accepted || speaksByChecks ? .alreadyInvalid : .noValidToken
             if result == .revocation(dead), !isOthers { return [close(key, open, dead)] }
             if result == .revocation(.rejected), isOthers { return [close(key, open, .rejected, .otherTeam)] }
             // The breaker has opened meanwhile.

@@ -3,9 +3,10 @@
 
 import CredentialCore
 
-/// Operators' requests as the simulated process sees them: it may die while it carries one out.
-struct SimulatedDesk: OperatorDesk {
-    let desk: any OperatorDesk
+/// Operators' requests as the simulated process sees them: it may die while it carries one out, and the store may fail before that or
+/// after it.
+struct SimulatedDesk: OperatorDesk, BreakerReader {
+    let desk: any OperatorDesk & BreakerReader
     let world: SimulatedWorld
 
     func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
@@ -21,7 +22,15 @@ struct SimulatedDesk: OperatorDesk {
     }
 
     func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
-        try await world.call { try await desk.handleNextRequest(under: rules, at: now) }
+        try await world.read { try await desk.handleNextRequest(under: rules, at: now) }
+    }
+
+    func breakers() async throws -> [String: RejectionBreaker] {
+        try await world.read { try await desk.breakers() }
+    }
+
+    func apps() async throws -> [AppStatus] {
+        try await world.read { try await desk.apps() }
     }
 
     func enqueue(notification body: [UInt8]) async throws -> Int64 {

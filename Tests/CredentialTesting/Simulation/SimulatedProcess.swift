@@ -77,10 +77,11 @@ struct SimulatedProcess {
             intake: writer.intake,
             telemetry: telemetry
         )
+        let desk = SimulatedDesk(desk: store, world: world)
         operators = OperatorRequestHandler(
-            desk: SimulatedDesk(desk: store, world: world),
+            desk: desk,
             breakers: breakers,
-            reader: store,
+            reader: desk,
             rules: { RecheckRules(refreshInterval: Self.policy.interval, requestsPerSecond: 50) },
             clock: clock,
             wakeups: Wakeups(every: .seconds(1)),

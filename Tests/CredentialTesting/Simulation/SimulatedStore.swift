@@ -76,7 +76,7 @@ struct SimulatedStore: WorkStore {
     }
 
     func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
-        try await read { try await store.dueRevocations(upTo: limit, at: now, quotas: quotas) }
+        try await world.read { try await store.dueRevocations(upTo: limit, at: now, quotas: quotas) }
     }
 
     func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
@@ -198,19 +198,10 @@ struct SimulatedStore: WorkStore {
         throw trouble.error
     }
 
-    /// A read of the store by which something is decided: it may fail, and the process may die before or after it.
-    private func read<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
-        if let trouble = world.with({ $0.nextTrouble() }) {
-            world.with { $0.count(.readFailed) }
-            throw trouble.error
-        }
-        return try await world.call(body)
-    }
-
-    /// The same in the middle of a piece of work, which comes to nothing if the process dies, whatever it makes of that error.
+    /// A read in the middle of a piece of work, which comes to nothing if the process dies, whatever it makes of that error.
     private func readInHand<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
         do {
-            return try await read(body)
+            return try await world.read(body)
         } catch let crash as Crash {
             world.with { $0.hasDied = true }
             withUnsafeCurrentTask { $0?.cancel() }

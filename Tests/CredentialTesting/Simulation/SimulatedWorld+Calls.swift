@@ -36,6 +36,15 @@ extension SimulatedWorld {
         }
         return value
     }
+
+    /// A read of the store by which something is decided: it may fail, and the process may die before or after it.
+    func read<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
+        if let trouble = with({ $0.nextTrouble() }) {
+            with { $0.count(.readFailed) }
+            throw trouble.error
+        }
+        return try await call(body)
+    }
 }
 
 extension SimulatedWorld.State {

@@ -83,13 +83,21 @@ extension Simulation {
         }
     }
 
-    /// The daemon carries out what was left for it. If it dies meanwhile, the next one does the rest.
+    /// The daemon carries out what was left for it. If it dies meanwhile, the next one does the rest; if the store fails, the next turn.
     private mutating func carryOut() async throws {
-        do {
-            while try await process.operators.handleNext() {}
-        } catch is Crash {
-            try await crash()
-            try await carryOut()
+        var isDone = false
+        while !isDone {
+            do {
+                isDone = try await !process.operators.handleNext()
+            } catch is Crash {
+                try await crash()
+            } catch let error as StoreError where error.isSimulated {
+                continue
+            }
+        }
+        let stored = try await process.store.breakers()
+        for app in plan.apps where process.writer.breakers.breaker(of: app.name) != stored[app.name] ?? RejectionBreaker() {
+            world.with { $0.report(Violation(.nothingIsLost, "the process does not know the breaker of \(app.name) as it stands")) }
         }
     }
 }

@@ -155,7 +155,7 @@ import Testing
         var claimed = try await claimTokens(store)
         let garbage = try #require(claimed.first { $0.standing == .neverAccepted })
         _ = try await store.settle(.revocation(garbage, answer(.rejected)), at: Self.now)
-        var good = try #require(claimed.first { $0.standing == .former })
+        var good = try #require(claimed.first { $0.standing == .acceptedBefore })
         for (second, word) in [RevocationProof.Answer.Word.accepted, .revoked].enumerated() {
             _ = try await store.settle(.revocation(good, answer(word, second)), at: Self.now)
             claimed = try await claimTokens(store)
