@@ -59,6 +59,7 @@ extension CredentialRecord {
         at now: Timestamp
     ) {
         hear(verdict, from: teamID)
+        putBackForeignToken(after: verdict)
         release()
         firstCheck = nil
         // An answer from the future is of a clock that has since been set back.
@@ -181,6 +182,15 @@ extension CredentialRecord {
         answer = said
         // Whatever else Apple says is a later word than the rejection that waits.
         if said != .rejected { pending = nil }
+    }
+
+    /// Apple says that the token is another user's. The one before it watches over this user, from the next check on: Apple may have answered
+    /// about it lately.
+    private mutating func putBackForeignToken(after verdict: RefreshVerdict) {
+        guard case .anotherUser = verdict else { return }
+        let foreign = credential.token?.key
+        credential.putBackForeignToken()
+        if credential.token?.key != foreign { answer = nil }
     }
 
     private mutating func release() {

@@ -3,8 +3,8 @@
 
 /// How far the proof has come that a token is revoked.
 ///
-/// Apple answers 200 to nearly any revocation, so that proves nothing. What does: with one key, it accepts the token, is asked to revoke
-/// it, and accepts it no more. What is known is kept after each answer, so that after a crash the next question follows from it.
+/// Apple answers 200 to nearly any revocation, so that proves nothing. What does: asked with one key by one team, it accepts the token, is
+/// asked to revoke it, and accepts it no more. What is known is kept after each answer, so that after a crash the next question follows.
 package struct RevocationProof: Sendable, Equatable {
     package struct Answer: Sendable, Equatable {
         package enum Word: String, Sendable, CaseIterable {
@@ -68,17 +68,20 @@ package struct RevocationProof: Sendable, Equatable {
 
     /// Takes in the answer to the next question.
     ///
+    /// - Parameter isAnotherTeam: whether another team asked than the one from which Apple accepted the token. It may reject to that team a
+    ///   token that it goes on accepting from the first.
     /// - Returns: when the one after that is to be asked.
     mutating func take(
         _ answer: Answer,
         keyID: String,
+        isAnotherTeam: Bool = false,
         of id: CredentialID,
         under policy: RefreshPolicy,
         at now: Timestamp
     ) -> Timestamp {
         failures = 0
-        // What one key was told proves nothing beside what another is: it begins anew.
-        if let known = self.keyID, known != keyID {
+        // An answer to one key proves nothing beside an answer to another, nor does one to another team: the proof begins anew.
+        if let known = self.keyID, known != keyID || isAnotherTeam && before?.word == .accepted {
             let rounds = rounds
             self = RevocationProof()
             self.rounds = rounds
@@ -104,6 +107,7 @@ package struct RevocationProof: Sendable, Equatable {
     mutating func miss(
         _ answer: Answer,
         keyID: String,
+        isAnotherTeam: Bool = false,
         retryAfter: Duration?,
         of id: CredentialID,
         under policy: RefreshPolicy,
@@ -112,7 +116,7 @@ package struct RevocationProof: Sendable, Equatable {
         -> Timestamp
     {
         let failures = failures
-        _ = take(answer, keyID: keyID, of: id, under: policy, at: now)
+        _ = take(answer, keyID: keyID, isAnotherTeam: isAnotherTeam, of: id, under: policy, at: now)
         self.failures = failures
         return fail(at: now, retryAfter: retryAfter, of: id, under: policy)
     }

@@ -15,6 +15,9 @@ package struct SettlementChanges: Sendable {
     package var tallies: [String: UserRecord.Tally] = [:]
     /// Those that changed, by app.
     package var breakers: [String: RejectionBreaker] = [:]
+    /// The breakers of all apps that the batch concerns, changed or not: where the answer to an earlier commit was lost, nobody knows of its
+    /// changes.
+    package var knownBreakers: [String: RejectionBreaker] = [:]
     /// The apps whose breaker opened, closed again or not: none of their rejections waits any longer.
     package var openedApps: Set<String> = []
     package var admitted: [AdmittedRejection] = []

@@ -30,12 +30,17 @@ extension SettlementFold {
         }
     }
 
+    /// How long before a code a refusal of its client still explains why nobody sent it.
+    private static let longestRefusal = Duration.hours(1)
+
     /// Its time is over, and Apple has not taken it, as far as anybody knows.
     private mutating func giveUp(_ work: ClaimedCode) -> Settled {
         if work.mayBeUsed { return log(work, .rejected, .answerLost, detail: work.detail) }
         if work.isBlamed { return log(work, .rejected, .invalidClient, detail: work.detail) }
-        // Nobody sends the codes of a client that Apple refuses, however soon they come. What Apple said before this one came may be old.
-        if work.detail == nil, let refusal = refusal(ofClientOf: work), refusal.at >= min(work.grantedAt, work.firstClaimedAt) {
+        // siwatch sends no code of a client that Apple refuses, however soon it comes. A refusal from long before may have been mended since.
+        // The comparison is loose because the refusal has Apple's time, and a host whose clock is ahead is refused for that alone.
+        let cameAt = min(work.grantedAt, work.firstClaimedAt).advanced(by: .zero - Self.longestRefusal)
+        if work.detail == nil, let refusal = refusal(ofClientOf: work), refusal.at >= cameAt {
             return log(work, .rejected, .invalidClient, detail: refusal.word)
         }
         return log(work, .rejected, .codeExpired, detail: work.detail)

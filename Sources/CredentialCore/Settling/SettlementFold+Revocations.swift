@@ -74,9 +74,17 @@ extension SettlementFold {
         var proof = work.proof
         switch verdict {
         case .answered(let answer, let identity):
+            let isAnotherTeam = work.wasAccepted(byAnotherTeamThan: identity.teamID)
             var work = work
             if answer.word == .accepted { (work.standing, work.verifiedTeam) = (.accepted, identity.teamID) }
-            let due = proof.take(answer, keyID: identity.keyID, of: work.id, under: rules.policy, at: now)
+            let due = proof.take(
+                answer,
+                keyID: identity.keyID,
+                isAnotherTeam: isAnotherTeam,
+                of: work.id,
+                under: rules.policy,
+                at: now
+            )
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isHeld(work):
             return end(work, proof)
@@ -89,7 +97,15 @@ extension SettlementFold {
             let due = proof.fail(at: time, retryAfter: retryAfter, of: work.id, under: rules.policy)
             return proceed(with: work, proof, due: due)
         case .unheard(let answer, let identity, let retryAfter):
-            let due = proof.miss(answer, keyID: identity.keyID, retryAfter: retryAfter, of: work.id, under: rules.policy, at: now)
+            let due = proof.miss(
+                answer,
+                keyID: identity.keyID,
+                isAnotherTeam: work.wasAccepted(byAnotherTeamThan: identity.teamID),
+                retryAfter: retryAfter,
+                of: work.id,
+                under: rules.policy,
+                at: now
+            )
             return proceed(with: work, proof, due: due)
         case .unpermitted(let time): return proceed(with: work, proof, due: time.advanced(by: RevocationProof.pausedWait))
         case .anotherUser: return close(work, proof, .rejected, .anotherUser)

@@ -58,6 +58,7 @@ package struct SettlementFold {
         for (app, breaker) in breakers where basis.breakers[app, default: .readable(RejectionBreaker())] != .readable(breaker) {
             changes.breakers[app] = breaker
         }
+        changes.knownBreakers = basis.breakers.mapValues { [now] in $0.breaker(at: now) }.merging(breakers) { $1 }
         let users = Array(basis.users.values)
         changes.users = users.indices.sorted { users[$0].id.userID < users[$1].id.userID }.map { users[$0] }
         return changes

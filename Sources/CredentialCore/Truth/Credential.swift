@@ -94,16 +94,28 @@ package struct Credential: Sendable, Equatable {
         formerVerifiedTeam = verifiedAt == nil ? nil : team
     }
 
-    /// Takes `P` for `T` again where Apple rejects `T` and has never accepted it: a mistake brought it.
+    /// Takes `P` for `T` again where Apple rejects `T` and has never accepted it, because a mistake brought it; or where `P` is the newer one,
+    /// because an answer had put it back, and the rejection of `T` says nothing of the newest sign-in.
     ///
     /// Where several tokens were told before Apple had accepted any, it hangs on their order which of them is `P`.
     package mutating func fallBack() {
-        guard verifiedAt == nil, rejectedAt != nil, let token, let former = formerToken, former.sealed != nil else { return }
-        self.token = former
-        verifiedAt = formerVerifiedAt
-        verifiedTeam = formerVerifiedTeam
+        guard rejectedAt != nil, let token, let former = formerToken, former.sealed != nil else { return }
+        guard verifiedAt == nil || isTokenRejected && former.key > token.key && !isTokenOfNewestSignIn else { return }
+        exchangeTokens()
+        formerToken?.sealed = nil
+    }
+
+    /// Takes a `P` that Apple had accepted for `T` again, because Apple says that `T`, which it has not accepted as this user's, is another
+    /// user's. `T` is kept as `P`, until Apple has answered about the other.
+    package mutating func putBackForeignToken() {
+        guard verifiedAt == nil, formerVerifiedAt != nil, formerToken?.sealed != nil else { return }
+        exchangeTokens()
+    }
+
+    private mutating func exchangeTokens() {
+        (token, formerToken) = (formerToken, token)
+        (verifiedAt, verifiedTeam) = (formerVerifiedAt, formerVerifiedTeam)
         rejectedAt = nil
-        formerToken = RefreshToken(key: token.key, sealed: nil)
         formerVerifiedAt = nil
         formerVerifiedTeam = nil
     }

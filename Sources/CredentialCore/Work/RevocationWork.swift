@@ -77,6 +77,9 @@ package struct DueRevocation: Sendable {
         case neverAccepted = "never_accepted"
     }
 
+    /// Whether Apple last accepted the token from another team than this one: what it says of the token to this team proves nothing.
+    package func wasAccepted(byAnotherTeamThan teamID: String?) -> Bool { verifiedTeam.map { $0 != teamID } ?? false }
+
     /// When the app wanted it, by Apple's clock: not after Apple was first asked. A backend whose clock is ahead must not take a later
     /// sign-in for one that it had in mind. The one that it had may be dated by the same clock.
     package var wantedAt: Timestamp {

@@ -113,7 +113,7 @@ package struct SettledBatch: Sendable {
     package var announcements: [Announcement]
     /// Unsigned rubbish that left the quarantine's ring to make room.
     package var evicted: Int
-    /// The breakers that judged something, by app, as they are now.
+    /// The breakers of the apps that the batch concerns, as they are now.
     package var breakers: [String: RejectionBreaker]
     /// The apps of which a new token came, to ask about.
     package var replenished: Set<String>

@@ -145,8 +145,11 @@ struct IssueJudge: Sendable {
         guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID, because: .nobodyNamed) }
         for userID in Set([namedUserID, content.userID].compactMap(\.self)) {
             let credential = CredentialID(clientID: content.clientID, userID: userID)
-            guard (try? await store.isSignedIn(credential, besides: row)) == false else {
-                return telemetry.codeTokenKept(content.clientID, because: .signedIn)
+            do {
+                let isSignedIn = try await store.isSignedIn(credential, besides: row)
+                if isSignedIn { return telemetry.codeTokenKept(content.clientID, because: .signedIn) }
+            } catch {
+                return telemetry.codeTokenKept(content.clientID, because: .unread)
             }
         }
         _ = await endpoint.revoke(token, of: content.clientID)
@@ -157,6 +160,8 @@ struct IssueJudge: Sendable {
 enum TokenKept: String {
     /// The user is signed in otherwise.
     case signedIn = "signed_in"
+    /// Whether the user is signed in otherwise could not be read.
+    case unread
     /// Apple does not say whose it is.
     case nobodyNamed = "nobody_named"
     /// No code of the client has brought a sign-in since the start.
@@ -175,7 +180,7 @@ enum TokenKept: String {
     /// Whether somebody has to mend something.
     var isMistake: Bool {
         switch self {
-        case .signedIn, .nobodyNamed: false
+        case .signedIn, .unread, .nobodyNamed: false
         case .noneSucceeded, .tooManyFailed: true
         }
     }

@@ -228,7 +228,7 @@ package struct RevocationHandler: WorkHandler {
         case .unnamed where question != .isStillAccepted && work.standing == .neverAccepted: .unnamedUser
         case .valid, .unnamed: .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
         case .rejected where question == .isBelieved && response.identity.keyID == work.proof.keyID:
-            work.verifiedTeam == nil || work.verifiedTeam == response.identity.teamID ? .admitted : .otherTeam
+            work.wasAccepted(byAnotherTeamThan: response.identity.teamID) ? .otherTeam : .admitted
         case .rejected: .answered(RevocationProof.Answer(.rejected, askedAt: sentAt, date: response.date), by: response.identity)
         case .anotherUser where question != .isStillAccepted: .anotherUser
         case .anotherUser, .ambiguous, .misconfigured: .failed(at: clock.now)
