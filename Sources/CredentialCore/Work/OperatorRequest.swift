@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// An operator's request, as a row for the daemon that holds the lock on the database.
+/// An operator's request to the process that holds the lock on the database, as a row of its own.
 package enum OperatorRequest: Codable, Sendable, Equatable {
     /// Stops the checks and revocations of an app until it is resumed.
     case pause(app: String)
