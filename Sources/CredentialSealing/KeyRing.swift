@@ -16,7 +16,6 @@ package struct KeyRing: Sendable {
         self.keys = keys
     }
 
-    /// Makes a ring with one new random key.
     package static func generate() -> KeyRing {
         KeyRing([.random()])
     }

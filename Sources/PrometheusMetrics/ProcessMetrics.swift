@@ -46,7 +46,7 @@ package struct ProcessMetrics: Sendable {
         return line?.dropFirst(words.count).split(separator: " ").first.flatMap { Double($0) }
     }
 
-    /// The content of a file. Text that is not UTF-8 is repaired, because a process may have any name.
+    /// Reads a file and repairs invalid UTF-8, because a process may have any name.
     private func read(_ path: String) -> String? {
         FileManager.default.contents(atPath: "\(root)/\(path)").map { String(decoding: $0, as: UTF8.self) }
     }

@@ -30,7 +30,7 @@ final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
 
     func increment(by amount: Int64) { increment(by: Double(amount)) }
 
-    /// Adds an amount. It ignores a negative amount, an infinity and NaN.
+    /// Ignores negative amounts, infinities and NaN.
     func increment(by amount: Double) {
         guard amount > 0, amount.isFinite else { return }
         value.withLockedValue { $0 = ($0 + amount).clampedToFinite }
@@ -90,7 +90,7 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
 
     func record(_ value: Int64) { record(Double(value)) }
 
-    /// Records a value. It ignores infinities and NaN, because one of them would spoil the sum for good.
+    /// Ignores infinities and NaN, because one of them would spoil the sum for good.
     func record(_ value: Double) {
         guard value.isFinite, let bucket = bounds.firstIndex(where: { value <= $0 }) else { return }
         observations.withLockedValue {

@@ -66,7 +66,7 @@ extension String {
         return name.isEmpty ? "_" : String(name)
     }
 
-    /// The text with escapes. It works scalar by scalar, because `"\r\n"` is one `Character`, and so is a quote with an accent.
+    /// Works scalar by scalar, because `"\r\n"` is one `Character`, and so is a quote with an accent.
     fileprivate func escaped(quotes: Bool) -> String {
         var escaped = UnicodeScalarView()
         for scalar in unicodeScalars {

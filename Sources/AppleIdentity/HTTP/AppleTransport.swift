@@ -35,7 +35,7 @@ package struct AppleResponse: Sendable, Equatable {
     /// Nil if the body was larger than `largestBody`.
     package var body: [UInt8]?
     package var retryAfter: String?
-    /// Apple's clock in the answer, in whole seconds; the fraction is cut off.
+    /// Apple's clock in the answer, cut off to the second.
     package var date: Timestamp?
 
     package init(status: Int, body: [UInt8]?, retryAfter: String? = nil, date: Timestamp? = nil) {

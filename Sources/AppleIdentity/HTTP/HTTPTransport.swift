@@ -92,7 +92,6 @@ package struct HTTPTransport: AppleTransport {
     }
 }
 
-/// The request was no longer allowed.
 struct Withheld: Error {}
 
 extension HTTPClient.Configuration {

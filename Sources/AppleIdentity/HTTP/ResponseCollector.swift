@@ -8,8 +8,8 @@ import NIOHTTP1
 
 /// Collects one answer, part by part, on the event loop of its request.
 ///
-/// The caller reads the answer from it. Returned through async-http-client's generic code, which is not specialized, the answer would be
-/// copied again and again.
+/// The caller reads the answer from it. async-http-client's generic code is not specialized and would copy a returned answer again and
+/// again.
 final class ResponseCollector: HTTPClientResponseDelegate {
     /// The body is larger than siwatch reads. This closes the connection.
     struct ExcessiveBody: Error {

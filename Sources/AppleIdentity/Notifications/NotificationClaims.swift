@@ -105,7 +105,7 @@ extension NotificationClaims {
         }
     }
 
-    /// The address of an e-mail event. Other events do not read it, so that a bad address cannot hold up a deletion.
+    /// Reads e-mail events only, so that a bad address cannot hold up a deletion.
     private func address() throws(VerificationError) -> EmailAddress? {
         guard let email = event["email"] else { return nil }
         guard email != .string("") else { return nil }

@@ -6,7 +6,7 @@ struct SigningKeySet: Sendable {
     /// The usable keys. Keys of another kind, for another use or of a length out of range are skipped.
     let keys: [SigningKey]
 
-    /// The most keys in a set. Apple publishes about three.
+    /// Apple publishes about three.
     static let mostKeys = 32
 
     /// - Throws: a sentence. Two keys of one name make the whole set ambiguous, and a set needs a usable key.

@@ -72,7 +72,6 @@ extension SigningKeys {
 
 // MARK: Fetching
 
-/// The result of a due fetch.
 package enum KeyRefresh: Sendable, Equatable {
     case notDue
     /// `unsaved` says why the store did not keep the keys; nil if it did.
@@ -105,8 +104,7 @@ extension SigningKeys {
         return try SigningKeySet(body)
     }
 
-    /// Stores the keys, only once they are in use here, because that wakes the notifications that waited for them. Returns the error text,
-    /// or nil.
+    /// Stores the keys only once they are in use here, because that wakes the notifications that waited for them.
     private func save(_ records: [SigningKeyRecord], fetchedAt: Timestamp) async -> String? {
         do {
             try await store.remember(records, fetchedAt: fetchedAt)

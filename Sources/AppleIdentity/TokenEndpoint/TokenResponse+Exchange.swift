@@ -45,8 +45,7 @@ extension TokenResponse {
         }
     }
 
-    /// The reason for a refused code. Apple documents none of these texts, but all were seen. In December 2022 Apple said "token" of codes
-    /// for some days.
+    /// Apple documents none of these texts, but all were seen. In December 2022 Apple said "token" of codes for some days.
     private static func refusal(_ description: JSON?) -> GrantRejection {
         let text = description?.string?.lowercased() ?? ""
         if text.contains("already been used") { return .codeUsed }

@@ -5,8 +5,8 @@ import CredentialCore
 
 /// The meaning of an answer of the token endpoints.
 ///
-/// Pure: it holds the tables of docs/architecture.md and nothing else. Apple documents only 200 and 400, and no text of
-/// `error_description`. So an answer that is not listed says nothing about a user.
+/// Pure: the tables of docs/architecture.md and nothing else. Apple documents only 200 and 400, and no `error_description`. So an unlisted
+/// answer says nothing about a user.
 struct TokenResponse {
     let response: AppleResponse
     /// The sent secrets, which no text of ours may repeat.

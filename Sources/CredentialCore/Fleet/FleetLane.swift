@@ -8,7 +8,7 @@ package enum FleetLane: Hashable, Sendable {
     /// Does the housekeeping: deletes old rows, and counts what is counted once.
     case maintenance
 
-    /// Reads the text of the tables: the name of the app, or an empty text for the housekeeping.
+    /// The text in tables: the name of the app, or empty for `maintenance`.
     package init(_ text: String) {
         self = text.isEmpty ? .maintenance : .app(text)
     }

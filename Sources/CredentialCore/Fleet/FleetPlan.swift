@@ -16,8 +16,8 @@ package struct FleetPlan: Sendable {
         self.owners = owners
     }
 
-    /// The lanes that the replica keeps. It gives up one app at a time, if another replica could own that app and owns at least two apps
-    /// fewer. The lease of the app then runs out.
+    /// The lanes that the replica keeps. It lets the lease of one app at a time run out, if another replica could own that app and owns at
+    /// least two fewer.
     package func kept(by name: String) -> Set<FleetLane> {
         let owned = (replicas[name] ?? []).filter { owners[$0] == name }
         let surplus = owned.sorted().last { lane in
@@ -26,7 +26,7 @@ package struct FleetPlan: Sendable {
         return owned.subtracting([surplus].compactMap(\.self))
     }
 
-    /// The lanes to take: lanes without an owner, except apps that another replica with fewer apps could own.
+    /// The lanes without an owner, except apps that another replica with fewer apps could own.
     package func taken(by name: String) -> Set<FleetLane> {
         var count = apps(of: name)
         var taken: Set<FleetLane> = []

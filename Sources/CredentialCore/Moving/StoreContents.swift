@@ -39,8 +39,8 @@ package protocol DepartingStore: StoreContents {
 
 /// The store that the contents move to.
 package protocol ArrivingStore: StoreContents {
-    /// Whether the contents of that departure are here. It reads outside of the transaction, and waits for a process that may still be
-    /// committing them.
+    /// Whether the contents of that departure are here. Reads outside of the transaction, and waits for a process that may still commit
+    /// them.
     func hasArrived(_ id: String) throws -> Bool
     /// Removes the rows of settings to make room.
     ///
@@ -60,8 +60,8 @@ package protocol ArrivingStore: StoreContents {
 
 /// The note that the contents of a store have moved to another store, or are on the way.
 ///
-/// The departure is written, and nothing starts on this store any more, before the other store commits. So even after a crash, there is no
-/// moment at which two siwatch could work on the same users.
+/// It is written, and nothing starts on this store any more, before the other store commits. So even after a crash, two siwatch never work
+/// on the same users.
 package struct Departure: Sendable, Equatable {
     /// A random id. The other store holds it too, once the contents are there.
     package var id: String

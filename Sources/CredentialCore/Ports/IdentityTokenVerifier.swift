@@ -3,7 +3,6 @@
 
 /// Verifies that Apple issued an id_token to a client, and reads its user.
 package protocol IdentityTokenVerifier: Sendable {
-    /// Whether any key is known.
     var hasKeys: Bool { get }
 
     /// - Parameters:

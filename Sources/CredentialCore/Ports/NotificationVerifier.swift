@@ -7,7 +7,7 @@ package protocol NotificationVerifier: Sendable {
     func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification
 }
 
-/// An event with a checked signature, and the client and user that it concerns.
+/// An event with a checked signature, its client and its user.
 package struct VerifiedNotification: Sendable, Equatable {
     /// The configured client that `aud` names.
     package var clientID: String

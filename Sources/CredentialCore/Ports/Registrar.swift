@@ -29,7 +29,6 @@ package protocol Registrar: Sendable {
     func sealedSecret(named name: String) throws -> [UInt8]?
 }
 
-/// Why an app keeps its name.
 package enum AppRenameError: Error, Sendable, Equatable {
     case unknown(String, known: [String])
     case taken(String)

@@ -3,7 +3,7 @@
 
 /// Regular upkeep of a store, with or without work in its queues.
 package protocol StoreUpkeep: Sendable {
-    /// Deletes rows that are older than their retention. The caller must pass a time that can be trusted.
+    /// Deletes rows past their retention. Needs a time that can be trusted.
     func forget(at now: Timestamp) async throws
 
     /// Makes erased data unreadable in the files too.

@@ -21,9 +21,8 @@ package typealias RevokeResponse = EndpointResponse<RevokeOutcome>
 
 package struct EndpointResponse<Outcome: Sendable & Equatable>: Sendable, Equatable {
     package var outcome: Outcome
-    /// The sender of the request.
     package var identity: ClientIdentity
-    /// Apple's clock in the answer, in whole seconds; nil if the answer has no date.
+    /// Apple's clock in the answer, cut off to the second; nil without a date.
     package var date: Timestamp?
 
     package init(_ outcome: Outcome, by identity: ClientIdentity, date: Timestamp? = nil) {

@@ -16,7 +16,6 @@ package protocol TokenSealer: Sendable {
     func open(delivered sealed: [UInt8], for credential: CredentialID) throws(DeliveryError) -> Secret
 }
 
-/// Why a token that a backend has sealed does not open.
 package enum DeliveryError: Error, Sendable, Equatable {
     /// The token is sealed to a key that the key file does not hold.
     case unknownKey(id: String)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The queues and the state: siwatch claims work here and settles it here.
+/// The queues and the state: siwatch claims work and settles it here.
 ///
 /// A claim keeps a row from other processes until its lease ends. It counts as an attempt, which outlives the process. A settlement is one
 /// transaction and returns after the commit. Settling twice changes nothing, because the second settlement finds no matching claim.
@@ -155,6 +155,6 @@ extension WorkStore {
 
 /// Reports commits of any process.
 package protocol CommitWatch: Sendable {
-    /// Yields an element soon after each commit. Several commits may share one. An element is a hint, not a proof.
+    /// Yields soon after each commit; several commits may share an element. A hint, not a proof.
     func commits() -> AsyncStream<Void>
 }

@@ -11,7 +11,7 @@ package struct UserHistory: Sendable, Equatable {
     package var changes: [LoggedChange] = []
     package var waiting: [Waiting] = []
     package var tokensBeingRevoked: [TokenBeingRevoked] = []
-    /// All clients that Apple refuses, also those that the user does not have.
+    /// All clients that Apple refuses, of any user.
     package var refusals: [String: ClientRefusal] = [:]
 
     package init() {}

@@ -8,7 +8,7 @@ package struct UserRevocations: Sendable, Equatable {
     package var waiting: [UserHistory.Waiting] = []
     /// The tokens of waiting requests that are at work.
     package var tokens: [TokenBeingRevoked] = []
-    /// All clients that Apple refuses, also those that the user does not have.
+    /// All clients that Apple refuses, of any user.
     package var refusals: [String: ClientRefusal] = [:]
 
     package init() {}

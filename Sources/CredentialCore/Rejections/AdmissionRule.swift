@@ -9,8 +9,8 @@ package struct AdmissionRule: Sendable, Equatable {
     package var keyID: String?
     /// When Apple gave the answer. For a repeated rejection, both the first and the last answer.
     package var answered: ClosedRange<Timestamp>
-    /// Takes only rejections that Apple has repeated at least this long after the first; nil takes all. A rejection that is repeated after
-    /// twice this time has waited enough, however new the last answer is.
+    /// Takes only rejections that Apple has repeated at least this long after the first; nil takes all. A repetition after twice this time
+    /// counts at once, however new the last answer is.
     package var repeatedAfter: Duration?
     /// Takes only rejections of tokens that Apple had accepted before. The rejection of any other token ends the asking, so Apple has to
     /// repeat it.

@@ -5,7 +5,7 @@
 package struct BreakerRules: Sendable, Equatable {
     /// How many answers the breaker remembers.
     package var window: Int
-    /// The breaker opens if both this number and `maxRejectedPercent` are exceeded.
+    /// Disproportion exceeds both this and `maxRejectedPercent`.
     package var maxRejections: Int
     package var maxRejectedPercent: Int
     /// How long a rejection waits before it is believed. At most the interval, after which siwatch asks about the user again.

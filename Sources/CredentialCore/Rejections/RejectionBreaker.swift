@@ -31,7 +31,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         case blamed
     }
 
-    /// The credential of a question, and the reason for the question.
+    /// The credential that siwatch asks about, and the reason.
     package struct Subject: Sendable, Equatable {
         package var credential: CredentialID
         package var isCanary: Bool
@@ -53,7 +53,6 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         case held
     }
 
-    /// Since when the breaker is open.
     package private(set) var openedAt: Timestamp?
     /// The clients that Apple has blamed and not accepted since.
     package private(set) var blamedClients: Set<String> = []

@@ -142,7 +142,7 @@ extension CredentialRecord {
         dueAt = answeredAt?.advanced(by: policy.repetition)
     }
 
-    /// Drops the pending rejection because the breaker has opened. siwatch asks about the user again at the daily check.
+    /// Drops the pending rejection until the daily check, because the breaker has opened.
     package mutating func forgetRejection(under policy: RefreshPolicy) {
         guard pending != nil else { return }
         pending = nil
@@ -162,7 +162,7 @@ extension CredentialRecord {
     package mutating func eraseUnusableToken(under user: AppUser) {
         credential.eraseUnusableToken(under: user)
         if credential.token?.sealed == nil {
-            // A process that asks about the token now may still get an answer until the lease ends.
+            // A process that asks about the token may get an answer until the lease ends.
             if claimedBy != nil { answeredAt = latest(answeredAt, dueAt) }
             dueAt = nil
             firstCheck = nil

@@ -7,7 +7,7 @@ package struct PruneProgress: Sendable {
     package struct Portion: Sendable {
         package var ids: ClosedRange<Int64>
         package var oldest: Timestamp
-        /// The last id and the oldest time of the rows that stay; nil if none stays.
+        /// The rows that stay, by their last id and oldest time; nil if none stays.
         package var left: (lastID: Int64, oldest: Timestamp)?
 
         package init(ids: ClosedRange<Int64>, oldest: Timestamp, left: (lastID: Int64, oldest: Timestamp)?) {
@@ -22,7 +22,7 @@ package struct PruneProgress: Sendable {
 
     /// All rows up to this id have been seen.
     package private(set) var last = Int64.min
-    /// The last id and the oldest time of the rows that were seen and stayed.
+    /// The rows that were seen and stayed, in the same form.
     private var left: (lastID: Int64, oldest: Timestamp)?
     private var vain = 0
 
@@ -30,8 +30,8 @@ package struct PruneProgress: Sendable {
 
     package var goesOn: Bool { vain < Self.lookahead }
 
-    /// Starts a new search. It begins after the rows that stayed, because ids above them may be given again, or at the first row if one of
-    /// them has become old.
+    /// Starts a search after the rows that stayed, because ids above them may be given again, or at the first row if one of them has become
+    /// old.
     package mutating func begin(_ cutoff: Timestamp) {
         vain = 0
         if let left, left.oldest < cutoff { self.left = nil }

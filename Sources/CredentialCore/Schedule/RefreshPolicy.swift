@@ -21,8 +21,8 @@ package struct RefreshPolicy: Sendable, Equatable {
     /// The greatest share of a back-off that is added, so that credentials that failed together are not asked about together again.
     private static let retrySpread = 0.25
 
-    /// Waits after the first, second, … failure in a row. The first are short, because most failures are over in seconds. A longer failure
-    /// is an outage, in which asking often does not help. The last one repeats.
+    /// Waits after the first, second, … failure in a row. The first are short, because most failures last seconds; in an outage asking
+    /// often does not help. The last one repeats.
     static let backOff: [Duration] = [
         .seconds(10), .seconds(30), .seconds(120), .seconds(600), .seconds(1800), .seconds(3600), .seconds(10_800), .seconds(21_600),
     ]

@@ -22,7 +22,7 @@ package struct RevocationProof: Sendable, Equatable {
         package var word: Word
         /// When Apple was asked, by our clock.
         package var askedAt: Timestamp
-        /// Apple's clock in the answer, in whole seconds; the fraction is cut off.
+        /// Apple's clock in the answer, cut off to the second.
         package var date: Timestamp?
 
         package init(_ word: Word, askedAt: Timestamp, date: Timestamp?) {
@@ -130,7 +130,7 @@ package struct RevocationProof: Sendable, Equatable {
         return now.advanced(by: Self.patience)
     }
 
-    /// Longer waits that Apple asks for are cut to this, because a user wants an account deleted and must not wait for a day.
+    /// The longest `Retry-After` that counts, because a user who deletes an account must not wait for a day.
     private static let longestRetryAfter = Duration.hours(1)
     /// Longer than any question is put off, or held by a claim.
     package static let longestDelay = Duration.hours(3)

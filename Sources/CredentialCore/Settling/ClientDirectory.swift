@@ -48,7 +48,7 @@ package struct ClientDirectory: Sendable {
         return app
     }
 
-    /// The client of an id from this directory. An unknown id stops the process.
+    /// The client of an id from this directory; an unknown id stops the process.
     package func client(_ clientID: String) -> Client {
         guard let client = clients[clientID] else {
             preconditionFailure("the client \(clientID) is not in the directory of its settlement")
@@ -82,7 +82,7 @@ package struct ClientDirectory: Sendable {
     /// Whether the configuration names the client. Until a configuration is taken in, every client counts.
     package func isWatched(_ client: Client) -> Bool { configured.isEmpty || configured.contains(client.id) }
 
-    /// - Throws: `StoreOpenError` if the database has a client under another app, because the history of its users would move to that app.
+    /// - Throws: `StoreOpenError` if the database has a client under another app, because its users' history would move.
     package func check(_ configured: [AppClients]) throws(StoreOpenError) {
         for app in configured {
             for clientID in app.clientIDs {

@@ -99,10 +99,10 @@ extension SettlementFold {
         basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) } ?? []
     }
 
-    /// Whether work that arrived at a time should wait for these sign-ins.
+    /// Whether work should wait for these sign-ins.
     ///
     /// It waits while one of them is on its way, even behind an import of millions or in a process that stood still. Otherwise it waits for
-    /// six minutes in which siwatch takes sign-ins.
+    /// six minutes of taking sign-ins.
     func isWorthWaiting(for grants: [WaitingGrant], since arrival: Timestamp) -> Bool {
         guard !grants.isEmpty else { return false }
         if grants.contains(where: \.isOnItsWay) { return true }

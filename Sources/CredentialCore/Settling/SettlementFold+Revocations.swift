@@ -123,7 +123,7 @@ extension SettlementFold {
         return .postponed
     }
 
-    /// Moves the registers for a token that is dead as the app asked.
+    /// Notes that the token is dead, as the app asked.
     private mutating func revoke(_ work: DueRevocation, _ proof: RevocationProof, _ outcome: RevocationOutcome) -> Settled {
         let id = AppUserID(app: work.app, userID: work.id.userID)
         var proven = work

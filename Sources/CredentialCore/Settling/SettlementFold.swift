@@ -104,7 +104,7 @@ package struct SettlementFold {
         return result
     }
 
-    /// Removes a canary without a token from the breaker, because siwatch no longer asks about it.
+    /// Forgets canaries without a token, because siwatch no longer asks about them.
     private mutating func forgetLostCanaries(of id: AppUserID) {
         for holding in basis.users[id]?.holdings ?? [] where holding.record.credential.token?.sealed == nil {
             let canary = CredentialID(clientID: holding.clientID, userID: id.userID)

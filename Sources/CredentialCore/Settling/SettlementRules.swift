@@ -6,8 +6,8 @@ package struct SettlementRules: Sendable {
     package var policy: RefreshPolicy
     /// How soon siwatch looks at an event again while a newer grant of its user waits.
     package var pollInterval: Duration
-    /// When this process last began to take sign-ins: at its start, or after it stood still. The six minutes that an event or a request
-    /// waits for sign-ins count from here or from the row's arrival, whichever is later.
+    /// When this process last began to take sign-ins: at its start, or after it stood still. `longestWaitForGrant` counts from here or from
+    /// the row's arrival, whichever is later.
     package var startedAt: Timestamp
     package var breaker: BreakerRules
     /// The users that an operator knows to be good, by app.
@@ -29,15 +29,15 @@ package struct SettlementRules: Sendable {
 
     package func isCanary(_ userID: String, of app: String) -> Bool { canaries[app]?.contains(userID) ?? false }
 
-    /// How long siwatch waits for a waiting grant that is not on its way. Longer than a code lives (five minutes), so a grant that still
-    /// waits by then is late for other reasons.
+    /// The wait for a grant that is not on its way. A code lives for less (five minutes), so a grant that still waits then is late for
+    /// other reasons.
     package static let longestWaitForGrant = Duration.seconds(360)
     /// How often siwatch looks at a notification of an unknown client.
     package static let unknownClientRetry = Duration.seconds(60)
     /// How often siwatch looks at a grant that waits for its client, or for its time if that is further off. Rare, because many may wait:
     /// only a start makes a client known, and a start makes its grants due at once.
     package static let waitingGrantRetry = Duration.seconds(6 * 3600)
-    /// How long a grant waits for its client or its time.
+    /// How long such a grant waits.
     package static let longestGrantWait = Duration.seconds(7 * 86_400)
     /// How often siwatch looks at a request to revoke that has waited for a sign-in for `longestWaitForGrant`.
     package static let lateSignInRetry = Duration.seconds(60)

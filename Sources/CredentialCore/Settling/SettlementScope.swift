@@ -10,16 +10,16 @@ package struct SettlementScope: Sendable {
     package private(set) var grants: [(id: Int64, claim: Claim)] = []
     package private(set) var revocationRequests: [(id: Int64, claim: Claim)] = []
     package private(set) var revocations: [(id: RevocationID, claim: Claim)] = []
-    /// Users for which the fold needs the sign-ins that wait in the queue.
+    /// Users whose waiting sign-ins the fold needs.
     package private(set) var signingIn: Set<AppUserID> = []
-    /// Users for which the fold needs the tokens that are being revoked.
+    /// Users whose tokens under revocation the fold needs.
     package private(set) var leaving: Set<AppUserID> = []
     /// The apps whose breakers judge something, and the apps of clients of which Apple has said something. A store with several replicas
     /// locks its rows of an app by the breaker.
     package private(set) var judgedApps: Set<String> = []
-    /// The clients for which the fold needs to know when Apple last accepted a token that it had accepted before.
+    /// The clients whose `provedAt` the fold needs.
     package private(set) var rejectedClients: Set<String> = []
-    /// The clients for which the fold needs to know whether Apple refuses them.
+    /// The clients whose record the fold needs.
     package private(set) var heardClients: Set<String> = []
 
     /// - Parameter apps: the app of each client.

@@ -49,10 +49,10 @@ package struct Credential: Sendable, Equatable {
 
     /// Takes a token that Apple has just issued for a sign-in older than `T`.
     ///
-    /// While Apple has not accepted `T`, the issued token is the surest one and takes the place of `P`, unless `P` is newer and Apple had
-    /// accepted it. The issued token may be `T` itself, if a backend told it with a later time.
+    /// While Apple has not accepted `T`, the issued token is surest and replaces `P`, unless `P` is newer and Apple had accepted it. It may
+    /// be `T` itself, if a backend told `T` with a later time.
     ///
-    /// - Parameter answer: the answer with which Apple issued the token.
+    /// - Parameter answer: Apple's issue of the token.
     package mutating func applyIssued(_ issued: RefreshToken, _ answer: RefreshAnswer) {
         if let token, token.key.fingerprint == issued.key.fingerprint {
             return apply(RefreshAnswer(.valid, token: token.key, requestedAt: answer.requestedAt, teamID: answer.teamID))
@@ -154,7 +154,7 @@ package struct Credential: Sendable, Equatable {
             && isGreater(granted, than: revokedAt)
     }
 
-    /// Whether Apple's last admitted answer about `T` is a rejection. Of a 200 and a rejection at the same time, the 200 wins.
+    /// Whether Apple's last admitted answer about `T` is a rejection. At the same time the 200 wins.
     package var isTokenRejected: Bool {
         isGreater(rejectedAt, than: verifiedAt)
     }

@@ -32,8 +32,8 @@ package struct CredentialStanding: Sendable, Equatable {
 }
 
 extension Credential {
-    /// The state by the first rule of docs/architecture.md that holds. At the same time the grant wins over an event, but a revocation (`A`
-    /// or `B`) wins over the grant, because its request named that sign-in.
+    /// The state by the first rule of docs/architecture.md that holds. At the same time a grant beats an event, but a revocation (`A` or
+    /// `B`) beats the grant, because its request named that sign-in.
     package func standing(under user: AppUser) -> CredentialStanding {
         if isGreater(user.deletedAt, than: grantedAt) {
             return CredentialStanding(.notFound, .accountDeleted, since: user.deletedAt)

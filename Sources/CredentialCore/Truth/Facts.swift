@@ -68,7 +68,7 @@ package struct RefreshAnswer: Sendable, Equatable {
     }
 }
 
-/// A proved end of a client's token after the app asked siwatch to revoke it: Apple no longer accepts the token.
+/// The app asked siwatch to revoke a client's token, and Apple no longer accepts it.
 package struct Revocation: Sendable, Equatable {
     package var requestedAt: Timestamp
 

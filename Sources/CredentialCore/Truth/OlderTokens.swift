@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The keys of tokens from earlier sign-ins, so that siwatch recognises a retold token. A backend that keeps a token for each device may
-/// tell them all each night.
+/// The keys by which siwatch recognises tokens of earlier sign-ins. A backend with a token for each device may tell all of them each night.
 ///
-/// siwatch asks Apple nothing about these tokens, and keeps none of them.
+/// siwatch neither keeps these tokens nor asks about them.
 package struct OlderTokens: Sendable, Equatable {
     /// Newest first.
     package private(set) var keys: [RefreshToken.Key] = []
@@ -39,8 +38,7 @@ package struct OlderTokens: Sendable, Equatable {
         return bytes
     }
 
-    /// - Parameter bytes: in the format of `bytes`. A last entry that is cut short is left out: that loses knowledge, but adds nothing
-    ///   wrong.
+    /// - Parameter bytes: as in `bytes`. A last entry that is cut short is left out, which adds nothing wrong.
     package init(_ bytes: [UInt8]) {
         var rest = bytes[...]
         while rest.count > 8 {

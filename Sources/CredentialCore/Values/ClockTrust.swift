@@ -17,7 +17,7 @@ package struct ClockTrust: Sendable {
 
     /// More than any clock drifts between two looks, and too little to do harm.
     package static let largestStep = Duration.seconds(60)
-    /// The greatest accepted difference between the wall clock and Apple's; also the default of `queues.clock_skew`.
+    /// The greatest accepted difference from Apple's clock, as by default in `queues.clock_skew`.
     package static let largestSkew = Duration.seconds(300)
     package static let hold = Duration.seconds(3600)
     /// How long Apple's last date counts. After a week the clock that never steps may itself be off by a minute.

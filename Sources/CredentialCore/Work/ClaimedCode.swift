@@ -82,8 +82,7 @@ package enum CodeVerdict: Sendable, Equatable {
     case exchanged(Grant, CredentialID, requestedAt: Timestamp, answeredAt: Timestamp)
     /// - Parameter detail: a few words for the log, without secrets.
     case rejected(GrantRejection, detail: String? = nil)
-    /// The five minutes of the code were over before siwatch sent it, or sent it again. The row and the client decide the reason in the
-    /// log.
+    /// The code's five minutes were over before siwatch sent it, or sent it again. Its row and client decide the logged reason.
     case late
     /// The answer says nothing about the code. siwatch tries it again while it lives.
     ///

@@ -12,7 +12,6 @@ package enum ClientAnswer: Sendable, Equatable {
     /// - Parameter word: Apple's text, without secrets.
     case refused(word: String, at: Timestamp)
 
-    /// When the request was sent, by Apple's clock.
     package var requestedAt: Timestamp {
         switch self {
         case .accepted(let time), .refused(_, let time): time

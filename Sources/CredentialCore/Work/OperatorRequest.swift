@@ -53,7 +53,6 @@ extension OperatorRequest {
     }
 }
 
-/// The answer to an operator's request.
 package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// The app is paused since this time, which may be earlier than the request.
     case paused(since: Timestamp)
@@ -64,8 +63,8 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     case nothingToConfirm
     case breakerReset(wasOpen: Bool)
     case rechecking(Recheck)
-    /// At most this many credentials are asked about, spread over the time from now on. `tooSoon` of them have an answer that is too
-    /// recent, and wait until Apple may be asked again.
+    /// At most this many credentials are asked about, spread out from now on. `tooSoon` of them had a recent answer and wait until Apple
+    /// may be asked again.
     case recheckingApp(credentials: Int, tooSoon: Int, requestsPerSecond: Int, isPaused: Bool)
     /// How many notifications left the quarantine, and the ids that it does not hold.
     case quarantine(moved: Int, missing: [Int64])

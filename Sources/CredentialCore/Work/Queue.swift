@@ -9,7 +9,6 @@ package enum Queue: String, Sendable, CaseIterable {
 
     package var label: String { String(rawValue.dropLast("_queue".count)) }
 
-    /// The counter of rows that have left the queue.
     package var removedCounter: String { "\(rawValue)_removed" }
 
     /// The longest notification that the queue takes, in bytes.
@@ -19,7 +18,6 @@ package enum Queue: String, Sendable, CaseIterable {
     /// notifications need. The last row may exceed it.
     package static let largestClaim = 32 << 20
 
-    /// The column with the time at which a row came.
     package var arrivalColumn: String {
         switch self {
         case .notification: "received_at"
@@ -28,8 +26,8 @@ package enum Queue: String, Sendable, CaseIterable {
         }
     }
 
-    /// Longer than any delay of a row: 11 minutes for a key that Apple does not publish, or the wait for a client that is not configured. A
-    /// later due time came from a clock that has since been set back.
+    /// Longer than a row waits for an unpublished key (11 minutes) or an unconfigured client. A later due time came from a clock that has
+    /// since been set back.
     package var longestDelay: Duration {
         switch self {
         case .notification, .revocation: .seconds(900)
@@ -46,7 +44,7 @@ package enum CheckCounter {
     package static let failedAt = "checks_failed_at"
 }
 
-/// The longest accepted texts, in bytes. Apple's tokens have about 64 characters, its identifiers at most 255. A far longer text was not
+/// The longest accepted texts, in bytes. Apple's tokens have about 64 characters, its identifiers at most 255. Far longer texts were not
 /// meant.
 package enum Longest {
     package static let identifier = 512
@@ -55,7 +53,7 @@ package enum Longest {
     package static let uri = 2048
 }
 
-/// The limits of the quarantine's ring. It holds notifications that anybody could have sent, because the endpoint is open to all.
+/// The ring for notifications that anybody could have sent, because the endpoint is open to all.
 package enum QuarantineLimits {
     package static let longestRing = 10_000
     /// In bytes of payload.

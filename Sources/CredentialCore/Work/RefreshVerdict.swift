@@ -14,7 +14,7 @@ package enum RefreshVerdict: Sendable, Equatable {
     case rejected(PendingRejection, isProven: Bool)
     /// A 200 about another user.
     case anotherUser(answeredAt: Timestamp)
-    /// Neither a yes nor a no about the token.
+    /// Neither yes nor no.
     case unclear(answeredAt: Timestamp)
     /// No answer about the token.
     case failed(Failure, at: Timestamp, retryAfter: Duration? = nil)
@@ -48,7 +48,7 @@ package enum RefreshVerdict: Sendable, Equatable {
         if case .rejected(let rejection, _) = self { rejection } else { nil }
     }
 
-    /// What Apple said of the token; nil if it did not answer.
+    /// Nil if Apple did not answer.
     package var answer: TokenAnswer? {
         switch self {
         case .valid: .valid
@@ -72,6 +72,6 @@ package enum TokenAnswer: String, Sendable, CaseIterable {
     case valid, rejected
     /// The token is good and belongs to another user.
     case anotherUser = "another_user"
-    /// Neither a yes nor a no.
+    /// Neither yes nor no.
     case unclear
 }

@@ -71,8 +71,8 @@ package struct DueRevocation: Sendable {
     package enum Standing: String, Sendable, CaseIterable {
         /// Apple has accepted the token since the request was opened.
         case accepted
-        /// Apple had accepted the token before the request was opened. The sign-ins that are known when its end is believed decide whether
-        /// the end says something of the user.
+        /// Apple had accepted the token before the request was opened. The sign-ins known when its end is believed decide whether it says
+        /// something of the user.
         case acceptedBefore = "accepted_before"
         /// Apple had never accepted the token. It may be cut off, or another user's.
         case neverAccepted = "never_accepted"
@@ -100,7 +100,6 @@ package enum NewerSignIn: Sendable, Equatable {
     case known
 }
 
-/// The verdict about a row of `revocation_queue`.
 package enum RevocationRequestVerdict: Sendable, Equatable {
     /// siwatch may revoke the tokens of the request, if there are any.
     case accepted
@@ -148,8 +147,8 @@ package enum RevocationOutcome: String, Sendable, CaseIterable {
     case superseded
     /// siwatch held no token to revoke.
     case noToken = "no_token"
-    /// Apple rejected the token when it was first asked, and had never accepted it as that of the newest sign-in. Nothing was revoked, and
-    /// no state follows.
+    /// Apple rejected the token when first asked, and had never accepted it as that of the newest sign-in. Nothing was revoked, and no
+    /// state follows.
     case noValidToken = "no_valid_token"
     case rejected
 }

@@ -45,8 +45,8 @@ package enum GrantRejection: String, Sendable, CaseIterable {
 
     /// The code's five minutes were over, by our clock before siwatch sent it, or by Apple's word.
     case codeExpired = "code_expired"
-    /// The code's five minutes were over and Apple never looked at it. Apple refused the client when the code was sent, or refuses the
-    /// client and the code was never sent.
+    /// The code expired and Apple never looked at it: Apple refused the client when the code was sent, or the code was never sent and Apple
+    /// refuses the client.
     case invalidClient = "invalid_client"
     case codeUsed = "code_used"
     /// Apple issued the code to another client.
