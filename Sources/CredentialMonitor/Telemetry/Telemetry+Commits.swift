@@ -177,7 +177,7 @@ enum RefreshLabel: String, CaseIterable {
 }
 
 extension GrantRejection {
-    /// The outcomes of a code as metrics name them: all that any grant may have, and those of codes alone.
+    /// The outcomes of a code as metrics name them: outcomes and rejections of grants, and one more.
     static let codeOutcomes =
         [GrantLogOutcome.applied, .stale, .duplicate].map(\.rawValue) + GrantRejection.allCases.map(\.rawValue)
         + [CodeVerdict.refusedAsExpired]

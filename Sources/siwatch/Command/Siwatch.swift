@@ -19,7 +19,7 @@ struct Siwatch: AsyncParsableCommand {
         ]
     )
 
-    /// Runs a command and turns what it throws into one sentence each on stderr and an exit code.
+    /// Runs a command. Each error that the command throws becomes a sentence on stderr and an exit code.
     static func main() async {
         do {
             var command = try parseAsRoot()
