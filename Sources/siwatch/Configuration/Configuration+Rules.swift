@@ -5,7 +5,7 @@ import AppleIdentity
 import CredentialCore
 import CredentialMonitor
 
-/// The configuration in the terms of those who go by it.
+/// Parts of the configuration in the types of other modules.
 extension Configuration {
     var refreshPolicy: RefreshPolicy { RefreshPolicy(interval: refresh.interval, timeout: refresh.timeout) }
 
@@ -30,14 +30,14 @@ extension Configuration {
         )
     }
 
-    /// Of all apps.
+    /// The clients of all apps.
     var clientIDs: Set<String> { Set(apps.flatMap(\.clientIDs)) }
 
     var clientsOfApps: [AppClients] { apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) } }
 }
 
 extension Configuration.Refresh {
-    /// Of one app.
+    /// The limits for one app.
     var limits: RequestLimits {
         RequestLimits(maxRequestsPerSecond: Double(maxRequestsPerSecond), maxConcurrentRequests: maxConcurrentRequests)
     }

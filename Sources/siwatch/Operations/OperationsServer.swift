@@ -49,7 +49,8 @@ struct OperationsServer: Service {
                 address: .hostname(address.host, port: address.port),
                 // In a flood a scraper waits for its turn. Without a place in this queue, the kernel would drop it for a second.
                 backlog: 1024,
-                // A connection stays open until its event loop closes it. So the server accepts no more connections than it closes.
+                // A connection that must close stays open until its event loop comes to it. So the server accepts no more connections than
+                // the event loops close.
                 availableConnectionsDelegate: .maximum(limits.count * 2, logger: logger)
             ),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
