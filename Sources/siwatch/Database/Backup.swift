@@ -44,7 +44,8 @@ struct Backup: AsyncParsableCommand {
         )
     }
 
-    /// A server is backed up by its own programs: says by which command, once it is seen that it would come to its end.
+    /// Prints the commands that back up a server, because a server has its own programs for that. First checks that this user may read
+    /// every table.
     private func advise(_ configuration: Configuration, _ address: PostgresAddress) throws {
         let unreadable: [String]
         do {
@@ -58,7 +59,7 @@ struct Backup: AsyncParsableCommand {
         let url = (configuration.database.url ?? "").shellQuoted
         let mode = address.addedMode.map { "PGSSLMODE=\($0) " } ?? ""
         let password = configuration.database.passwordFile.map { "PGPASSWORD=\"$(cat \($0.shellQuoted))\" " } ?? ""
-        // As a copy of a file, it is nobody else's to read.
+        // Only its user may read the dump, as with a copy of a file.
         let dump = "(umask 077; \(mode)\(password)pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url))"
         let restore = mode + password + "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
         try output.print(
@@ -82,17 +83,17 @@ struct Backup: AsyncParsableCommand {
     }
 
     private struct Advice: Encodable {
-        /// Commands for a shell.
+        /// Shell commands.
         var backUp: String
         var restore: String
-        /// Not in the backup, and needed to restore it.
+        /// The backup does not contain this file, but a restore needs it.
         var keyFile: String
     }
 
     private struct Report: Encodable {
         var file: String
         var bytes: Int
-        /// Not in the backup, and needed to restore it.
+        /// The backup does not contain this file, but a restore needs it.
         var keyFile: String
     }
 }
