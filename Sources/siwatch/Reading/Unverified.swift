@@ -36,7 +36,7 @@ struct Unverified: AsyncParsableCommand {
         var foreignTokens: [ForeignToken]
     }
 
-    /// Those of which Apple has repeated the rejection, as `status` counts them, and those whose rejection waits as `status` says.
+    /// Two tables: tokens whose rejection Apple has repeated, and tokens whose rejection still waits. `status` counts them the same way.
     private func text(_ found: [NeverAcceptedToken]) -> String {
         func table(_ found: [NeverAcceptedToken]) -> String {
             self.table("rejected", found.map { ($0.userID, $0.tokenGrantedAt, $0.rejectedAt, $0.clientID) })
