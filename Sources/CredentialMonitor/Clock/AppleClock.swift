@@ -19,8 +19,8 @@ package final class AppleClock: Sendable {
         var second: Int64
     }
 
-    /// Half of the time by which client secrets are dated back. If our clock is ahead by more than that whole time, Apple takes the secrets
-    /// for tokens from the future.
+    /// Half of the time by which client secrets are dated back. If our clock is ahead by more than the whole, Apple takes them for tokens
+    /// from the future.
     static let limit = Duration.seconds(30)
 
     package init(clock: WallClock, clockGuard: ClockGuard, telemetry: Telemetry) {
@@ -32,7 +32,7 @@ package final class AppleClock: Sendable {
     /// - Parameter date: the `Date` of an answer that has just come, cut to whole seconds.
     package func observe(_ date: Timestamp) {
         let now = clock.now
-        // Thousands of answers may come in a second, and one of them is enough.
+        // Of thousands of answers in a second, one is enough.
         let observation = Observation(date: date, second: now.milliseconds / 1000)
         let isNew = last.withLockedValue { last in
             defer { last = observation }

@@ -4,8 +4,7 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Gives out the time only while it can be trusted. Code that deletes, expires or erases by age asks here, and waits while there is no
-/// time.
+/// Gives out the time only while it can be trusted. Code that deletes, expires or erases by age asks here, and waits if there is none.
 package final class ClockGuard: Sendable {
     private let clock: WallClock
     private let uptime: @Sendable () -> Duration

@@ -4,8 +4,8 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// The clock that a fleet shares: the clock of its database. Between two looks a clock that never steps carries it on, so the wall clock of
-/// this machine does not matter.
+/// The clock that a fleet shares: its database's. Between two looks, a clock that never steps carries it on. This machine's wall clock does
+/// not matter.
 package final class FleetClock: Sendable {
     private let local: WallClock
     private let uptime: @Sendable () -> Duration
@@ -51,14 +51,13 @@ package final class FleetClock: Sendable {
         goBy(try await fleet.time, askedAt: askedAt, answeredAt: uptime())
     }
 
-    /// Takes in a renewal: other replicas were heard, and the database told its time.
+    /// Takes in a renewal, which shows the other replicas and the database's time.
     func observe(_ time: Timestamp, askedAt: Duration, answeredAt: Duration) {
         self.askedAt.withLockedValue { $0 = askedAt }
         goBy(time, askedAt: askedAt, answeredAt: answeredAt)
     }
 
-    /// Corrects the origin by a reading that was taken between `askedAt` and `answeredAt`. Our origin stays while it agrees with the
-    /// reading.
+    /// Corrects the origin by a reading taken between `askedAt` and `answeredAt`. While our origin agrees with the reading, it stays.
     private func goBy(_ time: Timestamp, askedAt: Duration, answeredAt: Duration) {
         let possible = time.advanced(by: .zero - answeredAt)...time.advanced(by: .zero - askedAt)
         origin.withLockedValue { $0 = min(max($0, possible.lowerBound), possible.upperBound) }

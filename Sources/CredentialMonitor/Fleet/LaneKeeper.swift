@@ -4,13 +4,12 @@
 package import CredentialCore
 import ServiceLifecycle
 
-/// Renews the leases of the lanes that this replica owns, and tells the fleet that the replica lives. It stands before the writer in the
-/// service group, so it stops after the writer and gives the lanes back when no work is under way.
+/// Renews the leases of this replica's lanes, and tells the fleet that the replica lives. It stops after the writer, because it stands
+/// before the writer in the service group. So it gives the lanes back when no work is under way.
 package struct LaneKeeper: Service {
     private let fleet: any Fleet
     private let replica: Replica
     private let leases: [FleetLane: LaneLease]
-    /// The clients of each app.
     private let clients: [FleetLane: Set<String>]
     private let clock: FleetClock
     private let uptime: @Sendable () -> Duration
@@ -23,9 +22,9 @@ package struct LaneKeeper: Service {
     private static let interval = Duration.seconds(1)
 
     /// - Parameters:
-    ///   - leases: the leases of the lanes that this replica may own.
-    ///   - clients: the clients whose tokens Apple is asked about in each lane.
-    ///   - uptime: reads a clock that never steps, the same clock as for the leases and for `clock`.
+    ///   - leases: for each lane that this replica may own.
+    ///   - clients: of each app.
+    ///   - uptime: the clock of the leases and of `clock`, which never steps.
     package init(
         _ fleet: any Fleet,
         as replica: Replica,
@@ -48,7 +47,7 @@ package struct LaneKeeper: Service {
         self.telemetry = telemetry
     }
 
-    /// An older replica runs with other apps, clients, canaries or rules. Each of the two would judge the other's rows differently.
+    /// An older replica runs with other apps, clients, canaries or rules. Each would judge the other's rows differently.
     package struct OtherConfiguration: Error {
         package var elder: Replica
 
@@ -64,7 +63,7 @@ package struct LaneKeeper: Service {
             await leave()
             throw OtherConfiguration(elder: elder)
         }
-        // A cancelled run may leave work under way, so nothing is released. The leases end by themselves.
+        // A cancelled run may leave work under way. Its leases end by themselves.
         if !Task.isCancelled { await leave() }
     }
 
@@ -88,12 +87,12 @@ package struct LaneKeeper: Service {
                     if isNew { telemetry.laneTaken(lane, epoch: epoch) }
                 }
             }
-            // Another replica may own these lanes by now, so our leases end at once.
+            // Another replica may own these lanes by now.
             for (lane, lease) in leases where tenure.epochs[lane] == nil { lease.end() }
             renew { $0.isOurs(since: $1) }
-            // Other replicas judge answers and serve operators too. So the breakers are loaded before a lane starts, and at each renewal.
+            // Other replicas judge answers and serve operators too. So breakers are loaded before a lane starts, and at each renewal.
             try await breakers.load(from: reader)
-            // Apple's latest answers went to other replicas. Older answers to this replica no longer prove what is normal.
+            // Apple's latest answers went to other replicas. Older answers no longer prove what is normal.
             for (lane, epoch) in tenure.epochs where leases[lane]?.isOurs(since: epoch) == false {
                 breakers.forgetProofs(of: clients[lane] ?? [])
             }

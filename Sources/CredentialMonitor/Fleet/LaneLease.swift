@@ -4,10 +4,10 @@
 import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Whether this replica owns a lane, by a clock that never steps. Lanes ask it right before they send each request.
+/// Whether this replica owns a lane, by a clock that never steps. Lanes ask right before each request.
 ///
-/// The lease counts from before the renewal was sent, so it ends here before another replica can take the lane. A new owner waits one
-/// second, so that no second holds requests of two owners.
+/// The lease counts from before the renewal was sent, so it ends here before another replica can take the lane. A new owner waits a second,
+/// so that no second holds requests of two owners.
 package final class LaneLease: Sendable {
     private let uptime: @Sendable () -> Duration
     private let state: NIOLockedValueBox<State>
@@ -20,7 +20,7 @@ package final class LaneLease: Sendable {
         func holds(at uptime: Duration) -> Bool { begin <= uptime && uptime < end }
     }
 
-    /// The lease ends earlier by this time, because a request that was sent within the lease may still be on its way.
+    /// Ends a lease early, because a request that was sent within it may still be on its way.
     static let margin = Duration.milliseconds(250)
     private static let pause = Duration.seconds(1)
 
@@ -35,7 +35,7 @@ package final class LaneLease: Sendable {
         state = NIOLockedValueBox(State(end: .seconds(1)))
     }
 
-    /// A lease for a store without other replicas: one process holds the lock on its database.
+    /// For a store without other replicas: one process holds the lock on its database.
     package static let endless = LaneLease()
 
     package var holds: Bool {
@@ -46,9 +46,9 @@ package final class LaneLease: Sendable {
     func isOurs(since epoch: Int64) -> Bool { state.withLockedValue { $0.epoch == epoch } }
 
     /// - Parameters:
-    ///   - epoch: differs from the last epoch if another replica may have owned the lane in between.
+    ///   - epoch: a new one if another replica may have owned the lane in between.
     ///   - askedAt: by the uptime, as is `answeredAt`.
-    /// - Returns: whether this replica took the lane anew.
+    /// - Returns: whether the lane is taken anew.
     func renew(_ epoch: Int64, askedAt: Duration, answeredAt: Duration, for length: Duration) -> Bool {
         state.withLockedValue { state in
             let isNew = state.epoch != epoch
@@ -67,7 +67,6 @@ package final class LaneLease: Sendable {
         }
     }
 
-    /// Ends the lease now.
     func end() {
         state.withLockedValue { $0.end = min($0.end, uptime()) }
     }

@@ -11,15 +11,13 @@ package protocol WorkHandler: Sendable {
     var lane: Lane { get }
     /// How many pieces of work may be under way at once. It may change.
     var width: Int { get }
-    /// Work that may be claimed before a hand is free. Nil for none. With a reserve, nobody waits for the outcome, so claims and commits
-    /// are larger.
+    /// Work that may be claimed before a hand is free. With a reserve, nobody waits for the outcome, so claims and commits are larger.
     var reserve: Reserve? { get }
     /// Whether somebody waits for the outcome. Urgent settlements are committed before all others.
     var isUrgent: Bool { get }
     /// How much of the room must be free before the loop claims more.
     func handful(of room: Int) -> Int
 
-    /// Claims at most `slots` pieces.
     func claim(upTo slots: Int) async throws -> [Work]
     /// Whether work that has waited in reserve must not be resolved. Its claim then runs out.
     func isHeld(_ work: Work) -> Bool
@@ -41,8 +39,8 @@ extension WorkHandler {
     package func retryDelay() -> Duration? { nil }
 }
 
-/// Work that is claimed before a hand is free for it: as much as is done in a twelfth of a second, or as much as may be under way if that
-/// is more. So a process that dies leaves little behind, and at full speed a commit has much to do.
+/// Work that is claimed before a hand is free: what is done in a twelfth of a second, or `width` if that is more. So a dying process leaves
+/// little behind, and at full speed a commit has much to do.
 package struct Reserve: Sendable {
     /// In pieces of work.
     package var most: Int
@@ -149,7 +147,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         if let reserve { room += min(max(donePerSecond / 12, handler.width), reserve.most) }
         let free = room - claimed
         guard free >= handler.handful(of: room) else { return nil }
-        // A lane with a reserve does not wait for commits. This limit stops its claims when commits fall behind.
+        // A lane with a reserve does not wait for commits, so it must stop when they fall behind.
         return reserve == nil || writer.waiting < SettlementWriter.mostWaiting ? free : nil
     }
 
@@ -174,7 +172,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         }
     }
 
-    /// One round without a sequence or a service: claims once, resolves all claimed work, and submits.
+    /// One round without a sequence or a service: claims once, resolves, submits.
     ///
     /// - Returns: how many pieces of work were claimed.
     package func round() async throws -> Int {
@@ -196,7 +194,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         do {
             let claimed = try await handler.claim(upTo: slots)
             if !claimed.isEmpty { telemetry.claimCommitted() }
-            // The claim may have waited for a network that was down. Its rows are left to their lease.
+            // The claim may have waited for a dead network. Its rows are left to their lease.
             guard claimed.isEmpty || mayClaim() else {
                 progress.refused(handler.lane)
                 return nil

@@ -4,9 +4,9 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Exchanges authorization codes, while their users wait to be signed in.
+/// Exchanges authorization codes while users wait for their sign-in.
 ///
-/// One lane serves all apps. It has permits of its own, so no backlog of checks delays a sign-in.
+/// One lane for all apps, with permits of its own, so that no backlog of checks delays a sign-in.
 package struct CodeHandler: WorkHandler {
     /// An app whose users sign in by code.
     package struct App: Sendable {
@@ -17,7 +17,6 @@ package struct CodeHandler: WorkHandler {
         package var budget: RequestBudget
         /// The permits of the app's checks and revocations.
         package var checks: RequestBudget
-        /// Whether the configuration allows revocations.
         package var mayRevoke: Bool
 
         package init(
@@ -105,16 +104,13 @@ package struct CodeHandler: WorkHandler {
         self.telemetry = telemetry
     }
 
-    /// The permits of this lane for an app. A client's pause is short here: within half a minute, a sign-in tries whether Apple still
-    /// blames the client.
-    ///
-    /// - Parameter lease: the lease of the app's lane.
+    /// The permits of this lane for an app. Within half a minute, a sign-in tries whether Apple still blames the client.
     package static func budget(_ limits: RequestLimits, lease: LaneLease = .endless) -> RequestBudget {
         RequestBudget(limits, longestPause: .seconds(30), lease: lease)
     }
 
-    /// Hands for the concurrent requests of all apps. An app that Apple answers slowly does not delay other apps' users, and neither does
-    /// an answer that waits for a signing key.
+    /// Hands for the concurrent requests of all apps. Neither an app that Apple answers slowly nor an answer that waits for a signing key
+    /// delays other users.
     package var width: Int { max(apps.map(\.budget.limits.maxConcurrentRequests).reduce(0, +), 1) + judge.keyWaits.hands }
 
     /// Outlives the request and the wait for a signing key.
@@ -122,8 +118,7 @@ package struct CodeHandler: WorkHandler {
 
     package func handful(of room: Int) -> Int { 1 }
 
-    /// Takes permits first, like the checks. While no signing key of Apple's is known, no code is sent, because its answer could not be
-    /// verified.
+    /// Takes permits first, like the checks. Sends nothing while no signing key of Apple's is known, because no answer could be verified.
     package func claim(upTo slots: Int) async throws -> [ClaimedCode] {
         let now = clock.now
         let isNothingUnderWay = slots == width
@@ -170,9 +165,9 @@ package struct CodeHandler: WorkHandler {
         return [.code(asked, verdict)]
     }
 
-    /// Nil if a fault of our own prevents a verdict, or if there is a stop. The row stays claimed.
+    /// Nil if a fault of our own or a stop prevents a verdict. The row stays claimed.
     ///
-    /// - Parameter asked: a copy of the work. It notes the team that asked, and what Apple said of the client.
+    /// - Parameter asked: the same work, for noting the team that asked and what Apple said of the client.
     private func verdict(on work: ClaimedCode, noting asked: inout ClaimedCode) async -> CodeVerdict? {
         if work.claim.isPoison { return .rejected(.poison) }
         guard let content = work.content else { return .rejected(.malformed) }
@@ -214,7 +209,7 @@ package struct CodeHandler: WorkHandler {
         case .refused(let reason, let detail): return .rejected(reason, detail: detail)
         case .misconfigured(let error):
             return .failed(at: answeredAt, isAnswerLost: false, detail: error)
-        // These two say less than an earlier refusal of the client, so that word stays with the row.
+        // An earlier refusal of the client says more, so it stays with the row.
         case .throttled:
             telemetry.throttled(app.name)
             return .failed(at: answeredAt, isAnswerLost: false, detail: work.isBlamed ? nil : "status 429")
@@ -224,14 +219,15 @@ package struct CodeHandler: WorkHandler {
         }
     }
 
-    /// Whether the code's life is over. While our clock is known to be wrong, the code must first have waited here for a whole life: until
-    /// then Apple is asked, and Apple knows.
+    /// Whether the code's life is over. While our clock is known to be wrong, only its time here counts: Apple knows better, so Apple is
+    /// asked.
     private func isLate(_ work: ClaimedCode) -> Bool {
         let since = clockGuard.isWrong ? work.firstClaimedAt : min(work.grantedAt, work.firstClaimedAt)
         return since.advanced(by: AuthorizationCode.life) <= clock.now
     }
 
-    /// The store knows only our clock. If that is wrong, the store may have claimed a code as late, and late codes need no permit.
+    /// Whether the code has a permit. The store knows only our clock. If that is wrong, it may have claimed a code as late, without a
+    /// permit.
     private func isPermitted(_ work: ClaimedCode, by app: App) -> Bool {
         let now = clock.now
         return work.deadline > now || verifier.hasKeys && app.budget.take(upTo: 1, at: now) == 1
@@ -245,7 +241,7 @@ package struct CodeHandler: WorkHandler {
 }
 
 extension RefreshPolicy {
-    /// How long a request took, at most the time-out. If the clock stepped in between, the time-out is assumed.
+    /// How long a request took. If the clock stepped in between, the time-out, which no request exceeds.
     func elapsed(from sentAt: Timestamp, to answeredAt: Timestamp) -> Duration {
         let elapsed = sentAt.duration(to: answeredAt)
         return (.zero...timeout).contains(elapsed) ? elapsed : timeout

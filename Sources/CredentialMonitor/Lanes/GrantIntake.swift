@@ -4,10 +4,8 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Since when the lane of sign-ins has turned without a break.
-///
-/// Work that waits for a sign-in counts only time in which sign-ins are taken. Time in which the process or its machine stands still does
-/// not count.
+/// Since when the lane of sign-ins has turned without a break. Waits for a sign-in do not count time in which the process or its machine
+/// stands still.
 package final class GrantIntake: Sendable {
     private let longestBreak: Duration
     private let state: NIOLockedValueBox<(since: Timestamp, last: Timestamp)>
@@ -20,7 +18,6 @@ package final class GrantIntake: Sendable {
         state = NIOLockedValueBox((start, start))
     }
 
-    /// Notes that the lane has just claimed.
     func turn(at now: Timestamp) {
         state.withLockedValue { $0 = (since($0, at: now), now) }
     }
@@ -29,7 +26,7 @@ package final class GrantIntake: Sendable {
         state.withLockedValue { since($0, at: now) }
     }
 
-    /// A last turn in the future means that the clock was set back. Then counting begins anew.
+    /// A last turn in the future means that the clock was set back.
     private func since(_ state: (since: Timestamp, last: Timestamp), at now: Timestamp) -> Timestamp {
         state.last <= now && now <= state.last.advanced(by: longestBreak) ? state.since : now
     }

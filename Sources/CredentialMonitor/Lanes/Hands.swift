@@ -39,7 +39,6 @@ final class Hands<Work: Sendable>: Sendable {
         }
     }
 
-    /// Counts one piece of work as done.
     func finish() {
         state.withLockedValue { $0.throughput.add(at: .now) }
     }

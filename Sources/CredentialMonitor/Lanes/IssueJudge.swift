@@ -35,14 +35,13 @@ struct IssueJudge: Sendable {
         self.telemetry = telemetry
     }
 
-    /// How long an answer is kept while the signing key of its id_token is not known yet. Meanwhile keys are fetched once a minute. The
-    /// wait for the store has the same limit.
+    /// How long an answer waits for an unknown signing key, which is fetched once a minute, and for the store.
     static let longestWaitForKey = Duration.seconds(75)
 
     /// - Parameters:
-    ///   - requestedAt: when siwatch asked, by Apple's clock.
-    ///   - issuedAt: when Apple answered, by Apple's clock.
-    ///   - answeredAt: when Apple answered, by our clock.
+    ///   - requestedAt: by Apple's clock.
+    ///   - issuedAt: when Apple answered, by its clock.
+    ///   - answeredAt: the same, by our clock.
     /// - Returns: nil if a fault of our own or a stop prevents a verdict. The row stays claimed.
     func verdict(
         on tokens: IssuedTokens,
@@ -58,8 +57,8 @@ struct IssueJudge: Sendable {
             identity = try await verify(tokens.identityToken, for: content, at: issuedAt)
         } catch {
             if case .keyNotYetKnown = error {
-                // A stop cut the wait short. Otherwise nobody knows whose token it is, perhaps because the keys cannot be fetched. So
-                // nobody is signed in, and nothing is revoked.
+                // A stop cut the wait short. Otherwise nobody knows whose token it is, perhaps because keys cannot be fetched. So nobody is
+                // signed in, and nothing is revoked.
                 return Task.isCancelled ? nil : .rejected(.badIDToken, detail: error.text)
             }
             await discard(tokens, of: work.id, content, by: endpoint)
@@ -73,8 +72,7 @@ struct IssueJudge: Sendable {
         let credential = CredentialID(clientID: content.clientID, userID: identity.userID)
         let grantedAt: Timestamp
         do {
-            // `iat` is cut to the second. Within that second the time of the answer is better, because the answer came after the sign-in
-            // and before everything that follows from it.
+            // `iat` is cut to the second. Within it, the answer came after the sign-in and before everything that follows from it.
             let time = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
             grantedAt = try await min(time, firstRequestToRevoke(credential, since: work.grantedAt, answeredAt: answeredAt) ?? time)
         } catch {
@@ -92,9 +90,8 @@ struct IssueJudge: Sendable {
         }
     }
 
-    /// The app's first request to revoke since `time`. A user who deletes an account means the sign-in before that, however late Apple was
-    /// asked for its token. A sign-in dated after the request would undo the request. The code is used up, so its answer waits for the
-    /// store as it waits for a key.
+    /// When the app first asked to revoke, since `time`. A user who deletes an account means the sign-in before that, however late Apple
+    /// was asked. A sign-in dated after the request would undo it. The code is used up, so its answer waits for the store as for a key.
     private func firstRequestToRevoke(
         _ credential: CredentialID,
         since time: Timestamp,
@@ -112,8 +109,8 @@ struct IssueJudge: Sendable {
         }
     }
 
-    /// Verifies the id_token, and waits while its key is unknown: Apple may have begun to sign with a new key that is not published yet.
-    /// The code is used up, so its answer must not be lost.
+    /// Verifies an id_token. Waits for an unknown key, because Apple may sign with a new one before it is published. The code is used up,
+    /// so its answer must not be lost.
     private func verify(
         _ token: Secret?,
         for content: ClaimedCode.Content,
@@ -134,8 +131,8 @@ struct IssueJudge: Sendable {
         }
     }
 
-    /// Asks Apple to revoke what it issued, because nobody will use it. Best effort, and only where it harms nobody else: Apple may end
-    /// everything that the user has granted to the app, and a failed sign-in must not end a good one.
+    /// Asks Apple to revoke what it issued, because nobody will use it. Best effort, and only if it harms nobody else: Apple may end
+    /// everything that the user granted to the app, and a failed sign-in must not end a good one.
     private func discard(_ tokens: IssuedTokens, of row: Int64, _ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
         let doubt = records.withLockedValue { records in
             records[content.clientID, default: CodeRecord()].append(isFailure: true)

@@ -3,9 +3,9 @@
 
 import NIOConcurrencyHelpers
 
-/// How many of Apple's answers wait for a signing key, and how many extra hands replace the hands that hold them.
+/// How many of Apple's answers wait for a signing key, and the extra hands in place of those that hold them.
 ///
-/// Apple is asked nothing more for such an answer, so the answer must not keep another user's code from being sent.
+/// Such an answer asks nothing more of Apple, so it must not keep another user's code from being sent.
 final class KeyWaits: Sendable {
     private let state = NIOLockedValueBox((waiting: 0, hands: 0))
 
@@ -26,8 +26,8 @@ final class KeyWaits: Sendable {
         state.withLockedValue { $0.waiting -= 1 }
     }
 
-    /// Takes back the extra hands that hold no waiting answer. Only a claim does this, so that the number of hands cannot shrink between
-    /// the count of free hands and the claim. Otherwise the claim would believe that nothing is under way.
+    /// Takes back extra hands without a waiting answer. Only a claim does this, so that the number cannot shrink between the count of free
+    /// hands and the claim: the claim would believe that nothing is under way.
     func takeBack() {
         state.withLockedValue { $0.hands = min($0.waiting, Self.most) }
     }

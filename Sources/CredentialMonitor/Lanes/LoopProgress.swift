@@ -19,10 +19,9 @@ package final class LoopProgress: Sendable {
     private let allTurned: AsyncStream<Void>.Continuation
 
     /// - Parameters:
-    ///   - lanes: the lanes that have to run.
+    ///   - lanes: those that have to run.
     ///   - pollInterval: a loop that has not turned within twice this time is stalled.
     ///   - longestSilence: how long the store may take to say that it cannot work.
-    ///   - writer: the writer that the loops wait for.
     package init(
         lanes: Set<Lane>,
         pollInterval: Duration,
@@ -52,7 +51,7 @@ package final class LoopProgress: Sendable {
         refusals.withLockedValue { $0[lane] = now() }
     }
 
-    /// Returns once every loop has turned, or earlier at a stop or a cancellation. Await it once.
+    /// Returns once every loop has turned, or at a stop or a cancellation. Await it once.
     ///
     /// - Returns: whether every loop has turned and no stop has begun.
     package func waitForFirstTurns() async -> Bool {
@@ -60,14 +59,13 @@ package final class LoopProgress: Sendable {
         return !Task.isShuttingDownGracefully && !Task.isCancelled
     }
 
-    /// The names of loops and writers without progress: a loop that has not turned for too long or never has, and a writer whose commit
-    /// does not end.
+    /// Loops that have not turned for too long or never, by name, and a writer whose commit does not end.
     package var stalled: [String] {
         silent(in: turns.withLockedValue { $0 }) + hungWriter
     }
 
-    /// The names of loops and writers that do not even hear of trouble. Only a hang is worth a restart, because a new process would find a
-    /// full disk just as full.
+    /// Loops that do not even hear of trouble, by name, and a writer whose commit does not end. Only a hang is worth a restart: a new
+    /// process would find a full disk just as full.
     package var hung: [String] {
         let heard = turns.withLockedValue { $0 }.merging(refusals.withLockedValue { $0 }) { max($0, $1) }
         return silent(in: heard, for: limit + longestSilence) + hungWriter

@@ -61,7 +61,7 @@ package struct OperatorRequestHandler: Service {
 
     /// - Returns: whether there was a request.
     package func handleNext() async throws -> Bool {
-        // The last load may have failed, because the database failed right after it took the last request.
+        // The load may have failed after the last request.
         if isStale.withLockedValue(\.self) { try await takeOver() }
         guard let handled = try await desk.handleNextRequest(under: rules(), at: clock.now) else { return false }
         if let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }

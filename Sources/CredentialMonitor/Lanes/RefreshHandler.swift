@@ -56,15 +56,15 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package var width: Int { budget.limits.maxConcurrentRequests }
-    /// Large enough for a commit to be worth its fsync, and no larger than the limits allow in a twelfth of a second: work in reserve has
-    /// its permit, and goes out at once after Apple was slow. While the app is held back there is no reserve, because claimed work is then
-    /// a probe, and a hand is free for it.
+    /// Enough for a commit to be worth its fsync, and no more than the limits allow in a twelfth of a second: work in reserve has its
+    /// permit, and goes out at once after Apple was slow. While the app is held back there is no reserve: claimed work is then a probe, and
+    /// finds a hand.
     package var reserve: Reserve? {
         let permitted = min(max(Int(budget.limits.maxRequestsPerSecond / 12), 1), 512)
         return Reserve(most: isHeldBack ? 0 : permitted, longestWait: policy.longestReserve)
     }
 
-    /// True for work that was claimed before the app or the client was held back. An admission asks Apple nothing, so it is never held.
+    /// Holds work that was claimed before the app or the client was held back. An admission asks Apple nothing, so it is never held.
     package func isHeld(_ work: DueCredential) -> Bool {
         if case .admission = work.purpose { false } else { isHeldBack || budget.isPaused(work.id.clientID, at: clock.now) }
     }
@@ -72,11 +72,10 @@ package struct RefreshHandler: WorkHandler {
     /// Whether Apple has asked for patience, the breaker is open for more than a blamed client, or an operator has paused the app.
     private var isHeldBack: Bool { budget.isPaused(at: clock.now) || breakers.isHeldBack(app) }
 
-    /// Claims pending rejections that are believed now; they need no permit. If there are none, takes permits and claims exactly that many
-    /// checks, so that no claim waits for a permit: canaries first, then clients that Apple has blamed, then the credentials that have
-    /// waited longest.
+    /// Claims pending rejections that are believed now, without permits. Otherwise takes permits and claims exactly that many checks, so
+    /// that no claim waits for a permit: canaries, then clients that Apple has blamed, then the credentials that have waited longest.
     package func claim(upTo slots: Int) async throws -> [DueCredential] {
-        // This replica does not know Apple's answers to other replicas, so it cannot admit rejections by them.
+        // Apple's answers to other replicas are not known here, so nothing can be admitted by them.
         guard budget.isOurs else { return [] }
         let now = clock.now
         let settled = try await store.claimPendingRejections(
@@ -88,7 +87,7 @@ package struct RefreshHandler: WorkHandler {
         )
         guard settled.isEmpty else { return settled }
         let breaker = breakers.breaker(of: app)
-        // By the clock as it is now, because the store call took time and other lanes have taken permits since.
+        // As of now, because the store took its time and other lanes have taken permits since.
         let permits = budget.take(upTo: slots, at: clock.now, isProbing: breaker.isProbed)
         guard permits > 0 else { return [] }
         var due: [DueCredential] = []
@@ -119,9 +118,8 @@ package struct RefreshHandler: WorkHandler {
         return due
     }
 
-    /// Half of the permits. Of an odd permit, every second one. First checks get no more, because nobody knows whether new tokens are any
-    /// good, and there may be many. While the app is only probed, first checks wait: answers about tokens that Apple has accepted before
-    /// close the breaker.
+    /// Half of the permits, and every second odd one. No more, because nobody knows whether new tokens are any good, and there may be many.
+    /// While the app is only probed, first checks wait: answers about accepted tokens close the breaker.
     private func firstChecks(among permits: Int, whileProbed isProbed: Bool) -> Int {
         if isProbed { return 0 }
         guard permits % 2 == 1 else { return permits / 2 }
@@ -131,8 +129,8 @@ package struct RefreshHandler: WorkHandler {
         }
     }
 
-    /// Claims first checks at once for clients that have no 200 yet, so that a developer who has just set up a client learns whether the
-    /// key works.
+    /// Claims a first check at once for clients without a 200, so that a developer who has just set up a client learns whether the key
+    /// works.
     private func tryUnprovenClients(but excluded: Set<String>, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
         let untried = breakers.unproven(clients.subtracting(excluded), at: now).filter { client in
             // A trial in the future means that the clock was set back.
@@ -152,11 +150,11 @@ package struct RefreshHandler: WorkHandler {
 
     package func resolve(_ work: DueCredential) async -> [Settlement] {
         if case .admission(let rejection) = work.purpose { return [.admission(work, rejection)] }
-        // The row is left to its lease: another replica owns the app, or the client was paused after the claim.
+        // Left to its lease: another replica owns the app, or the client was paused after the claim.
         guard let (response, sentAt) = await ask(work) else { return [] }
         let answeredAt = clock.now
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        // Note what the answer proves before setting the pace, because blame of another client spares proven clients.
+        // Before the pace is set, because blame of another client spares a client that this answer proves.
         let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
         let sign = RoadSign(response)
         pace.follow(sign, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
@@ -168,7 +166,7 @@ package struct RefreshHandler: WorkHandler {
         return [.refresh(asked, verdict)]
     }
 
-    /// Judges the answer for the user, and notes what a 200 or a rejection proves of the client and the key.
+    /// Judges the answer for the user, and notes what it proves of the client and the key.
     private func verdict(
         on response: RefreshResponse,
         to work: DueCredential,

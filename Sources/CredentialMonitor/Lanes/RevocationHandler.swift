@@ -12,7 +12,6 @@ package struct RevocationHandler: WorkHandler {
         package var clientIDs: Set<String>
         package var endpoint: any TokenEndpoint
         package var budget: RequestBudget
-        /// Whether the configuration allows revocations.
         package var mayRevoke: Bool
 
         package init(
@@ -131,8 +130,8 @@ package struct RevocationHandler: WorkHandler {
 
     // MARK: A token
 
-    /// Whether the configuration forbids the next question. The last question is never forbidden: the revocation was sent, and its result
-    /// is worth knowing.
+    /// Whether the configuration forbids the next question. The last question is allowed: the revocation was sent, and its result is worth
+    /// knowing.
     private func isForbidden(_ work: DueRevocation) -> Bool {
         apps[work.app]?.app.mayRevoke == false && work.proof.next != .isStillAccepted
     }
@@ -143,12 +142,12 @@ package struct RevocationHandler: WorkHandler {
         switch work.proof.next {
         case .isBelieved: return work.newerSignIn == .none && breakers.mayAskAgain(work, at: clock.now) ? .isBelieved : nil
         case .isAccepted, .revoke: return work.newerSignIn == .none ? work.proof.next : nil
-        // The revocation was sent, and its result is worth knowing, even if the user has signed in since.
+        // The result of a sent revocation is worth knowing, even if the user has signed in since.
         case .isStillAccepted: return .isStillAccepted
         }
     }
 
-    /// - Parameter asked: a copy of the work. It notes the team that asked, and what Apple said of the client.
+    /// - Parameter asked: the same work, for noting the team that asked and what Apple said of the client.
     private func verdict(on work: DueRevocation, noting asked: inout DueRevocation) async -> RevocationVerdict? {
         if work.claim.isPoison { return .poison }
         if isForbidden(work) { return .disabled }
@@ -181,7 +180,7 @@ package struct RevocationHandler: WorkHandler {
         if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
         asked.teamID = response.identity.teamID
         if response.outcome == .valid || response.outcome == .unnamed {
-            // Apple had accepted a token before its revocation, so a 200 at the last question is always a proof.
+            // A revoked token had been accepted before, so this 200 is a proof.
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted
             breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
         }

@@ -3,15 +3,15 @@
 
 package import CredentialCore
 
-/// Commits that follow each other with very short gaps. A process that tries the database lock now and then rarely meets such a gap.
+/// Commits with gaps so short that a process which tries the lock now and then rarely meets one.
 package struct Rush {
     private var start: Timestamp
     private var end: Timestamp
 
     /// A gap of this length ends the rush.
     private static let breath = Duration.milliseconds(50)
-    /// How long a rush lasts before backends get their turn at the database. docs/schema.md asks backends to wait five seconds for the
-    /// lock, and this is less than half of that.
+    /// How long a rush lasts before backends get their turn. Less than half of the five seconds for which docs/schema.md asks them to wait
+    /// for the lock.
     private static let longest = Duration.seconds(2)
 
     package init(at now: Timestamp) {

@@ -6,9 +6,9 @@ import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Synchronization
 
-/// The only place where state changes. Submissions that arrive during a commit go into the next commit, so that a batch costs one fsync.
+/// The only place where state changes. Submissions during a commit go into the next one, so that a batch costs one fsync.
 ///
-/// It stands before the loops in the service group, so it stops after them and writes what they submit last.
+/// It stands before the loops in the service group, so it stops after them and still writes their last submissions.
 package final class SettlementWriter: Service {
     private let store: any WorkStore
     private let rules: SettlementRules
@@ -54,16 +54,15 @@ package final class SettlementWriter: Service {
     private static let gap = Duration.milliseconds(10)
     /// A little longer than a process that waits for SQLite's lock sleeps between two tries.
     private static let rest = Duration.milliseconds(110)
-    /// A lane with a reserve claims no more while this many submissions wait.
+    /// Lanes with a reserve claim no more while this many submissions wait.
     static let mostWaiting = 1024
-    /// The time between two commits of submissions that nobody waits for.
+    /// Between two commits of submissions that nobody waits for.
     private static let patience = Duration.milliseconds(50)
-    /// How often the writer looks, in that time, whether somebody waits.
+    /// How often the writer looks meanwhile whether somebody waits.
     private static let look = Duration.milliseconds(2)
     /// Waits between tries to commit. The last one repeats.
     private static let retries: [Duration] = [.milliseconds(50), .milliseconds(200), .seconds(1), .seconds(2), .seconds(5)]
-    /// Tries before the store counts as broken. Then the process ends, so that it starts afresh. A full disk does not count: the writer
-    /// waits for space.
+    /// Tries before the store counts as broken and the process ends, to start afresh. A full disk is waited for.
     private static let mostTries = 12
 
     package struct Closed: Error {}
@@ -99,8 +98,8 @@ package final class SettlementWriter: Service {
         }
     }
 
-    /// Submits settlements that nobody waits for, and returns at once. Under load they wait for others, so that a commit holds more. If
-    /// nothing of this submission was written, as far as is known, the log says so, and its claims run out.
+    /// Submits settlements that nobody waits for, and returns at once. Under load they wait, so that a commit holds more. If nothing of
+    /// them was written, as far as is known, the log says so, and the claims run out.
     func submitPatiently(_ settlements: [Settlement], of lane: Lane) {
         guard !settlements.isEmpty else { return }
         submit(
@@ -159,8 +158,7 @@ package final class SettlementWriter: Service {
         try? await clock.sleep(for: gap)
     }
 
-    /// The next batch. Soon after a commit, submissions that nobody waits for wait for others. A submission that somebody waits for ends
-    /// that.
+    /// The next batch. Soon after a commit, submissions that nobody waits for wait for company, until one comes that somebody waits for.
     private func gather() async -> [Submission]? {
         while !haste.isOn, mayWait { try? await Task.sleep(for: Self.look) }
         return next()
@@ -216,8 +214,8 @@ package final class SettlementWriter: Service {
         }
     }
 
-    /// Commits at once, and tries again while the store is in trouble. Only `run` calls this, or code that takes its place, because there
-    /// is one writer.
+    /// Commits at once, and tries again while the store is in trouble. Only for `run` and for code in its place, because there is one
+    /// writer.
     package func settle(_ settlements: [Settlement]) async throws {
         // Failures in a row that a new process might not meet.
         var failures = 0
@@ -239,8 +237,7 @@ package final class SettlementWriter: Service {
                 // The database works and refuses the batch. Claims may go on.
                 troubled.store(false, ordering: .relaxed)
                 guard settlements.count > 1 else { return telemetry.settlementRefused(reason) }
-                // One settlement breaks a rule of the schema. Each is committed alone, so that the others do not wait for it. Its row comes
-                // back alone.
+                // One settlement breaks a rule of the schema. The others must not wait for it, and its row comes back alone.
                 for one in settlements { try await settle([one]) }
                 return
             } catch let error as StoreError {

@@ -6,8 +6,8 @@ import NIOConcurrencyHelpers
 
 /// The breakers of all apps as last committed, the pauses of operators, and the clients that Apple has accepted since the start.
 ///
-/// It sets the pace and chooses what to claim. It has no last word: the settling transaction decides what is believed, on the breaker as it
-/// is then, and the claiming transaction decides whether an app is paused.
+/// It sets the pace and chooses what to claim. But the settling transaction decides what is believed, on the breaker as it is then, and the
+/// claiming transaction decides whether an app is paused.
 package final class Breakers: Sendable {
     private let rules: BreakerRules
     private let interval: Duration
@@ -44,7 +44,6 @@ package final class Breakers: Sendable {
         }
     }
 
-    /// Takes in breakers that have changed.
     func note(_ breakers: [String: RejectionBreaker]) {
         note(breakers, unlessChangedSince: nil)
     }
@@ -82,8 +81,8 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.paused.contains(app) || $0.breakers[app]?.isProbed ?? false }
     }
 
-    /// Notes a 200 or an `invalid_grant`. Two rejections measure nothing, so they are skipped: of a token that Apple had not accepted
-    /// before, and of a token that Apple had accepted from another team.
+    /// Notes a 200 or an `invalid_grant`. Answers about a token that Apple had not accepted before measure nothing. Neither do rejections
+    /// of a token that Apple had accepted from another team.
     func record(isValid: Bool, of work: DueCredential, by identity: ClientIdentity, at time: Timestamp) {
         guard isValid || work.verifiedTeam == identity.teamID else { return }
         if work.purpose == .check, work.wasAccepted {
@@ -114,14 +113,13 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.proofs.prover(clientID: clientID, keyID: keyID, at: now, within: interval) }
     }
 
-    /// Whether Apple may be asked once more about a token that it rejected at the first question. If Apple rejects the token again, that
-    /// rejection is believed. The settle time must have passed since the first question, so that an incident is over. Since then Apple must
-    /// have accepted the client with the same key, and the breaker must not hold the client's rejections.
+    /// Whether Apple may be asked again about a token that it rejected at the first question. A second rejection is then believed. An
+    /// incident must be over by now, and Apple must have accepted the client with the same key since.
     func mayAskAgain(_ work: DueRevocation, at now: Timestamp) -> Bool {
         guard let before = work.proof.before, let keyID = work.proof.keyID, !breaker(of: work.app).holds(work.id.clientID),
             before.askedAt.advanced(by: rules.settle) <= now
         else { return false }
-        // A request that was under way at that moment may have been answered before the incident began.
+        // A request of that moment may have been answered before the incident began.
         let answered = before.askedAt.advanced(by: timeout)
         let prover = state.withLockedValue { [interval] in
             $0.proofs.prover(clientID: work.id.clientID, keyID: keyID, after: answered, at: now, within: interval)

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// The pauses of an app's clients that Apple blames. Each pause is longer than the one before, and ends with a single question.
+/// The pauses of clients that Apple blames. Each pause is longer than the last, and ends with a single question.
 struct ClientPauses: Sendable {
     private struct Blame {
         /// Answers in a row that blamed this client, each of which began a pause.
@@ -36,13 +36,13 @@ struct ClientPauses: Sendable {
         blames[client]?.pause?.holds(at: now) ?? false
     }
 
-    /// Notes an answer that blames a client's configuration. An answer to a request from before the pause starts no new pause, because a
-    /// hiccup that strikes all requests in flight is one failure.
+    /// Notes an answer that blames a client's configuration. Requests from before the pause start no new pause, because a hiccup strikes
+    /// all requests in flight at once.
     ///
     /// - Parameters:
-    ///   - others: clients of the app that wait with this one, because no client of the app has had a 200.
-    ///   - isForeign: whether another lane asked, which has its own pauses. Its questions do not lengthen a pause here: codes are tried
-    ///     every half minute, so checks would soon wait for hours.
+    ///   - others: clients that wait with this one, because no client of the app has had a 200.
+    ///   - isForeign: whether a lane with pauses of its own asked. Its questions do not lengthen a pause here: codes are tried every half
+    ///     minute, so checks would soon wait for hours.
     /// - Returns: the length of the new pause. Nil if the client was paused already.
     mutating func blame(
         _ client: String,
@@ -65,13 +65,13 @@ struct ClientPauses: Sendable {
     }
 
     /// Tries a client by single questions, because Apple blamed it before this process started. A client that Apple has accepted since is
-    /// left out, because the breaker that names it may not have heard of that yet.
+    /// left out: the breaker that names it may not know yet.
     mutating func suspect(_ client: String) {
         if blames[client] == nil, !accepted.contains(client) { blames[client] = Blame() }
     }
 
-    /// Whether a question about a client may be sent now. The question that tries a blamed client begins the client's next pause, so that
-    /// no second question is sent.
+    /// Whether a question about a client may be sent now. The question that tries a blamed client begins its next pause, so that no second
+    /// one is sent.
     mutating func send(of client: String, at now: Timestamp) -> Bool {
         guard let blame = blames[client] else { return true }
         guard blame.pause?.holds(at: now) != true else { return false }

@@ -53,8 +53,7 @@ extension RoadSign {
 }
 
 extension RoadSign {
-    /// What the answer says of the client, for the store. Nil if it says nothing, or if Apple was not asked: a client secret that cannot be
-    /// signed is not an answer from Apple.
+    /// What the answer says of the client. Nil if it says nothing, or if Apple was not asked because no client secret could be signed.
     ///
     /// - Parameter requestedAt: by Apple's clock.
     func clientAnswer(requestedAt: Timestamp) -> ClientAnswer? {
@@ -78,9 +77,8 @@ struct Pace: Sendable {
 
     /// - Parameters:
     ///   - clients: all clients of the app.
-    ///   - budgets: the lane's own budget first. All budgets hear of blame, because blame is about the configuration.
-    ///   - longestPause: limits a pause that Apple asks for by `Retry-After`, so that one answer does not hold an app for hours. After it,
-    ///     Apple may ask again.
+    ///   - budgets: the lane's own first. All of them hear of blame, because it is about the configuration.
+    ///   - longestPause: limits `Retry-After`, so that one answer does not hold an app for hours. Apple may ask again after it.
     init(
         of app: String,
         clients: Set<String>,

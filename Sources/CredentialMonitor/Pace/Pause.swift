@@ -10,7 +10,7 @@ struct Pause: Sendable {
 
     var end: Timestamp { start.advanced(by: length) }
 
-    /// False while the start lies in the future: the clock was set back since, and such a pause must not stall the lane.
+    /// False for a start in the future: the clock was set back, and nothing must stall.
     func holds(at now: Timestamp) -> Bool {
         start <= now && now < end
     }

@@ -22,7 +22,6 @@ package final class RequestBudget: Sendable {
 
     private struct State {
         var limits: RequestLimits
-        /// Permits that may be taken now.
         var permits: Double
         var refilledAt: Timestamp?
         /// The share of the limit that is in use: halved when Apple struggles, then growing back.
@@ -33,11 +32,9 @@ package final class RequestBudget: Sendable {
         var underWay = 0
         /// Permits reserved for revocations, which go before checks.
         var wanted = 0
-        /// When the refresh lane last took a probe's permit while the breaker was open. No other lane may change it.
+        /// When the refresh lane last took a probe's permit. No other lane may change it.
         var probedAt: Timestamp?
-        /// Apple asked for fewer requests.
         var throttled: Pause?
-        /// The pauses of clients that Apple blames.
         var pauses: ClientPauses
 
         var rate: Double { limits.maxRequestsPerSecond * share }
@@ -47,16 +44,16 @@ package final class RequestBudget: Sendable {
 
     /// How soon to look again when all permits are taken.
     static let refill = Duration.milliseconds(100)
-    /// The rate is halved at most once in this time, so that one bad moment costs one half, however many requests it strikes.
+    /// The rate is halved at most once in this time, so that one bad moment costs one half, however many requests fail.
     private static let slowing = Duration.seconds(10)
-    /// The share grows evenly from nothing to the whole limit in this time.
+    /// How long the share takes to grow, evenly, from nothing to the whole limit.
     private static let recovery = Duration.seconds(300)
-    /// The share never falls below this, however long an outage lasts, because some request has to notice its end.
+    /// The share stays above zero, because some request has to notice the end of an outage.
     private static let leastShare = 1.0 / 32
 
     /// - Parameters:
-    ///   - longestPause: limits the pause of a client, however many answers blame it.
-    ///   - lease: the lease of the app's lane. The limits hold for the whole fleet, so only the lane's owner has permits.
+    ///   - longestPause: of a client, however many answers blame it.
+    ///   - lease: of the app's lane. The limits hold for a fleet, so only the lane's owner has permits.
     package init(_ limits: RequestLimits, longestPause: Duration = RefreshPolicy.longestPause, lease: LaneLease = .endless) {
         self.lease = lease
         var state = State(limits: limits, permits: 0, pauses: ClientPauses(longest: longestPause))
@@ -64,7 +61,7 @@ package final class RequestBudget: Sendable {
         self.state = NIOLockedValueBox(state)
     }
 
-    /// Whether this replica asks Apple for the app. Check it before each request, because a permit may be older than the end of the lease.
+    /// Whether this replica asks Apple for the app. Check it before each request, because permits may be older than a change of owner.
     package var isOurs: Bool { lease.holds }
 
     /// How many requests may be sent in a second now, on average.
@@ -75,17 +72,17 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// The configured limits. A change ends no pause.
+    /// A change ends no pause.
     package var limits: RequestLimits {
         get { state.withLockedValue(\.limits) }
         set { state.withLockedValue { $0.limits = newValue } }
     }
 
-    /// Takes up to `count` permits. Returns none while Apple has asked for patience or another replica owns the app.
+    /// Takes up to `count` permits; none while Apple asks for patience or another replica owns the app.
     ///
     /// - Parameters:
     ///   - isProbing: whether the app's breaker is open. Then there is one permit in each `BreakerRules.probeInterval`.
-    ///   - goesFirst: whether permits that are missing now are kept for the next call that goes first.
+    ///   - goesFirst: whether missing permits are kept for the next such call.
     package func take(upTo count: Int, at now: Timestamp, isProbing: Bool = false, goesFirst: Bool = false) -> Int {
         state.withLockedValue { state in
             guard isOurs, state.throttled?.holds(at: now) != true else { return 0 }
@@ -102,7 +99,7 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// - Parameter isProbing: the same as when the permits were taken. The permits of other lanes do not change the time of the next probe.
+    /// - Parameter isProbing: as the permits were taken. Other lanes' permits do not change the next probe.
     package func giveBack(_ count: Int, isProbing: Bool = false) {
         state.withLockedValue { state in
             state.permits = min(state.permits + Double(count), state.capacity)
@@ -131,7 +128,7 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// Halves the rate, because Apple throttles or gives no answer. The rate grows back within minutes, never above the limit.
+    /// Halves the rate, because Apple throttles or gives no answer. It grows back within minutes, never above the limit.
     ///
     /// - Parameter askedAt: when the failed request was sent. A request from before the last halving tells nothing new.
     package func slowDown(askedAt: Timestamp, at now: Timestamp) {
@@ -163,30 +160,22 @@ package final class RequestBudget: Sendable {
 
     // MARK: Clients that Apple blames
 
-    /// How many questions may be claimed for each blamed client: none during its pause, and one after it. Clients without an entry have no
-    /// limit.
+    /// As `ClientPauses.quotas`.
     package func quotas(at now: Timestamp) -> [String: Int] {
         state.withLockedValue { $0.pauses.quotas(at: now) }
     }
 
-    /// Whether a client is paused, so that nothing of it may be sent.
     package func isPaused(_ client: String, at now: Timestamp) -> Bool {
         state.withLockedValue { $0.pauses.holds(client, at: now) }
     }
 
-    /// Whether a question about a client may be sent now. Call it right before sending: work that was claimed before a pause is not sent in
-    /// it, and one question is sent after it.
+    /// Whether a question about a client may be sent right now. Work claimed before a pause is not sent in it; after the pause one question
+    /// is.
     package func maySend(of client: String, at now: Timestamp) -> Bool {
         state.withLockedValue { $0.pauses.send(of: client, at: now) }
     }
 
-    /// Pauses a client after an answer that blames it, each time for longer.
-    ///
-    /// - Parameters:
-    ///   - others: clients that wait with it, because nothing tells them apart.
-    ///   - isForeign: whether a lane with its own budget asked. It may begin a pause here, but does not lengthen one.
-    ///   - askedAt: when the request was sent.
-    /// - Returns: the length of the new pause. Nil if the client was paused already.
+    /// Pauses a client after an answer that blames it, each time for longer. Parameters and result are those of `ClientPauses.blame`.
     package func pause(
         _ client: String,
         and others: Set<String> = [],
@@ -210,7 +199,6 @@ package final class RequestBudget: Sendable {
         state.withLockedValue { $0.pauses.accept(client) }
     }
 
-    /// Whether any client is blamed.
     package var isAnyBlamed: Bool { state.withLockedValue(\.pauses.isAnyBlamed) }
 
     /// Ends all blame, because the configuration has changed.
@@ -223,8 +211,8 @@ package final class RequestBudget: Sendable {
 
     private func refill(_ state: inout State, at now: Timestamp) {
         let sinceRefill = state.refilledAt.map { $0.duration(to: now) } ?? .zero
-        // Another caller read the clock later than this one and refilled first, so this time has already brought its permits. A clock that
-        // was set back differs by more than a second.
+        // Another caller looked at the clock later but came first, and brought this time's permits. A clock that was set back is further
+        // off.
         if sinceRefill < .zero, sinceRefill > .seconds(-1) { return }
         let elapsed = max(sinceRefill, .zero).inSeconds
         state.refilledAt = now

@@ -4,7 +4,7 @@
 import CoreMetrics
 import NIOConcurrencyHelpers
 
-/// Counters, gauges and histograms. Each is looked up once, because at each look-up a metrics backend sorts the labels and writes them out.
+/// Counters, gauges and histograms. Each is looked up once, because a metrics backend sorts and writes out its labels at each look-up.
 final class Instruments: Sendable {
     private struct Series: Hashable {
         var metric: String

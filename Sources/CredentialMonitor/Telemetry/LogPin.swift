@@ -4,8 +4,8 @@
 package import CredentialCore
 import Synchronization
 
-/// Tells of a reader that keeps erased tokens readable, in a file's log or in dead rows of a server. It tells once when the reader has
-/// stayed for a minute, and once when the reader has gone.
+/// Reports a reader that keeps erased tokens readable, in a file's log or in dead rows of a server: once when it has stayed for a minute,
+/// once when it has gone.
 package final class LogPin: Sendable {
     private let telemetry: Telemetry
     private let isTold = Atomic<Bool>(false)

@@ -227,7 +227,7 @@ extension Metric {
         logLinesSuppressed, logLinesDropped,
     ]
 
-    /// Metrics that are read from the tables. If several replicas share the tables, only one tells these metrics.
+    /// Read from the tables. If several replicas share them, only one tells these metrics.
     static let ofTables = [
         queueDepth, queueOldest, queueDue, refreshRound, credentials, credentialsOverdue, credentialsUnverified, credentialsNeverAccepted,
         credentialsPending, logPinnedSince,

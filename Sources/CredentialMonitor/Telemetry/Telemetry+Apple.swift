@@ -111,8 +111,7 @@ extension Telemetry {
         checks(of: app, arePaused: false, because: .blame)
     }
 
-    /// Notes whether the checks of an app are paused for a reason: Apple's blame of a client, or an operator. The gauge is 1 for either
-    /// reason.
+    /// Notes a reason to pause an app's checks: Apple's blame of a client, or an operator. The gauge is 1 for either.
     func checks(of app: String, arePaused: Bool, because reason: PauseReasons.Reason) {
         gauge(Metric.appPaused, pauses.note(reason, arePaused, of: app) ? 1 : 0, ["app": app])
     }

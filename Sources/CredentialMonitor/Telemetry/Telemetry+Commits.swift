@@ -184,17 +184,16 @@ extension GrantRejection {
 }
 
 extension CodeVerdict {
-    /// Apple's answer for a code that is expired. Apple gives it for rubbish too, which anybody can send, so these codes are counted apart
-    /// from codes that waited here for too long.
+    /// Apple says so of rubbish too, which anybody can send. So it is counted apart from codes that waited here for too long.
     fileprivate static let refusedAsExpired = "refused_as_expired"
 
-    /// A code that waited here for too long is `late`, not this.
+    /// Not `late`, which is a code that waited here for too long.
     fileprivate var isRefusedAsExpired: Bool {
         if case .rejected(.codeExpired, _) = self { true } else { false }
     }
 }
 
-/// A user's name in the log. It is made only when its line is written, because a flood of lines is mostly held back.
+/// A user's name in the log, made only for a line that is written. In a flood most lines are held back.
 private struct LatePseudonym: CustomStringConvertible, Sendable {
     let userID: String
     let make: @Sendable (String) -> String

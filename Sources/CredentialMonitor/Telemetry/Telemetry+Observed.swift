@@ -47,12 +47,12 @@ extension Telemetry {
         }
     }
 
-    /// Leaves out how late the checks are, because it could not be read.
+    /// Leaves out how late checks are, because it could not be read.
     package func checksUnread() {
         instruments.forgetGauges(of: [.credentialsOverdue, .refreshRound])
     }
 
-    /// Leaves out how long erased rows have stayed readable, because it could not be read.
+    /// Leaves out since when erased rows stay readable, because it could not be read.
     package func logPinUnread() {
         instruments.forgetGauges(of: [.logPinnedSince])
     }
@@ -86,7 +86,7 @@ extension Telemetry {
         for (lane, isOwned) in lanes { gauge(Metric.laneOwned, isOwned ? 1 : 0, ["lane": "\(lane)"]) }
     }
 
-    /// Leaves the figures of shared tables to another replica, so that a sum over replicas counts nothing twice.
+    /// Leaves shared tables to another replica, so that a sum over replicas counts nothing twice.
     package func leaveTablesToOthers() {
         instruments.forgetGauges(of: Metric.ofTables)
     }
@@ -181,7 +181,7 @@ extension Telemetry {
 }
 
 extension StateReason {
-    /// The states that a credential can change to. A credential that was never granted is not announced.
+    /// The states to announce. A credential that was never granted is not announced.
     fileprivate static let announced: [(CredentialState, StateReason)] = [
         (.authorized, .granted), (.revoked, .tokenRejected), (.revoked, .consentRevoked), (.revoked, .revokedByApp),
         (.notFound, .accountDeleted),

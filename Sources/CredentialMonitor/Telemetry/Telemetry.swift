@@ -45,8 +45,7 @@ package struct Telemetry: Sendable {
         logger.log(.claimFailed, ["lane": "\(lane)", "error": "\(error)"])
     }
 
-    /// Clears the gauge of a full store. Another replica may settle what this process could not, so a successful claim is the sign that
-    /// there is room again.
+    /// A claim shows that there is room again. Another replica may have settled what this process could not.
     func claimCommitted() {
         gauge(Metric.storeFull, 0)
     }
@@ -75,7 +74,7 @@ package struct Telemetry: Sendable {
         count(Metric.seals, by: number)
     }
 
-    /// A client id comes from the backend and may be anything by mistake. So only text that looks like a client id is shown.
+    /// Only text that looks like a client id is shown: it comes from the backend and may be anything by mistake.
     func unknownClients(_ clientIDs: Set<String>, grants: Int) {
         let shown = clientIDs.filter(\.looksLikeClientID).sorted().prefix(3).joined(separator: ", ")
         logger.log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])

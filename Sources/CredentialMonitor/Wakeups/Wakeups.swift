@@ -6,8 +6,8 @@ import ServiceLifecycle
 
 /// Tells a loop when to look for work: at once, on a timer, on a hint. It never says what the work is.
 ///
-/// A sequence that claims rows in `next()` loses rows, because `merge` and `cancelOnGracefulShutdown` may drop an element that was produced
-/// and not delivered. A dropped wake-up costs nothing, because the timer brings the next one.
+/// A sequence that claims rows in `next()` loses rows: `merge` and `cancelOnGracefulShutdown` may drop an element before delivery. A
+/// dropped wake-up costs nothing, because the timer brings the next one.
 package struct Wakeups: Sendable {
     private let hints: AsyncStream<Void>
     private let hinter: AsyncStream<Void>.Continuation

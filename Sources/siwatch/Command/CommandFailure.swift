@@ -50,8 +50,7 @@ extension CommandFailure {
 // MARK: The database
 
 extension CommandFailure {
-    /// If the database is in use or has no room, another try soon may help. If it is damaged or is not siwatch's, another try does not
-    /// help.
+    /// Another try soon may help a database that is in use or full, but not one that is damaged or not siwatch's.
     init(database error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure

@@ -6,10 +6,9 @@ import Foundation
 
 /// Writes the manual pages from the commands' own descriptions, so that neither can go stale.
 ///
-/// swift-argument-parser 1.8 has a plugin for this, `generate-manual`, but it does not fit. The plugin needs this package and a compiler,
-/// and this command needs only the installed program. The plugin's pages say "exits 0 on success, and >0 if an error occurs". They leave
-/// out the environment, files, defaults and values of an option, and list subcommands without their descriptions. They include hidden
-/// commands.
+/// Not by `generate-manual`, the plugin of swift-argument-parser 1.8. The plugin needs this package and a compiler; this command needs only
+/// the installed program. The plugin's pages say "exits 0 on success, and >0 if an error occurs", have no environment, files, defaults or
+/// values of an option, and list subcommands without descriptions. Hidden commands get pages too.
 struct Manual: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Writes the manual pages into a folder.",

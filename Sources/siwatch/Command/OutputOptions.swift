@@ -9,7 +9,7 @@ import Foundation
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON, for programs.") var json = false
 
-    /// Prints a report as text or as JSON. The JSON has the report's members and `schema`, the number of its form.
+    /// Prints a report as text, or as JSON with the number of its form, `schema`.
     func print(_ report: some Encodable, _ text: @autoclosure () -> String) throws {
         try printOutput(json ? Versioned(report).json() : text())
     }
@@ -57,8 +57,7 @@ func printOutput(_ text: String) throws(CommandFailure) {
     }
 }
 
-/// Writes a line to standard error. If the disk is full or the reader has stalled, the line is lost: it must neither end the program nor
-/// delay its end.
+/// Writes a line to standard error. A full disk or a stalled reader loses the line, but neither ends the program nor delays its end.
 func printError(_ line: String) {
     var place = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
     guard poll(&place, 1, 1000) != 0 else { return }

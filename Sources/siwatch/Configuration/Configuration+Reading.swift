@@ -46,7 +46,7 @@ extension Configuration {
     private static let longestFile = 1 << 18
     /// Limited, because every commit writes the answers in the window.
     private static let longestWindow = 10_000
-    /// In seconds. A process that stood still for six minutes must notice it. It notices after twice the poll interval and half a minute.
+    /// In seconds. A process that stood still for six minutes must notice it, and does after twice this time and half a minute.
     private static let longestPollInterval = 60
 
     private mutating func read(_ root: inout TableReader) {

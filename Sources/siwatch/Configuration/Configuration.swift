@@ -28,7 +28,6 @@ struct Configuration: Sendable, Equatable {
         var path = "/var/lib/siwatch/siwatch.sqlite"
         /// The URL of a database on a PostgreSQL server. Nil if siwatch uses an SQLite file.
         var url: String?
-        /// The schema of siwatch's tables in that database.
         var schema = "siwatch"
         /// Nil if libpq finds a password by itself, or if no password is needed.
         var passwordFile: String?
@@ -43,7 +42,7 @@ struct Configuration: Sendable, Equatable {
         var keys: [Key] = []
         /// Users that the operator knows to be good, by their `sub`.
         var canaries: [String] = []
-        /// Whether siwatch may ask Apple to revoke.
+        /// Whether Apple may be asked to revoke.
         var revocations = true
 
         struct Key: Sendable, Equatable {

@@ -44,7 +44,6 @@ struct InvalidConfiguration: Error, Equatable {
 }
 
 extension InvalidConfiguration: CustomStringConvertible {
-    /// One line for each mistake.
     var lines: [String] { mistakes.map { "\(source): \($0)" } }
 
     var description: String { lines.joined(separator: "\n") }

@@ -6,7 +6,7 @@ import Foundation
 
 /// Judges a host by its text, without a resolver.
 enum Host {
-    /// Whether the host is `localhost`, in 127.0.0.0/8, or ::1. A name that only begins like one of these is not.
+    /// `localhost`, 127.0.0.0/8 or ::1. A name that only begins like one of these does not count.
     static func isLoopback(_ host: String) -> Bool {
         host == "localhost" || bytes(of: host, AF_INET, count: 4)?.first == 127
             || bytes(of: host, AF_INET6, count: 16) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]

@@ -7,7 +7,7 @@ import CredentialSealing
 
 /// The keys that a configuration names, read and found usable.
 struct Keys {
-    /// The keys that sign client secrets, by app. The first key of an app signs.
+    /// The keys for client secrets, by app. The first key of an app signs.
     var clientSecretKeys: [String: [ClientSecretKey]] = [:]
     /// Nil if the file is absent. siwatch then creates the file, if nothing is sealed yet.
     var ring: KeyRing?
@@ -46,12 +46,11 @@ struct AppKey: Sendable, Equatable {
 }
 
 extension Configuration {
-    /// Reads the keys of every app, in the order of the file.
-    ///
-    /// Keys are read in a separate step, so that mistakes in the TOML file are found on machines without the keys.
+    /// Reads the keys of every app, in the order of the file. It is a separate step, so that mistakes in the TOML file are found on
+    /// machines without the keys.
     ///
     /// - Returns: By the name of the app.
-    /// - Throws: All mistakes at once. None of them quotes the content of a file.
+    /// - Throws: All mistakes at once. None quotes what a file holds.
     func readKeys() throws(InvalidConfiguration) -> [String: [AppKey]] {
         var keys: [String: [AppKey]] = [:]
         var mistakes: [ConfigurationMistake] = []

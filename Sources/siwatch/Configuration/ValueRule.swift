@@ -10,7 +10,6 @@ struct ValueRule<Value> {
     /// Returns nil after it has noted the mistake.
     let read: (_ value: ConfigurationValue, _ path: String, _ mistakes: inout [ConfigurationMistake]) -> Value?
 
-    /// Reads a string.
     /// - Parameter parse: Returns nil if the value has the problem.
     static func string(_ problem: String, _ parse: @escaping (String) -> Value?) -> ValueRule {
         ValueRule { value, path, mistakes in
@@ -113,7 +112,6 @@ extension ValueRule<String> {
         }
     }
 
-    /// A schema of a PostgreSQL database.
     static var schema: ValueRule {
         .string(schemaForm) { isSchema($0) ? $0 : nil }
     }

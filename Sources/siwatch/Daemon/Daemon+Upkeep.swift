@@ -30,7 +30,7 @@ extension Daemon {
 
     /// Commits one row, which an idle disk can bear, while every loop makes progress.
     func heartbeat(_ progress: LoopProgress) -> Recurring {
-        // No report here: the writer reports that nothing can be committed, and the missing beat shows it.
+        // The writer reports that nothing can be committed, and the missing beat shows it.
         Recurring(every: .seconds(10), onFailure: { _ in }) { [store, clock] in
             if let file = store as? SQLiteStore, progress.stalled.isEmpty { try await file.beat(at: clock.now) }
         }

@@ -36,7 +36,7 @@ struct Daemon {
     let clockGuard: ClockGuard
     let logPin: LogPin
 
-    /// The parts of an app that a reload changes, and the parts on which the app runs.
+    /// What a reload changes in an app, and what the app runs on.
     struct WatchedApp {
         var name: String
         var teamID: String
@@ -277,8 +277,7 @@ struct Daemon {
         services += [keyRefresh, maintenance, overdueCount, databaseWatch.service(every: pollInterval), heartbeat(progress)]
         // Gives the lanes back after the writer and the loops have stopped.
         if let keeper = seat.keeper(writer.breakers, store, telemetry) {
-            // Renews now, so that the shared lanes need not wait for the keeper's first turn. That turn finds an older replica again, if
-            // there is one.
+            // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
             await keeper.renew()
             services.append(keeper)
         }
@@ -310,7 +309,7 @@ struct Daemon {
         } catch is CancellationError where readiness.stoppingSince != nil {
             // The stop was cut short in the middle of work.
         } catch {
-            // A failed start has no work under way. It leaves the fleet, so that other replicas do not take this one for living.
+            // A failed start has no work under way. Other replicas need not take this one for living.
             if !readiness.isStarted, readiness.stoppingSince == nil { try? await (store as? any Fleet)?.release() }
             throw error
         }
@@ -318,8 +317,7 @@ struct Daemon {
         logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])
     }
 
-    /// Reports apps whose tokens Apple has accepted from another team. Such an app has changed hands, or its line in the configuration is
-    /// wrong.
+    /// Reports apps whose tokens Apple has accepted from another team: the app has changed hands, or its `team_id` is wrong.
     func sayOtherTeams(than configuration: Configuration) async {
         // If the database does not answer, other log lines say so.
         for team in (try? await store.otherTeams(than: configuration)) ?? [] {

@@ -5,8 +5,7 @@ import CredentialCore
 import CredentialMonitor
 import Foundation
 
-/// This process's place among the processes that share a database. If the process holds the lock on a file, it is alone and owns every
-/// lane.
+/// This process's place among those that share a database. With the lock on a file it is alone, and owns every lane.
 struct FleetSeat: Sendable {
     /// The database's clock, if several processes must agree on the time.
     let clock: WallClock
@@ -38,7 +37,7 @@ struct FleetSeat: Sendable {
         shared = (fleet, clock)
     }
 
-    /// The clock for work on a store: the database's clock if replicas share it, else the machine's.
+    /// The clock for work on a store: the database's if replicas share it, else the machine's.
     static func clock(of store: any CredentialStore) async throws -> WallClock {
         guard let fleet = store as? any Fleet else { return .system }
         let start = ContinuousClock.now
@@ -105,7 +104,7 @@ extension Replica {
     /// How long a replica may be away and still come back to its place.
     private static let absence = Duration.seconds(30)
 
-    /// This process. The names of its sealing keys count, because the other replicas must open what it seals.
+    /// This process. Its sealing keys count, because other replicas must open what it seals.
     init(_ configuration: Configuration, keyIDs: [String]) {
         self.init(
             host: ProcessInfo.processInfo.hostName,
@@ -115,15 +114,14 @@ extension Replica {
         )
     }
 
-    /// Joins the fleet, or refuses if a replica there would judge the same rows differently. This comes before anything of ours is written.
-    /// If two processes come at once, each is there before it looks, and the younger one leaves. A process that is not refused belongs to
-    /// the fleet from here on.
+    /// Joins the fleet, or refuses if replicas there would judge the same rows differently, before anything of ours is written. Of two that
+    /// come at once, each joins before it looks, and the younger one leaves.
     ///
     /// - Throws: `CommandFailure`, `StoreError`.
     func join(_ store: any CredentialStore) async throws {
         guard let fleet = store as? any Fleet else { return }
-        // A replica that lost its server for a while is about to come back. It would take a newcomer for a replica that was there before
-        // it. A replica that was stopped in order is not in this list.
+        // A replica that lost its server for a while is about to come back, and would take a newcomer for its elder. A replica that was
+        // stopped in order is not in this list.
         let recent = try await fleet.time.advanced(by: .zero - Self.absence)
         let others = try await fleet.replicas().filter { $0.replica.configuration != configuration && $0.seenAt > recent }
         if let other = others.first { throw CommandFailure(LaneKeeper.OtherConfiguration(elder: other.replica)) }

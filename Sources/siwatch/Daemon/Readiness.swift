@@ -47,7 +47,7 @@ final class Readiness: Service {
     /// When the stop began.
     var stoppingSince: ContinuousClock.Instant? { state.withLockedValue(\.stoppingSince) }
 
-    /// Whether systemd may be told of progress: while every loop turns or hears of the trouble, and during a stop, which has its own limit.
+    /// Whether systemd may be told of progress: every loop turns or hears of the trouble, or a stop is under way, which has its own limit.
     var isAlive: Bool { stoppingSince != nil || progress.hung.isEmpty }
 
     func run() async throws {

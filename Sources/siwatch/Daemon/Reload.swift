@@ -26,7 +26,7 @@ struct Reload: Service {
         for await _ in signals.cancelOnGracefulShutdown() {
             try? await notifier.notify(.reloading, within: .seconds(1))
             await reload()
-            // siwatch is as ready as before, whatever the result of the reload and the state of the lanes. Not before the start is over.
+            // As ready as before, whatever the reload's result and the state of the lanes. Not before the start is over.
             if isStarted() { try? await notifier.notify(.ready, within: .seconds(10)) }
         }
     }
@@ -72,7 +72,7 @@ extension Configuration {
         result.refresh.maxRequestsPerSecond = new.refresh.maxRequestsPerSecond
         result.refresh.maxConcurrentRequests = new.refresh.maxConcurrentRequests
         for index in result.apps.indices {
-            // A key belongs to a team, so the team must be the same.
+            // A key belongs to its team.
             guard let app = new.apps.first(where: { $0.name == result.apps[index].name && $0.teamID == result.apps[index].teamID })
             else { continue }
             result.apps[index].keys = app.keys

@@ -52,7 +52,7 @@ struct Run: AsyncParsableCommand {
         await database.close()
     }
 
-    /// Saves a fifth of the memory. Work moves from thread to thread, and glibc would keep freed memory in an arena for each thread.
+    /// Work moves between threads, and glibc would keep freed memory in an arena for each: a fifth of the memory.
     private func shareArenas() {
         #if os(Linux)
             // Swift does not see <malloc.h>. M_ARENA_MAX is -8.

@@ -3,8 +3,8 @@
 
 import ServiceLifecycle
 
-/// Services that hear of a stop at the same moment. A service group tells its services one after the other, each after the one before has
-/// ended. If Apple answers slowly, the last service would hear of the stop too late.
+/// Services that hear of a stop at the same moment. A service group tells one after the other, each after the one before has ended. With a
+/// slow Apple, the last would hear of it too late.
 struct Together: Service {
     private let services: [any Service]
 

@@ -44,8 +44,7 @@ struct Backup: AsyncParsableCommand {
         )
     }
 
-    /// Prints the commands that back up a server, because a server has its own programs for that. First checks that this user may read
-    /// every table.
+    /// Prints the server's own commands for a backup, after a check that this user may read every table.
     private func advise(_ configuration: Configuration, _ address: PostgresAddress) throws {
         let unreadable: [String]
         do {
@@ -86,14 +85,14 @@ struct Backup: AsyncParsableCommand {
         /// Shell commands.
         var backUp: String
         var restore: String
-        /// The backup does not contain this file, but a restore needs it.
+        /// Not in the backup, but needed for a restore.
         var keyFile: String
     }
 
     private struct Report: Encodable {
         var file: String
         var bytes: Int
-        /// The backup does not contain this file, but a restore needs it.
+        /// Not in the backup, but needed for a restore.
         var keyFile: String
     }
 }

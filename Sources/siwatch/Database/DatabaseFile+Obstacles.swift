@@ -7,7 +7,7 @@ import SQLiteStore
 
 /// Finds what would keep `siwatch run` from writing the database, without writing anything.
 extension DatabaseFile {
-    /// The owner of the database, if root runs this command in that user's place. Root's rights say nothing of the owner's rights.
+    /// The owner of the database, if root runs this in that user's place. Root's rights say nothing of the owner's.
     var userInPlaceOfRoot: String? {
         let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
         guard geteuid() == 0, let owner = folder.status?.st_uid, owner != 0 else { return nil }
@@ -74,7 +74,7 @@ private struct WritablePath {
         }
     }
 
-    /// Only the lock file must not be a symbolic link, because anybody who may write the folder could let it point anywhere.
+    /// The lock file must not be a symbolic link: anybody who may write the folder could point it anywhere. Other files may be.
     private var isLink: Bool {
         var status = stat()
         return path.hasSuffix(".lock") && lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
@@ -82,7 +82,7 @@ private struct WritablePath {
 
     private var mend: String {
         guard let status else { return "" }
-        // A person who runs siwatch as the wrong user must not be told to take over the owner's database.
+        // A person who runs siwatch as the wrong user must not be told to take the owner's database over.
         let home = folder ?? status
         if home.st_uid != geteuid(), home.st_uid != 0 {
             let owner = Account.name(ofUser: home.st_uid)

@@ -46,7 +46,7 @@ extension DatabaseLock {
         return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
     }
 
-    /// Takes the lock. Tries several times, because `siwatch status` holds the lock for an instant to see whether another process holds it.
+    /// Takes the lock. Tries again when it is held, because `siwatch status` holds it for an instant to see whether a siwatch runs.
     static func retrying(database path: String) throws(DatabaseLockError) -> DatabaseLock {
         for _ in 1...4 {
             do {
@@ -64,8 +64,7 @@ enum DatabaseLockError: Error, Equatable {
     case held(database: String)
     /// The lock file cannot be created or locked, with the system's text. Exit code 78.
     case unavailable(file: String, reason: String)
-    /// The database has hard links. A lock beside one name does not keep out a process that uses another name, and SQLite keeps a log for
-    /// each name. Exit code 78.
+    /// Hard links. The lock beside one name does not stop a process that uses another, and SQLite keeps a log for each name. Exit code 78.
     case severalNames(database: String, count: Int)
 
     /// - Returns: nil if the database has one name, or does not exist.

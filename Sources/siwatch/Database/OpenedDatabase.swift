@@ -38,8 +38,7 @@ struct OpenedDatabase {
             }
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
             pseudonyms = UserPseudonyms(ring)
-            // Makes rows due that a former holder of the lock had claimed. Not on a server, because each replica there may still work on
-            // its claimed rows.
+            // Frees what a former holder of the lock had claimed. Not on a server, because replicas there may still work on their claims.
             if let file = store as? SQLiteStore { try file.recover() }
             replica = Replica(configuration, keyIDs: ring.keyIDs)
             try await replica.join(store)

@@ -66,10 +66,9 @@ final class LogOutput: Sendable {
     /// How many lines were dropped since the last call, because nobody read the lines before them.
     func takeDropped() -> Int { writer.takeDropped() }
 
-    /// Waits until all lines are written, but no longer than the limit. For the end of the process.
+    /// Waits until all lines are written, at most for the limit. For the end of the process.
     func drain(within limit: Duration) { writer.drain(within: limit) }
 
-    /// - Returns: how many lines of the event were held back before this one. Nil if this line is held back too.
     func admit(_ name: String) -> Int? {
         state.withLockedValue { $0.rateLimit.admit(name, at: .now) }
     }

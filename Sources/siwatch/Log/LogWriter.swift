@@ -5,8 +5,8 @@ import Dispatch
 import Foundation
 import NIOConcurrencyHelpers
 
-/// Writes lines on a thread of its own, so that a stalled reader does not block the code that logs. Lines that find the buffer full are
-/// dropped and counted. The writer lives as long as the process.
+/// Writes lines on a thread of its own, so that a stalled reader blocks no code that logs. Lines that find the buffer full are dropped and
+/// counted. It lives as long as the process.
 final class LogWriter: Sendable {
     private let descriptor: Int32
     private let note: @Sendable (_ dropped: Int) -> String
@@ -53,7 +53,6 @@ final class LogWriter: Sendable {
         if isAwaited { isFilled.signal() }
     }
 
-    /// How many lines were dropped since the last call.
     func takeDropped() -> Int {
         state.withLockedValue { state in
             defer { state.untold = 0 }
@@ -61,7 +60,6 @@ final class LogWriter: Sendable {
         }
     }
 
-    /// Waits until all lines are written, but no longer than the limit. For the end of the process.
     func drain(within limit: Duration) {
         let end = ContinuousClock.now + limit
         while !state.withLockedValue({ $0.buffer.isEmpty && !$0.isWriting }), .now < end { usleep(1000) }

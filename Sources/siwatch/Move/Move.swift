@@ -93,7 +93,8 @@ struct Move: AsyncParsableCommand {
 }
 
 extension DatabaseLocation {
-    /// Whether a text is the address of a server and not of a file: a URL, or text that begins with a keyword of libpq's, as in `host=…`.
+    /// Whether a text is the address of a server: a URL, or text that begins with a keyword of libpq's, as in `host=…`. Otherwise it is a
+    /// file.
     static func isAddress(_ text: String) -> Bool {
         ["postgresql://", "postgres://"].contains(where: text.hasPrefix) || text.prefixMatch(of: /[a-z_]+=/) != nil
     }

@@ -57,7 +57,7 @@ final class ProgressBar: MoveProgress {
             if state.phase != phase { (state.phase, state.rows) = (phase, 0) }
             state.rows += rows
             let now = ContinuousClock.now
-            // At most ten times a second, because nobody reads faster and each update costs time.
+            // Ten times a second. More cannot be read, and costs time.
             if let shownAt = state.shownAt, now - shownAt < .milliseconds(100) { return nil }
             state.shownAt = now
             return Self.line(phase, rows: state.rows, of: state.total * phase.passes)

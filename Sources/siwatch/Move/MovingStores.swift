@@ -26,7 +26,7 @@ struct MovingFile {
         }
     }
 
-    /// - Throws: `CommandFailure`, `DatabaseFile.Unusable`, `DatabaseLockError`, or an error of the store.
+    /// - Throws: as above, and `CommandFailure`.
     init(arriving file: DatabaseFile) throws {
         let obstacles = file.obstacles
         guard obstacles.isEmpty else { throw CommandFailure.unusable(obstacles) }
@@ -60,7 +60,7 @@ extension PostgresContents {
         let contents = try PostgresContents(address)
         if let departure = contents.departure, !departure.isComplete { return contents }
         guard contents.isThere else { throw MoveRefusal.nothing(place: contents.place) }
-        // Brings the schema up to date, or throws with the place to which the data has moved.
+        // Updates the schema, or throws with the place to which the data has moved.
         _ = try PostgresStore.open(address)
         return contents
     }

@@ -5,8 +5,8 @@ import CredentialCore
 
 /// Moves everything from one store to another: copies and proves it in one transaction on each side.
 ///
-/// The source commits first, that its data has departed. The destination commits second, that all data has arrived. If siwatch dies between
-/// the two commits, nothing starts on the source, and `resolve` finds out whether the data has arrived.
+/// First the source commits its departure, then the destination its arrival. If siwatch dies in between, nothing starts on the source, and
+/// `resolve` finds out what arrived.
 struct StoreMove {
     let source: any DepartingStore
     let destination: any ArrivingStore

@@ -28,7 +28,7 @@ final class OpenConnections: Sendable {
         var connections: [ObjectIdentifier: Connection] = [:]
         var turns = 0
 
-        /// Removes the oldest connection without a request, or the oldest of all if every connection has one.
+        /// Removes the oldest connection without a request, or else the oldest of all.
         mutating func removeOldest(besides new: any Channel) -> Connection? {
             let others = connections.filter { $0.key != ObjectIdentifier(new) }
             let oldest = others.min { ($0.value.isBusy ? 1 : 0, $0.value.turn) < ($1.value.isBusy ? 1 : 0, $1.value.turn) }

@@ -47,10 +47,9 @@ struct OperationsServer: Service {
             },
             configuration: ApplicationConfiguration(
                 address: .hostname(address.host, port: address.port),
-                // In a flood a scraper waits for its turn. Without a place in this queue, the kernel would drop it for a second.
+                // Lets a scraper wait its turn in a flood. From a full queue the kernel would drop it for a second.
                 backlog: 1024,
-                // A connection that must close stays open until its event loop comes to it. So the server accepts no more connections than
-                // the event loops close.
+                // A connection that must close stays open until its event loop comes to it. No more are accepted than the loops close.
                 availableConnectionsDelegate: .maximum(limits.count * 2, logger: logger)
             ),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },

@@ -31,7 +31,7 @@ struct SystemdNotifier: Sendable {
     /// Whether systemd listens.
     var isHeard: Bool { address != nil }
 
-    /// The longest time in which systemd wants to hear of progress. Nil if systemd does not watch this process (sd_watchdog_enabled(3)).
+    /// How often, at least, systemd wants to hear of progress. Nil if it does not watch this process (sd_watchdog_enabled(3)).
     static func watchdogInterval(
         _ environment: [String: String] = ProcessInfo.processInfo.environment,
         process: Int32 = ProcessInfo.processInfo.processIdentifier

@@ -10,10 +10,9 @@ extension OperatorRequest {
     /// How often the command looks for the answer, in a table of one row.
     private static let pollInterval = Duration.milliseconds(10)
 
-    /// Asks the running daemon to carry the request out. If no daemon runs, takes the lock and carries it out here.
+    /// Asks the running daemon to carry the request out. If none runs, takes the lock and carries it out here.
     ///
-    /// - Throws: if the request was not carried out. Then nothing is left that might be carried out later, unless the connection was lost:
-    ///   then the outcome is not known.
+    /// - Throws: if the request was not carried out, and will not be later. If the connection was lost, nobody knows.
     func carryOut(in configuration: Configuration) async throws(CommandFailure) -> OperatorAnswer {
         do {
             let database = try configuration.existingDatabase()
@@ -57,11 +56,11 @@ extension OperatorRequest {
                     return answer
                 }
                 guard .now < end else { throw CommandFailure.unavailable("siwatch has not answered within \(Self.timeout.text)") }
-                // One request at a time, because another operator's recheck may go on for long. A replica may have taken our request.
+                // One at a time, because another operator's recheck may go on for long. A replica may have taken ours.
                 if try await store.handleNextRequest(under: rules, at: clock.now) == nil { try await Task.sleep(for: Self.pollInterval) }
             }
         } catch {
-            // The command reports a failure, so nobody must carry the request out later.
+            // What is reported as failed must not be carried out later.
             _ = try? await store.withdraw(id)
             throw error
         }

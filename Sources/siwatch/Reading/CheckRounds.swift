@@ -5,8 +5,8 @@ import CredentialCore
 
 /// How long one check of every token takes for each app.
 ///
-/// Every authorized credential may have a token, so this number is used first. Only if that many checks do not fit is the schedule counted.
-/// The count takes a second for ten million rows, and is not repeated for an hour.
+/// Every authorized credential may have a token. Only if so many checks do not fit is the schedule counted. The count takes a second for
+/// ten million rows, and holds for an hour.
 actor CheckRounds {
     private let store: any CredentialReader
     private var counted: [String: (tokens: Int, at: ContinuousClock.Instant)] = [:]

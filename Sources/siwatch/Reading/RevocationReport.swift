@@ -124,7 +124,7 @@ extension RevocationReport {
         var app: String?
         var clientID: String
         var requestedAt: Timestamp
-        /// When its tokens were first put to work.
+        /// When work on its tokens began.
         var openedAt: Timestamp?
         var reason: WaitingRow.Reason
         /// What the request waits for, for people.

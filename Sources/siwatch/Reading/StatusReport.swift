@@ -26,7 +26,7 @@ struct StatusReport: Encodable {
     var overdue: [String: Int]
     var checks: CheckStatus
     var breakers: [BreakerReport]
-    /// Clients with tokens for which Apple has accepted none within an interval.
+    /// Clients whose tokens Apple has not accepted within an interval.
     var unprovenClients: [ClientStatus]
     var refusedClients: [RefusedClient]
     /// How long a check of every token takes.

@@ -36,7 +36,7 @@ struct Unverified: AsyncParsableCommand {
         var foreignTokens: [ForeignToken]
     }
 
-    /// Two tables: tokens whose rejection Apple has repeated, and tokens whose rejection still waits. `status` counts them the same way.
+    /// Two tables, split as in `status`: tokens with a repeated rejection, and tokens with a rejection that still waits.
     private func text(_ found: [NeverAcceptedToken]) -> String {
         func table(_ found: [NeverAcceptedToken]) -> String {
             self.table("rejected", found.map { ($0.userID, $0.tokenGrantedAt, $0.rejectedAt, $0.clientID) })

@@ -5,8 +5,8 @@ import Foundation
 
 /// A child process that reads its standard input to the end, answers on its standard output, and ends.
 ///
-/// It uses posix_spawn, because Foundation's `Process` watches its children by a run loop and signals, which belong to the daemon. siwatch
-/// waits for the child by its process id. The child gets no descriptor of ours, and handles all signals as a new program does.
+/// By posix_spawn, because Foundation's `Process` watches children by a run loop and signals, which belong to the daemon. siwatch waits for
+/// the child by its process id. The child gets no descriptor of ours, and handles all signals as a new program does.
 struct ParserProcess {
     private let identifier: pid_t
     /// Our end of the socket that is the child's input and output. Unlike a pipe, it can be written to without SIGPIPE.
@@ -37,7 +37,7 @@ struct ParserProcess {
         posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO)
         // An aborting library prints text that belongs on no terminal and in no journal.
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-        // Some descriptors do not close themselves, for instance SwiftNIO's. If a child still held a socket, it would stay open after a
+        // Some descriptors do not close themselves, for instance SwiftNIO's. If the child held such a socket, it would stay open after a
         // crash of the daemon.
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             guard let descriptor = Int32(name), descriptor > STDERR_FILENO else { continue }
@@ -81,7 +81,7 @@ struct ParserProcess {
         if output == nil { kill(identifier, SIGKILL) }
         var status: Int32 = 0
         while waitpid(identifier, &status, 0) < 0 {
-            // The program that started siwatch ignores the ends of children, so siwatch does too. Then only the output tells the result.
+            // The program that started siwatch ignores the ends of children, so siwatch does too. The output has to tell.
             guard errno == EINTR else { return (output ?? [], .status(-1)) }
         }
         guard let output else { return ([], .killed) }

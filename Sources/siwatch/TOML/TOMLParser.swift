@@ -61,8 +61,7 @@ enum UnparsedDocument: Error, Equatable {
     case deadly(signal: String)
     /// The document took longer than any configuration does.
     case endless(seconds: Int)
-    /// The parser gave no answer, so nobody knows whether the document is wrong. The text says what the parser did instead, as the end of a
-    /// sentence.
+    /// Nobody knows whether the document is wrong. The text says what the parser did, as the end of a sentence.
     case noAnswer(String)
 
     var mistake: ConfigurationMistake {

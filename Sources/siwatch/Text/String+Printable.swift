@@ -4,8 +4,7 @@
 import CredentialCore
 
 extension String {
-    /// The text, with invisible characters and characters that a terminal would obey spelled out. Use it for text from outside, which may
-    /// hold anything.
+    /// The text with every character spelled out that is invisible or that a terminal would obey. Text from outside may hold anything.
     var printable: String {
         var text = ""
         for scalar in unicodeScalars {
