@@ -23,7 +23,6 @@ package final class FleetClock: Sendable {
         origin = NIOLockedValueBox(local.now.advanced(by: .zero - uptime()))
     }
 
-    /// The shared clock.
     package var wallClock: WallClock {
         WallClock(
             now: { self.now },

@@ -5,7 +5,6 @@ import ArgumentParser
 import CredentialCore
 import Foundation
 
-/// How a command prints its report.
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON, for programs.") var json = false
 

@@ -4,7 +4,6 @@
 import ArgumentParser
 import Foundation
 
-/// `siwatch` and its subcommands.
 @main
 struct Siwatch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -13,7 +13,6 @@ extension Configuration {
         NotificationPolicy(issuers: Set(apple.issuers), clientIDs: clientIDs, clockSkew: queues.clockSkew)
     }
 
-    /// - Parameter time: when this process started.
     func settlementRules(startedAt time: Timestamp) -> SettlementRules {
         SettlementRules(
             policy: refreshPolicy,
@@ -30,7 +29,6 @@ extension Configuration {
         )
     }
 
-    /// The clients of all apps.
     var clientIDs: Set<String> { Set(apps.flatMap(\.clientIDs)) }
 
     var clientsOfApps: [AppClients] { apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) } }

@@ -44,7 +44,6 @@ struct Daemon {
         var secrets: ClientSecrets
         var endpoint: AppleTokenEndpoint
         var budget: RequestBudget
-        /// The budget of the app's codes.
         var codeBudget: RequestBudget
         var refreshes: RefreshHandler
         var wakeups: Wakeups

@@ -53,7 +53,6 @@ struct FleetSeat: Sendable {
         return lease
     }
 
-    /// For each lane, whether this process owns it.
     var ownership: [FleetLane: Bool] { leases.mapValues(\.holds) }
 
     /// Whether this process does the housekeeping for all.

@@ -44,7 +44,6 @@ final class Readiness: Service {
     /// Whether every loop has turned, and no stop is under way.
     var isStarted: Bool { state.withLockedValue(\.condition) == .good }
 
-    /// When the stop began.
     var stoppingSince: ContinuousClock.Instant? { state.withLockedValue(\.stoppingSince) }
 
     /// Whether systemd may be told of progress: every loop turns or hears of the trouble, or a stop is under way, which has its own limit.

@@ -5,7 +5,6 @@ import CredentialCore
 import Foundation
 import Logging
 
-/// One log line before it is written.
 struct LogLine {
     var time: Date
     var level: Logger.Level

@@ -17,7 +17,6 @@ final class LogOutput: Sendable {
         var rateLimit = LogRateLimit()
     }
 
-    /// How a line is written.
     private struct Form {
         var isJSON: Bool
         var isJournal: Bool

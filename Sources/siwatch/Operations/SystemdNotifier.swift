@@ -13,7 +13,6 @@ struct SystemdNotifier: Sendable {
         case ready
         /// siwatch reads its configuration again. READY follows.
         case reloading
-        /// The stop has begun.
         case stopping
         /// Progress was made.
         case watchdog

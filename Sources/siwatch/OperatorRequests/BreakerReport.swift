@@ -3,7 +3,6 @@
 
 import CredentialCore
 
-/// The report on one app's breaker.
 struct BreakerReport: Encodable {
     var app: String
     var isOpen: Bool

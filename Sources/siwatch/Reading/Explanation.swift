@@ -163,7 +163,6 @@ extension UserHistory.LoggedNotification {
 }
 
 extension GrantRejection {
-    /// The rejection, in a few words.
     fileprivate var words: String {
         switch self {
         case .unknownClientExpired: "no app of the configuration named the client for as long as it could wait"

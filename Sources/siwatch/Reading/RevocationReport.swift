@@ -55,7 +55,6 @@ extension RevocationReport {
         var keyID: String?
         /// Apple's answer to the first refresh.
         var before: Answer?
-        /// Apple's answer to the revocation.
         var revocation: Answer?
         /// Apple's answer to the last refresh.
         var after: Answer?
@@ -118,7 +117,6 @@ extension RevocationReport {
         }
     }
 
-    /// A request that waits.
     struct Request: Encodable {
         var request: Int64
         var app: String?
@@ -145,7 +143,6 @@ extension RevocationReport {
 }
 
 extension RevocationReceipt {
-    /// The outcome, in plain words.
     var words: String {
         switch RevocationOutcome(rawValue: outcome) {
         case .proved where proof.revocation?.word == .unheard:

@@ -51,7 +51,6 @@ extension TokenBeingRevoked {
 }
 
 extension RevocationProof {
-    /// How far the proof is.
     fileprivate var words: String {
         var parts: [String]
         switch next {

@@ -12,7 +12,6 @@ struct ParserProcess {
     /// Our end of the socket that is the child's input and output. Unlike a pipe, it can be written to without SIGPIPE.
     private let socket: Int32
 
-    /// How the child ended.
     enum End: Equatable {
         case status(Int32)
         case signal(Int32)

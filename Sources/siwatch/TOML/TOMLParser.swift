@@ -8,7 +8,6 @@ import Foundation
 /// The child is siwatch itself, started once more as `parse-toml`. It is started by its open file, so that a daemon whose program was
 /// replaced on disk still parses as before.
 struct TOMLParser: Sendable {
-    /// The siwatch program to start.
     var program = "/proc/self/exe"
     /// How long the parser may compute, in whole seconds of processor time. A busy machine does not use this time up.
     var processorSeconds = 5
