@@ -205,11 +205,15 @@ extension Simulation {
         lastProbes[app] = nil
     }
 
+    /// Some days lie between two transfers: it takes them until the new team is proven, and tokens of the old one are given up.
+    var mayTransfer: Bool { transferredAt.map { $0.duration(to: truth) > .days(3) } ?? true }
+
     /// An app goes to another team, or comes back, and its operators name that team and a key of it, which counts from the next start.
     mutating func transfer() throws {
         let app = plan.apps.randomElement(using: &generator)!
+        transferredAt = truth
         // A mistyped team goes with the key that was there.
-        let keepsKey = chance(300)
+        let keepsKey = chance(200)
         world.with { state in
             state.apple.transfer(app)
             if !keepsKey { state.apple.reload(app) }
@@ -222,7 +226,7 @@ extension Simulation {
             guard person.lastActedAt.duration(to: truth) >= .seconds(2) else { continue }
             people[index].lastActedAt = truth
             let credential = CredentialID(clientID: app.clientIDs.randomElement(using: &generator)!, userID: person.user)
-            if plan.revocations > 0, chance(isVerified(person) ? 600 : 50) {
+            if plan.revocations > 0, chance(isVerified(person) ? 800 : 50) {
                 askLater(person, credential)
             } else if chance(500) {
                 signIn(person, credential)

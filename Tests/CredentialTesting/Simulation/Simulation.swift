@@ -80,6 +80,8 @@ package struct Simulation {
     var agenda: [(at: Timestamp, delivery: Delivery)] = []
     /// Requests that Apple has not answered.
     var flights: [Flight] = []
+    /// When an app last went to another team.
+    var transferredAt: Timestamp?
     /// Work that is claimed and not resolved, and settlements that wait for the writer.
     var claimed: [ClaimedBatch] = []
     var waiting: [[Settlement]] = []
@@ -254,7 +256,7 @@ extension Simulation.Plan {
         codes = chance(60, "codes") ? number(100...900, "code rate") : 0
         revocations = chance(65, "revocations") ? number(50...300, "revocation rate") : 0
         passwords = chance(65, "passwords") ? number(200...700, "password rate") : 0
-        transfers = chance(30, "transfers")
+        transfers = chance(40, "transfers")
         if chance(10, "client refused") { refused = apps[0].clientIDs.last }
         breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]
