@@ -4,25 +4,25 @@
 package import CredentialCore
 import Crypto
 
-/// Seals refresh tokens under a key ring, and tells them apart by a key of the database's own.
+/// Seals refresh tokens under a key ring, and fingerprints them with a key of the database.
 ///
-/// The fingerprint's key is random, made once and kept sealed in the database, so changing the sealing keys changes no fingerprint
-/// and a fingerprint says nothing to those who hold the database alone.
+/// The fingerprint key is random, made once, and kept sealed in the database. So a change of the sealing keys changes no fingerprint, and a
+/// fingerprint tells nothing without the key file.
 package struct CredentialSealer: TokenSealer {
     private let ring: KeyRing
     private let fingerprintKey: SymmetricKey
     private let recipients: [TokenRecipient]
 
-    /// The name under which the database keeps the fingerprint's key.
+    /// The name of the fingerprint key in the database.
     package static let fingerprintKeyName = "token-fingerprint"
 
-    /// A new fingerprint key, sealed: for a database that has none yet.
+    /// Makes a sealed fingerprint key for a database that has none yet.
     package static func newFingerprintKey(sealedBy ring: KeyRing) throws -> [UInt8] {
         let key = SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
         return try ring.seal(key, named: fingerprintKeyName)
     }
 
-    /// - Throws: `SealingError` where the key file does not open this database.
+    /// - Throws: `SealingError` if the key file does not open this database.
     package init(ring: KeyRing, sealedFingerprintKey: [UInt8]) throws(SealingError) {
         let key = try ring.open(sealedFingerprintKey, named: Self.fingerprintKeyName)
         guard key.count == 32 else { throw .damaged }

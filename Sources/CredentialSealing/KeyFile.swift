@@ -7,8 +7,8 @@ import Foundation
 extension KeyRing {
     /// Reads the keys of a file.
     ///
-    /// A file that others may read, or that anybody but its owner may change, is refused. Its group may read it: that is how
-    /// systemd and Kubernetes hand a credential to a service that is not root.
+    /// It refuses a file that others may read, or that anybody but its owner may change. The group may read it, because systemd and
+    /// Kubernetes hand a credential to a non-root service that way.
     package init(contentsOf path: String) throws(KeyFileError) {
         let text = try KeyFile.read(path)
         do throws(KeyTextError) {
@@ -18,9 +18,9 @@ extension KeyRing {
         }
     }
 
-    /// Writes a new key to a new file of mode 0600. When this returns, the key is on disk to stay; tokens may be sealed with it.
+    /// Writes a new key to a new file of mode 0600. When it returns, the key is durable and tokens may be sealed with it.
     ///
-    /// The file appears whole or not at all, and never takes the place of another.
+    /// The file appears whole or not at all, and never replaces another file.
     package static func create(at path: String) throws(KeyFileError) -> KeyRing {
         let ring = KeyRing.generate()
         try KeyFile.create(ring.text, at: path)
@@ -29,16 +29,16 @@ extension KeyRing {
 }
 
 package enum KeyFile {
-    /// In bytes; some hundreds of keys.
+    /// The longest key file, in bytes: some hundreds of keys.
     private static let longest = 65_536
 
-    /// Whether a file of this mode keeps no secret: others may read it, or somebody but its owner may change it.
+    /// Whether a file of this mode is no place for a secret: others may read it, or somebody but its owner may change it.
     package static func isExposed(mode: UInt32) -> Bool {
         mode & 0o027 != 0
     }
 
     fileprivate static func read(_ path: String) throws(KeyFileError) -> String {
-        // Not blocking: a named pipe in its place would never return.
+        // Does not block, because a named pipe in its place would never return.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw errno == ENOENT ? .missing(path: path) : .unreadable(path: path, reason: lastError())
@@ -69,14 +69,14 @@ package enum KeyFile {
         } catch {
             throw .unwritable(path: path, reason: lastError())
         }
-        // Unlike a rename, a link refuses a name that is taken.
+        // A link refuses a name that is taken. A rename would replace the file.
         guard link(draft, path) == 0 else {
             throw errno == EEXIST ? .exists(path: path) : .unwritable(path: path, reason: lastError())
         }
         guard synchronizeDirectory(of: path) else { throw .unwritable(path: path, reason: lastError()) }
     }
 
-    /// A new name is on disk to stay once its directory is.
+    /// Makes a new name durable by writing its directory to disk.
     private static func synchronizeDirectory(of path: String) -> Bool {
         let descriptor = open(URL(filePath: path).deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
@@ -89,7 +89,7 @@ package enum KeyFile {
     }
 }
 
-/// Why a key file cannot be used or made. It never holds any of the file's text.
+/// Why a key file cannot be used or made. It never holds text of the file.
 package enum KeyFileError: Error, Equatable, Sendable {
     case missing(path: String)
     case unreadable(path: String, reason: String)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The text of a key file: one key a line, the first seals; empty lines and lines that begin with `#` are skipped.
+/// The text of a key file: one key a line, and the first key seals. Empty lines and lines that begin with `#` are skipped.
 extension KeyRing {
     package init(parsing text: String) throws(KeyTextError) {
         var keys: [SealingKey] = []
@@ -15,7 +15,7 @@ extension KeyRing {
         self.init(keys)
     }
 
-    /// What a new key file says.
+    /// The text of a new key file.
     var text: String {
         """
         # The keys that seal the refresh tokens of siwatch. Whoever holds this file and the database can read them;
@@ -26,7 +26,7 @@ extension KeyRing {
     }
 }
 
-/// What is wrong with the text of a key file. It never holds any of the text.
+/// What is wrong with the text of a key file. It never holds the text.
 package enum KeyTextError: Error, Equatable, Sendable {
     /// Lines count from 1.
     case malformed(line: Int)

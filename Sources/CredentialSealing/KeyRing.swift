@@ -4,10 +4,10 @@
 import CredentialCore
 import Crypto
 
-/// The sealing keys: the first seals, all of them open.
+/// The sealing keys. The first key seals, and all keys open.
 ///
-/// A key is changed by writing a new line above the old ones. AES-GCM with random nonces allows 2³² seals under one key
-/// (NIST SP 800-38D, 8.3); the metric `seals_total` counts those of tokens.
+/// To change the key, an operator writes a new line above the old ones. AES-GCM with random nonces allows 2³² seals under one key (NIST SP
+/// 800-38D, 8.3). The metric `seals_total` counts the seals of tokens.
 package struct KeyRing: Sendable {
     private let keys: [SealingKey]
 
@@ -16,12 +16,11 @@ package struct KeyRing: Sendable {
         self.keys = keys
     }
 
-    /// A ring of one new random key.
     package static func generate() -> KeyRing {
         KeyRing([.random()])
     }
 
-    /// The names of the keys, the sealing one first. They are derived from the keys and reveal nothing of them.
+    /// The names of the keys, the sealing key first. They are derived from the keys and reveal nothing about them.
     package var keyIDs: [String] {
         keys.map(\.id.hexadecimal)
     }
@@ -29,20 +28,20 @@ package struct KeyRing: Sendable {
     /// The key that seals.
     var current: SealingKey { keys[0] }
 
-    /// What backends seal tokens with, as one line. It says nothing of the key that seals.
+    /// The public key to which backends seal tokens, as one line. It tells nothing about the sealing key.
     package var publicKey: String { TokenRecipient(current).publicText }
 
-    /// One for each key, in their order.
+    /// One recipient for each key, in the order of the keys.
     var recipients: [TokenRecipient] { keys.map(TokenRecipient.init) }
 }
 
 extension KeyRing {
-    /// Encrypts a secret that the database keeps under a name, such as the key of the fingerprints.
+    /// Encrypts a secret that the database keeps under a name, such as the fingerprint key.
     package func seal(_ secret: [UInt8], named name: String) throws -> [UInt8] {
         try seal(secret, for: .secret(named: name))
     }
 
-    /// - Throws: `SealingError`, also where the bytes were sealed under another name.
+    /// - Throws: `SealingError`, also if the bytes were sealed under another name.
     package func open(_ sealed: [UInt8], named name: String) throws(SealingError) -> [UInt8] {
         try open(sealed, for: .secret(named: name))
     }

@@ -3,11 +3,11 @@
 
 import Crypto
 
-/// Ciphertext as it stands in a column.
+/// Ciphertext in the form of a column.
 ///
 ///     version 1 │ key id 4 │ nonce 12 │ ciphertext n │ tag 16
 ///
-/// The version stands for everything else here: the lengths, AES-256-GCM, and how the associated data is spelt.
+/// The version covers everything else here: the lengths, AES-256-GCM, and the form of the associated data.
 struct SealedBytes {
     var keyID: UInt32
     var box: AES.GCM.SealedBox
@@ -26,18 +26,18 @@ extension SealedBytes {
     }
 
     var bytes: [UInt8] {
-        // A box made with the default nonce, the only one here, has a combined form.
+        // A box with the default nonce has a combined form. There is no other nonce here.
         [Self.version] + withUnsafeBytes(of: keyID.bigEndian) { Array($0) } + box.combined!
     }
 }
 
 /// Why sealed bytes do not open.
 package enum SealingError: Error, Equatable, Sendable {
-    /// Written by a later siwatch, or no sealed bytes at all.
+    /// A later siwatch wrote the bytes, or they are not sealed bytes.
     case unknownVersion(UInt8)
     /// The key that sealed them is not in the key file.
     case unknownKey(id: String)
-    /// Changed, cut, or made for another credential, another grant or another purpose.
+    /// The bytes are changed, cut, or made for another credential, another grant or another purpose.
     case damaged
 }
 

@@ -3,15 +3,15 @@
 
 import CredentialCore
 
-/// What sealed bytes belong to: they open for the very same and for nothing else.
+/// The context of sealed bytes: a credential and grant, or the name of a secret. The bytes open in the same context only.
 ///
-/// It is the associated data of the encryption, so a token that is moved to another row, or a row that is given another time,
-/// does not open.
+/// It is the associated data of the encryption. So a token does not open after it is moved to another row, or after its row gets another
+/// time.
 enum SealingContext {
     case refreshToken(of: CredentialID, grantedAt: Timestamp)
     case secret(named: String)
 
-    /// Every field preceded by its length in four bytes, so that no two contexts spell alike.
+    /// Each field follows its length in four bytes, so that no two contexts have the same bytes.
     var associatedData: [UInt8] {
         switch self {
         case .refreshToken(let credential, let grantedAt):

@@ -4,9 +4,9 @@
 import Crypto
 import Foundation
 
-/// 256 bits that seal and open, and the name by which sealed bytes call them.
+/// A 256-bit key that seals and opens, and the id by which sealed bytes name it.
 struct SealingKey: Sendable {
-    /// The first four bytes of a hash of the key, so that a name is never given by hand and never given twice.
+    /// The first four bytes of a hash of the key, so that nobody has to choose an id and none is used twice.
     let id: UInt32
     let material: SymmetricKey
 
@@ -25,15 +25,15 @@ struct SealingKey: Sendable {
 
 /// A key as one line of the key file: `siwatch-sealing-key-1:` and base64 of the 32 bytes.
 ///
-/// The prefix is for people and for scanners that look for secrets in the wrong places.
+/// The prefix helps people, and scanners that look for secrets in the wrong places.
 extension SealingKey {
     private static let prefix = "siwatch-sealing-key-1:"
 
-    /// - Returns: nil where the line is anything else, be it by one space or by one stray bit in the base64.
+    /// - Returns: nil if the line differs by even one space, or by one stray bit in the base64.
     init?(line: Substring) {
         guard line.hasPrefix(Self.prefix) else { return nil }
         let base64 = String(line.dropFirst(Self.prefix.count))
-        // Foundation forgives bits that no encoder writes, so the text is compared with what it should have been.
+        // Foundation accepts bits that no encoder writes, so the text is compared with its own encoding.
         guard let bytes = Data(base64Encoded: base64), bytes.count == 32, bytes.base64EncodedString() == base64 else { return nil }
         self.init(SymmetricKey(data: bytes))
     }

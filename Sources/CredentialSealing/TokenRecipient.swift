@@ -5,13 +5,13 @@ import CredentialCore
 import Crypto
 import Foundation
 
-/// The key pair to which backends seal tokens, so that none stands in a queue in clear: HPKE (RFC 9180) in base mode, with
+/// The key pair to which backends seal tokens, so that no token stands in a queue in clear: HPKE (RFC 9180) in base mode, with
 /// DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and ChaCha20-Poly1305.
 ///
 ///     version 1 │ key id 4 │ encapsulated key 32 │ ciphertext n │ tag 16
 ///
-/// The private key is derived from a sealing key, so that the key file is all there is to keep. The key id is the first four bytes of
-/// the SHA-256 of the public key, so that a backend can write it; the associated data is `client_id`, a NUL and `user_id`.
+/// The private key is derived from a sealing key, so that only the key file has to be kept. The key id is the first four bytes of the
+/// SHA-256 of the public key, so that a backend can compute it. The associated data is `client_id`, a NUL and `user_id`.
 struct TokenRecipient: Sendable {
     private let key: Curve25519.KeyAgreement.PrivateKey
     let id: [UInt8]
@@ -33,15 +33,15 @@ struct TokenRecipient: Sendable {
         id = Array(SHA256.hash(data: key.publicKey.rawRepresentation).prefix(Self.idLength))
     }
 
-    /// What backends seal with, as one line.
+    /// The public key to which backends seal, as one line.
     var publicText: String { Self.publicPrefix + key.publicKey.rawRepresentation.base64EncodedString() }
 
-    /// The id of the key that bytes were sealed to; nil where they are nothing of the kind.
+    /// The id of the key to which the bytes are sealed; nil if they are not such bytes.
     static func keyID(of sealed: [UInt8]) -> [UInt8]? {
         sealed.first == version && sealed.count > 1 + idLength + encapsulatedLength ? Array(sealed[1...idLength]) : nil
     }
 
-    /// - Returns: nil where the bytes do not open for this user and client.
+    /// - Returns: nil if the bytes do not open for this user and client.
     func open(_ sealed: [UInt8], for credential: CredentialID) -> [UInt8]? {
         let body = sealed.dropFirst(1 + Self.idLength)
         let associatedData = Data(credential.clientID.utf8) + [0] + Data(credential.userID.utf8)

@@ -4,10 +4,10 @@
 import CredentialCore
 import Crypto
 
-/// The names by which logs call users.
+/// The names of users in logs.
 ///
-/// A pseudonym is the first 12 hex digits of an HMAC-SHA-256 of the `sub`, under a key derived by HKDF from the key that seals. So the
-/// lines about one user can be found, by those who hold the key file alone; with a new sealing key the pseudonyms are new too.
+/// A pseudonym is the first 12 hex digits of an HMAC-SHA-256 of the `sub`, under a key that HKDF derives from the sealing key. So only
+/// holders of the key file can find the lines about a user. A new sealing key changes the pseudonyms.
 package struct UserPseudonyms: Sendable {
     private let key: SymmetricKey
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How metrics are written down.
+/// The text format of metrics.
 package enum ExpositionFormat: Sendable {
     /// Version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
     case prometheus
     /// Version 1.0: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
     case openMetrics
 
-    /// The one that a scraper likes better; Prometheus's own text where it is content with either, or says nothing.
+    /// The format that a scraper prefers. It is Prometheus's own text if the scraper accepts both equally or says nothing.
     ///
-    /// - Parameter accept: its `Accept` header (RFC 9110, section 12.5.1).
+    /// - Parameter accept: the scraper's `Accept` header (RFC 9110, section 12.5.1).
     package init(accept: String?) {
         var weights: [String: Double] = [:]
         for range in accept?.split(separator: ",") ?? [] {
             let parts = range.split(separator: ";").map { $0.filter { $0 != " " && $0 != "\t" }.lowercased() }
             guard let type = parts.first else { continue }
-            // A version that we do not write is not what was asked for.
+            // Skips a version other than 1.0, because siwatch does not write it.
             if type == "application/openmetrics-text", let version = parts.first(where: { $0.hasPrefix("version=") }),
                 !version.hasPrefix("version=1.0")
             {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What is known about a metric before anything is measured.
+/// The facts about a metric before anything is measured.
 package struct MetricDescription: Sendable {
     package enum Kind: Sendable {
         case counter
         case gauge
-        /// Counts what is at most as great as each bound, in the metric's own unit. The bound +Inf is added.
+        /// Counts the values up to each bound, in the metric's own unit. The bound +Inf is added.
         case histogram(buckets: [Double])
     }
 

@@ -3,9 +3,9 @@
 
 import Foundation
 
-/// The `process_*` metrics that every Prometheus client exposes, read from Linux's `/proc` as proc(5) describes it.
+/// The `process_*` metrics of every Prometheus client, read from Linux's `/proc` (proc(5)).
 ///
-/// What cannot be read is absent, so on a system without `/proc` all of them are.
+/// A metric that cannot be read is absent. On a system without `/proc` all are absent.
 package struct ProcessMetrics: Sendable {
     private let root: String
 
@@ -13,7 +13,7 @@ package struct ProcessMetrics: Sendable {
         self.root = root
     }
 
-    /// Reads them anew, by name.
+    /// Reads all metrics anew, by name.
     func families() -> [String: Family] {
         let status = read("self/stat").flatMap(ProcessStatus.init)
         let boot = number(after: "btime", in: "stat")
@@ -35,7 +35,7 @@ package struct ProcessMetrics: Sendable {
         )
     }
 
-    /// Does not count the descriptor that is open while it counts.
+    /// The number of open files, without the descriptor that the count itself opens.
     private var openFiles: Double? {
         (try? FileManager.default.contentsOfDirectory(atPath: "\(root)/self/fd")).map { Double($0.count - 1) }
     }
@@ -46,22 +46,22 @@ package struct ProcessMetrics: Sendable {
         return line?.dropFirst(words.count).split(separator: " ").first.flatMap { Double($0) }
     }
 
-    /// Repairs what is not UTF-8: a process may be called anything.
+    /// Reads a file and repairs invalid UTF-8, because a process may have any name.
     private func read(_ path: String) -> String? {
         FileManager.default.contents(atPath: "\(root)/\(path)").map { String(decoding: $0, as: UTF8.self) }
     }
 }
 
-/// What `/proc/self/stat` says, in seconds and bytes.
+/// The fields of `/proc/self/stat`, in seconds and bytes.
 private struct ProcessStatus {
     var cpuTime: Double
-    /// Since the machine started.
+    /// Since the start of the machine.
     var startTime: Double
     var virtualMemory: Double
     var residentMemory: Double
 
     init?(_ text: String) {
-        // The second field, the command in parentheses, may itself hold blanks and parentheses. proc(5) counts from 1.
+        // The second field is the command in parentheses, which may itself hold blanks and parentheses. proc(5) counts from 1.
         guard let command = text.lastIndex(of: ")") else { return nil }
         let fields = text[command...].split(separator: " ").map { Double($0) ?? 0 }
         guard fields.count > 24 - 2 else { return nil }

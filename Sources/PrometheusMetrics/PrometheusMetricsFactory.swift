@@ -3,10 +3,10 @@
 
 package import CoreMetrics
 
-/// Hands the series of a registry to swift-metrics.
+/// Gives the series of a registry to swift-metrics.
 ///
-/// Nothing here fails: whoever asks for a series that clashes with another gets a handler that does nothing, and the registry
-/// counts the clash.
+/// Nothing here fails. For a series that clashes with another, the caller gets a handler that does nothing, and the registry counts the
+/// clash.
 package struct PrometheusMetricsFactory: MetricsFactory {
     private let registry: PrometheusRegistry
 

@@ -5,16 +5,15 @@ import NIOConcurrencyHelpers
 
 /// Every metric of the process, and the page on which Prometheus reads them.
 ///
-/// Metrics are declared with their help text. One without labels stands at 0 from the start; a series with labels does so once a
-/// handler for it was made, and that is the way to let `rate()` see its very first increment. What a library registers without a
-/// declaration appears too.
+/// Metrics are declared with a help text. A metric without labels is on the page from the start, at 0. A series with labels is on the page,
+/// at 0, once a handler for it was made. That lets `rate()` see its first increment. A library's metric without a declaration appears too.
 ///
-/// The first to use a name decides its kind. Whatever clashes with that, or has labels that were not declared or cannot be legal,
-/// is counted in ``clashes`` and otherwise ignored.
+/// The first use of a name decides its kind. A use that clashes with that kind, or has undeclared or illegal labels, is counted in
+/// ``clashes`` and otherwise ignored.
 package final class PrometheusRegistry: Sendable {
     private struct State {
         var families: [String: Family] = [:]
-        /// All names that stand before a value: a histogram `x` also writes `x_count`.
+        /// All names that come before a value: a histogram `x` also writes `x_count`.
         var sampleNames: Set<String> = []
         var clashes = 0
 
@@ -31,7 +30,7 @@ package final class PrometheusRegistry: Sendable {
             return true
         }
 
-        /// - Returns: nil if the name is taken, or stands for another kind or other labels.
+        /// - Returns: nil if the name is taken, or belongs to another kind or other labels.
         mutating func series<S: Series>(_ name: String, _ labels: Labels, as type: S.Type) -> S? {
             if families[name] == nil {
                 let family = Family(kind: S.undeclaredKind, help: "Registered without a description.", labels: nil)
@@ -48,7 +47,7 @@ package final class PrometheusRegistry: Sendable {
     private let state: NIOLockedValueBox<State>
     private let process: ProcessMetrics?
 
-    /// - Parameter process: where `process_*` is read at each exposition; nil for none.
+    /// - Parameter process: the source of `process_*` at each exposition; nil for none.
     package init(_ metrics: [MetricDescription] = [], process: ProcessMetrics? = ProcessMetrics()) {
         var state = State()
         for metric in metrics {
@@ -61,12 +60,12 @@ package final class PrometheusRegistry: Sendable {
         self.process = process
     }
 
-    /// How many times something was registered that could not be, since the start. It is 0 in a program without mistakes.
+    /// How many registrations have failed since the start. It is 0 in a program without mistakes.
     package var clashes: Int { state.withLockedValue(\.clashes) }
 
-    /// Everything as text, by metric name and then by labels.
+    /// All metrics as text, by metric name and then by labels.
     ///
-    /// Each series is read at one moment, so a histogram agrees with itself; two series may be a moment apart.
+    /// Each series is read at one moment, so a histogram agrees with itself. Two series may be a moment apart.
     package func exposition(_ format: ExpositionFormat = .prometheus) -> String {
         let registered = state.withLockedValue(\.families)
         let families = registered.merging(process?.families() ?? [:]) { registered, _ in registered }
@@ -81,7 +80,7 @@ package final class PrometheusRegistry: Sendable {
         return text.text
     }
 
-    /// Finds the series, or makes it: from then on it stands on the page, at 0 until it is written.
+    /// Finds a series, or makes it. From then on it is on the page, at 0 until it is written.
     ///
     /// - Returns: nil if it clashes.
     func series<S: Series>(_ name: String, _ dimensions: [(String, String)], as type: S.Type) -> S? {
@@ -94,9 +93,9 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// Takes a series off the page, since its owner promises swift-metrics never to write it again.
+    /// Takes a series off the page, because its owner promises swift-metrics never to write it again.
     ///
-    /// Should it be asked for later it starts at 0. A counter or histogram without labels stays, because its metric has no other series.
+    /// If it is asked for later, it starts at 0. A counter or histogram without labels stays, because its metric has no other series.
     func remove(_ handler: AnyObject) {
         state.withLockedValue { state in
             for (name, family) in state.families {
@@ -112,8 +111,8 @@ package final class PrometheusRegistry: Sendable {
 struct Family: Sendable {
     var kind: MetricDescription.Kind
     var help: String
-    /// The sorted names that the labels must have; nil if they were not declared.
+    /// The sorted names of the labels; nil if they were not declared.
     var labels: [String]?
-    /// By the text of their labels.
+    /// By the text of the labels.
     var series: [String: any Series] = [:]
 }

@@ -4,9 +4,9 @@
 import CoreMetrics
 import NIOConcurrencyHelpers
 
-/// The values under one name and one set of labels. It is the swift-metrics handler itself, shared by all who ask for it.
+/// The values under one name and one set of labels. It is the swift-metrics handler itself, shared by all its users.
 protocol Series: AnyObject, Sendable {
-    /// What a metric becomes that nobody declared.
+    /// The kind of a metric without a declaration.
     static var undeclaredKind: MetricDescription.Kind { get }
 
     func write(_ name: String, _ labels: String, to text: inout TextExposition)
@@ -22,7 +22,7 @@ extension MetricDescription.Kind {
     }
 }
 
-/// A sum that only grows. It is a `Double`, for that is what Prometheus keeps of it, and stops at the greatest finite one.
+/// A sum that only grows. It is a `Double`, as in Prometheus, and stops at the greatest finite one.
 final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
     static let undeclaredKind = MetricDescription.Kind.counter
 
@@ -30,13 +30,13 @@ final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
 
     func increment(by amount: Int64) { increment(by: Double(amount)) }
 
-    /// Ignores what no count can grow by: a negative amount, an infinite one, NaN.
+    /// Ignores negative amounts, infinities and NaN.
     func increment(by amount: Double) {
         guard amount > 0, amount.isFinite else { return }
         value.withLockedValue { $0 = ($0 + amount).clampedToFinite }
     }
 
-    /// Starts over, which Prometheus understands as a restart.
+    /// Starts over at 0. Prometheus takes that for a restart.
     func reset() { value.withLockedValue { $0 = 0 } }
 
     func write(_ name: String, _ labels: String, to text: inout TextExposition) {
@@ -68,18 +68,18 @@ final class GaugeSeries: Series, MeterHandler, RecorderHandler {
 
 /// A distribution: how many observations fell into each bucket, and their sum.
 final class HistogramSeries: Series, RecorderHandler, TimerHandler {
-    /// The bounds that Prometheus's own libraries take for a duration in seconds.
+    /// The bounds of Prometheus's own libraries for a duration in seconds.
     static let undeclaredKind = MetricDescription.Kind.histogram(buckets: [
         0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
     ])
 
     private struct Observations {
-        /// By bucket and not cumulative, so that an observation touches one of them.
+        /// By bucket and not cumulative, so that an observation changes only one number.
         var counts: [Int]
         var sum = 0.0
     }
 
-    /// Ascending; the last is +Inf.
+    /// Ascending. The last is +Inf.
     private let bounds: [Double]
     private let observations: NIOLockedValueBox<Observations>
 
@@ -90,7 +90,7 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
 
     func record(_ value: Int64) { record(Double(value)) }
 
-    /// Ignores infinities and NaN: one of them would spoil the sum for good.
+    /// Ignores infinities and NaN, because one of them would spoil the sum for good.
     func record(_ value: Double) {
         guard value.isFinite, let bucket = bounds.firstIndex(where: { value <= $0 }) else { return }
         observations.withLockedValue {
@@ -99,7 +99,7 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
         }
     }
 
-    /// Observes a duration in seconds, Prometheus's unit of time.
+    /// Records a duration, in seconds, Prometheus's unit of time.
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func write(_ name: String, _ labels: String, to text: inout TextExposition) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Prometheus text, version 0.0.4, as it is written.
+/// Writes metrics as text, in either format.
 struct TextExposition {
     private(set) var text = ""
     private let format: ExpositionFormat
@@ -26,7 +26,7 @@ struct TextExposition {
         text += labels.isEmpty ? "\(name) \(value.exposed)\n" : "\(name){\(labels)} \(value.exposed)\n"
     }
 
-    /// A bound of a bucket, as the value of its label: OpenMetrics has it always with a point.
+    /// The label value of a bucket's bound. OpenMetrics always has a decimal point.
     func bound(_ bound: Double) -> String {
         format == .openMetrics && bound.isFinite ? bound.description : bound.exposed
     }
@@ -36,24 +36,24 @@ struct TextExposition {
     }
 }
 
-/// Label names and values as they stand between the braces. Equal sets have equal text, whatever their order.
+/// Label names and values as they stand between the braces. Equal sets have equal text, in any order.
 struct Labels {
     let names: [String]
     let text: String
 
-    /// - Returns: nil if two names are the same once they are legal, or one is reserved: `le` belongs to histograms, and what begins
-    ///   with `__` to Prometheus.
+    /// - Returns: nil if two names are the same once they are legal, or one is reserved: `le` belongs to histograms, and names that begin
+    ///   with `__` belong to Prometheus.
     init?(_ dimensions: [(String, String)]) {
         let labels = dimensions.map { (name: $0.0.legalName, value: $0.1) }.sorted { $0.name < $1.name }
         names = labels.map(\.name)
         guard Set(names).count == names.count, !names.contains(where: { $0 == "le" || $0.hasPrefix("__") }) else { return nil }
-        // To Prometheus an empty label is an absent one: written out, it could make two series of one.
+        // To Prometheus an empty label is an absent one. Written out, it could make two series of one.
         text = labels.filter { !$0.value.isEmpty }.map { "\($0.name)=\"\($0.value.escaped(quotes: true))\"" }.joined(separator: ",")
     }
 }
 
 extension String {
-    /// The name with an underscore for everything that may not stand in one. A colon may, but is kept for recording rules.
+    /// The name with an underscore for each illegal character. A colon becomes one too, because it is kept for recording rules.
     var legalName: String {
         var name = UnicodeScalarView()
         for scalar in unicodeScalars {
@@ -66,7 +66,7 @@ extension String {
         return name.isEmpty ? "_" : String(name)
     }
 
-    /// Scalar by scalar, because `"\r\n"` is one `Character`, and so is a quote with an accent on it.
+    /// Works scalar by scalar, because `"\r\n"` is one `Character`, and so is a quote with an accent.
     fileprivate func escaped(quotes: Bool) -> String {
         var escaped = UnicodeScalarView()
         for scalar in unicodeScalars {
@@ -82,7 +82,7 @@ extension String {
 }
 
 extension Double {
-    /// As Go's `ParseFloat` reads it; a whole number without a fraction.
+    /// The number as Go's `ParseFloat` reads it; a whole number has no fraction.
     var exposed: String {
         if isNaN { return "NaN" }
         if isInfinite { return self < 0 ? "-Inf" : "+Inf" }

@@ -384,21 +384,24 @@ struct RejectionTests {
         }
     }
 
-    /// The revocation lane takes permits of the same budget, whatever the breaker says.
-    @Test func whileOpenARevocationBringsNoProbeForward() async throws {
+    /// The revocation lane takes permits of the same budget, whatever the breaker says; codes have a budget of their own.
+    @Test func whileOpenNoOtherLaneBringsAProbeForward() async throws {
         try await Monitor.with { monitor in
             try await open(monitor, users: 100)
             try await monitor.requestRevocation("good")
             func checks() -> Int64 { ["valid", "rejected", "held"].map(monitor.refreshes).reduce(0, +) }
             let before = checks()
-            for _ in 1...600 {
+            monitor.endpoint.answerCodes(.refused(.codeUsed, detail: "invalid_grant: The code has already been used."))
+            for second in 1...600 {
                 monitor.clock.advance(by: .seconds(1))
                 try await monitor.settle(monitor.revocationHandler)
+                if second % 10 == 0 { try await monitor.code("c\(second)") }
+                try await monitor.settle(monitor.codeHandler)
                 try await monitor.settle(monitor.refreshHandler)
             }
             let probes = checks() - before
             #expect((19...21).contains(probes), "\(probes) in ten minutes")
-            #expect(!monitor.endpoint.revocations.isEmpty)
+            #expect(!monitor.endpoint.revocations.isEmpty && monitor.endpoint.exchanges.count == 60)
         }
     }
 

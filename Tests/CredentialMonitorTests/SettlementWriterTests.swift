@@ -148,6 +148,24 @@ struct SettlementWriterTests {
         }
     }
 
+    /// The second try finds no claim any more, so it changes nothing. Without its word the lane would go on as if the breaker were closed.
+    @Test func aBreakerIsKnownAlthoughTheAnswerToItsCommitWasLost() async throws {
+        let trouble = TroubledStore.Trouble()
+        try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
+            try await monitor.signIn("ann")
+            try await monitor.accept("ann")
+            monitor.clock.advance(by: .seconds(2 * 86_400))
+            monitor.endpoint.answer(.misconfigured("invalid_client"))
+            trouble.loseNextAnswer()
+            async let settled = monitor.settle(monitor.refreshHandler)
+            try await monitor.clock.sleeper()
+            monitor.clock.advance(by: .seconds(5))
+            _ = try await settled
+            #expect(try await monitor.store.breakers()[Monitor.app]?.isOpen == true)
+            #expect(monitor.writer.breakers.breaker(of: Monitor.app).isOpen)
+        }
+    }
+
     @Test func aDatabaseThatStaysBrokenEndsTheWriter() async throws {
         let trouble = TroubledStore.Trouble(failing: Array(repeating: .outcomeUnknown("I/O error"), count: 100))
         try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
@@ -207,6 +225,7 @@ struct TroubledStore: WorkStore {
         private struct State {
             var failures: [StoreError]
             var failedReads: Int
+            var losesNextAnswer = false
             var isHeld = false
             var batches: [Int] = []
         }
@@ -227,6 +246,8 @@ struct TroubledStore: WorkStore {
         }
 
         var batches: [Int] { state.withLockedValue { $0.batches } }
+        /// The next commit happens, and nobody hears of it.
+        func loseNextAnswer() { state.withLockedValue { $0.losesNextAnswer = true } }
         func hold() { state.withLockedValue { $0.isHeld = true } }
         func release() { state.withLockedValue { $0.isHeld = false } }
         func commitStarted() async { while batches.isEmpty, !Task.isCancelled { await Task.yield() } }
@@ -237,6 +258,14 @@ struct TroubledStore: WorkStore {
                 return state.failedReads >= 0
             }
             if fails { throw StoreError.busy }
+        }
+
+        fileprivate func answer() throws {
+            let isLost = state.withLockedValue { state in
+                defer { state.losesNextAnswer = false }
+                return state.losesNextAnswer
+            }
+            if isLost { throw StoreError.outcomeUnknown("I/O error") }
         }
 
         fileprivate func pass(_ count: Int) async throws {
@@ -266,7 +295,9 @@ struct TroubledStore: WorkStore {
         for case .grant(let grant, _) in settlements where grant.content?.credential.userID == trouble.refusedUser {
             if trouble.refusedUser != nil { throw StoreError.refused("CHECK constraint failed") }
         }
-        return try await store.settle(settlements, under: rules, at: now)
+        let batch = try await store.settle(settlements, under: rules, at: now)
+        try trouble.answer()
+        return batch
     }
 
     func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws

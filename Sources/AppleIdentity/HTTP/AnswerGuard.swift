@@ -4,11 +4,11 @@
 import NIOCore
 import NIOHTTP1
 
-/// Stands between NIO's decoder and async-http-client, and hands on one sound answer for each request, part by part.
+/// Passes one sound answer for each request from NIO's decoder to async-http-client, part by part.
 ///
-/// async-http-client traps on parts that it did not expect. It takes every status below 200 for an informational head, which it passes
-/// over, while the decoder does so from 100 on only: the end of `HTTP/1.1 000 OK` came without a head, and ended the process. Whatever is
-/// no answer to what was asked is an error here instead, and closes the connection.
+/// async-http-client traps on unexpected parts. It takes every status below 200 for an informational head and skips it, but the decoder
+/// does so only from 100 on. So the end of `HTTP/1.1 000 OK` came without a head and ended the process. Here anything but an answer to the
+/// request is an error and closes the connection.
 final class AnswerGuard: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart
@@ -18,17 +18,17 @@ final class AnswerGuard: ChannelDuplexHandler {
     private enum Expectation {
         /// No request is under way.
         case nothing
-        /// The head of the answer, after so many informational ones.
+        /// The head of the answer, after this many informational heads.
         case head(informational: Int)
         /// The body or the end.
         case rest
-        /// The answer was refused; what still comes belongs to it.
+        /// The answer was refused. Later parts belong to it.
         case refused
     }
 
     private var expectation = Expectation.nothing
 
-    /// Nobody is known to send more than two, and an endless row of them would keep a core busy until the deadline.
+    /// No known server sends more than two. An endless row of them would keep a core busy until the deadline.
     private static let mostInformational = 10
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -43,7 +43,7 @@ final class AnswerGuard: ChannelDuplexHandler {
             case 200..<600:
                 expectation = .rest
                 context.fireChannelRead(data)
-            // 101 speaks another protocol from here on, for which we never ask.
+            // 101 switches to another protocol, for which siwatch never asks.
             case 100..<200 where head.status != .switchingProtocols && number < Self.mostInformational:
                 expectation = .head(informational: number + 1)
             default:

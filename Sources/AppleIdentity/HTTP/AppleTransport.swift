@@ -5,11 +5,11 @@ package import CredentialCore
 
 /// One exchange with Apple over HTTP.
 package protocol AppleTransport: Sendable {
-    /// - Throws: where no complete answer came. Any answer, whatever its status, is returned.
+    /// - Throws: if no complete answer came. It returns an answer of any status.
     func send(_ request: AppleRequest) async throws(TransportFailure) -> AppleResponse
 }
 
-/// Which of Apple's endpoints is spoken to, as the label of a metric.
+/// Apple's endpoint, as the label of a metric.
 package enum AppleEndpoint: String, Sendable {
     case token, keys, revoke
 }
@@ -17,9 +17,9 @@ package enum AppleEndpoint: String, Sendable {
 package struct AppleRequest: Sendable {
     package var endpoint: AppleEndpoint
     package var url: String
-    /// Posted as a form; absent for a plain GET.
+    /// Posted as a form; nil for a plain GET.
     package var form: FormBody?
-    /// Whether the form may still be sent: asked at the last moment, on the thread that writes it. Nil where nobody could say no.
+    /// Whether the form may still be sent. The thread that writes the form asks at the last moment. Nil if it may always be sent.
     package var mayBeSent: (@Sendable () -> Bool)?
 
     package init(_ endpoint: AppleEndpoint, url: String, form: FormBody? = nil, mayBeSent: (@Sendable () -> Bool)? = nil) {
@@ -32,10 +32,10 @@ package struct AppleRequest: Sendable {
 
 package struct AppleResponse: Sendable, Equatable {
     package var status: Int
-    /// Nil where it was larger than `largestBody`.
+    /// Nil if the body was larger than `largestBody`.
     package var body: [UInt8]?
     package var retryAfter: String?
-    /// What Apple's clock said, in whole seconds, cut off.
+    /// Apple's clock in the answer, cut off to the second.
     package var date: Timestamp?
 
     package init(status: Int, body: [UInt8]?, retryAfter: String? = nil, date: Timestamp? = nil) {
@@ -51,17 +51,17 @@ package struct AppleResponse: Sendable, Equatable {
 
 /// Why no answer came, as the label of a metric.
 package enum TransportFailure: String, Error, Sendable, CaseIterable {
-    /// The deadline passed, wherever the exchange was by then.
+    /// The deadline passed, in any phase of the exchange.
     case timeout
     case tls
     case dns
-    /// Nobody listens there.
+    /// Nobody listens at the address.
     case refused
-    /// Reset, or closed before the answer was complete.
+    /// The connection was reset, or closed before the answer was complete.
     case reset
-    /// This process, or the whole machine, may open no more files and sockets: nothing was sent.
+    /// This process or the machine may open no more files and sockets. Nothing was sent.
     case descriptors
-    /// It was not to be sent any more: nothing was.
+    /// The request was no longer allowed. Nothing was sent.
     case withheld
     case other
 
@@ -77,9 +77,9 @@ package enum TransportFailure: String, Error, Sendable, CaseIterable {
 /// How an exchange ended.
 package struct AppleObservation: Sendable {
     package var endpoint: AppleEndpoint
-    /// An HTTP status, or the word of a `TransportFailure`.
+    /// An HTTP status, or the raw value of a `TransportFailure`.
     package var status: String
-    /// What Apple's clock said in its answer, in whole seconds.
+    /// Apple's clock in the answer, in whole seconds.
     package var date: Timestamp?
 }
 

@@ -20,8 +20,8 @@ package struct FormBody: Sendable, Equatable, ExpressibleByDictionaryLiteral {
         self.init(fields.map { Field(name: $0.0, value: $0.1) })
     }
 
-    /// The body as sent. All but the unreserved characters of RFC 3986 are percent-encoded, a space as `%20`: Apple's TN3107 names
-    /// missing encoding among the causes of `invalid_client`.
+    /// The body as sent. It percent-encodes all but the unreserved characters of RFC 3986, a space as `%20`. Apple's TN3107 names missing
+    /// encoding as a cause of `invalid_client`.
     var encoded: [UInt8] {
         var encoded: [UInt8] = []
         encoded.reserveCapacity(fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.reveal.utf8.count + 2 })

@@ -5,8 +5,8 @@ import CredentialCore
 
 /// A date as HTTP writes it.
 enum HTTPDate {
-    /// A date in any of the three forms that RFC 9110, section 5.6.7, obliges a reader to know:
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`.
+    /// Reads the three forms that RFC 9110, section 5.6.7, requires: `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`,
+    /// `Sun Nov  6 08:49:37 1994`. Nil for any other text.
     static func parse(_ text: String) -> Timestamp? {
         let words = text.utf8.split(whereSeparator: separators.contains).map(Substring.init)
         guard words.count >= 7 else { return nil }
@@ -27,7 +27,7 @@ enum HTTPDate {
     private static let separators = Array(" ,-:".utf8)
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// Counts days of the Gregorian calendar in years that begin on 1 March, so that the leap day comes last.
+    /// Counts the days since 1970 in the Gregorian calendar, in years that begin on 1 March, so that the leap day comes last.
     private static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
         let shifted = month > 2 ? year : year - 1
         let leapDays = shifted / 4 - shifted / 100 + shifted / 400

@@ -7,7 +7,7 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 
-/// Speaks HTTP with Apple by async-http-client.
+/// Speaks HTTP with Apple through async-http-client.
 package struct HTTPTransport: AppleTransport {
     private let client: HTTPClient
     private let userAgent: String
@@ -16,8 +16,8 @@ package struct HTTPTransport: AppleTransport {
     private let blanks = NIOLockedValueBox<[String: HTTPClient.Request]>([:])
 
     /// - Parameters:
-    ///   - client: one configured by `HTTPClient.Configuration.apple`; whoever made it shuts it down.
-    ///   - version: ours, for `User-Agent: siwatch/<version>`. Some find that Apple turns away requests without one.
+    ///   - client: a client with `HTTPClient.Configuration.apple`; its maker shuts it down.
+    ///   - version: our version, for `User-Agent: siwatch/<version>`. Apple is said to turn away requests without a user agent.
     ///   - timeout: for the whole exchange, from looking up the name to the last byte of the body.
     package init(client: HTTPClient, version: String, timeout: Duration, observe: @escaping AppleObserver) {
         self.client = client
@@ -38,16 +38,16 @@ package struct HTTPTransport: AppleTransport {
         return try result.get()
     }
 
-    /// A number, or a word: always one of a closed list.
+    /// A number or a word, always from a closed list.
     private static func word(for result: Result<AppleResponse, TransportFailure>) -> String {
         switch result {
-        // The guard lets no other pass than those of three digits from 200 to 599.
+        // The guard passes only statuses from 200 to 599, all of three digits.
         case .success(let response): String(response.status)
         case .failure(let failure): failure.rawValue
         }
     }
 
-    /// By a delegate: the deadline of async-http-client's own `async` interface ends with the head of the response, so that a body that
+    /// Uses a delegate, because the deadline of async-http-client's `async` interface ends with the head of the response. A body that
     /// trickles in for ever would never meet it.
     private func exchange(_ request: AppleRequest) async -> Result<AppleResponse, TransportFailure> {
         do {
@@ -72,7 +72,7 @@ package struct HTTPTransport: AppleTransport {
         return http
     }
 
-    /// A connection is made, or waited for, before the body is asked for, and the head waits for the body: what fails here never leaves.
+    /// The connection exists before the body is asked for, and the head waits for the body. So a request that fails here never leaves.
     private func body(_ bytes: ByteBuffer, if mayBeSent: (@Sendable () -> Bool)?) -> HTTPClient.Body {
         guard let mayBeSent else { return .byteBuffer(bytes) }
         return .stream(contentLength: Int64(bytes.readableBytes)) { [client] writer in
@@ -80,7 +80,7 @@ package struct HTTPTransport: AppleTransport {
         }
     }
 
-    /// A request without its body. To take a URL apart costs more than the rest, and there are but a few.
+    /// A request without its body. Parsing the URL costs more than the rest, and there are only a few URLs.
     private func blank(_ method: HTTPMethod, _ url: String) throws -> HTTPClient.Request {
         if let blank = blanks.withLockedValue({ $0[url] }), blank.method == method { return blank }
         var blank = try HTTPClient.Request(url: url, method: method)
@@ -92,25 +92,24 @@ package struct HTTPTransport: AppleTransport {
     }
 }
 
-/// A request that was not to be sent any more.
 struct Withheld: Error {}
 
 extension HTTPClient.Configuration {
-    /// How we speak with Apple: certificates fully verified, TLS 1.2 or later, no redirect followed, no compression, one connection
-    /// for each request under way so that a fault strikes one alone, and no second try behind our back.
+    /// The settings for Apple: certificates fully verified, TLS 1.2 or later, no redirect, no compression, and no hidden second try. Each
+    /// request under way has its own connection, so that a fault hits only one request.
     package static var apple: HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow, decompression: .disabled)
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
         configuration.tlsConfiguration = tls
         configuration.httpVersion = .http1Only
-        // Nobody looks at spans.
+        // siwatch does not use spans.
         configuration.tracing.tracer = nil
-        // The permits bound it, and they may change: a request that waited here would wait against its time-out.
+        // The permits bound the number of connections, and they may change. A request that waited here would use up its time-out.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 100_000
         configuration.connectionPool.retryConnectionEstablishment = false
-        // Called a debugging hook, but the only way into the pipeline. It runs before the first request, on the event loop, and for
-        // TLS and plain connections alike.
+        // The name says debug, but it is the only way into the pipeline. It runs before the first request, on the event loop, for TLS and
+        // plain connections.
         configuration.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations

@@ -4,7 +4,7 @@
 import NIOCore
 import NIOHTTP1
 
-/// Sends head, body and end of a request together: one packet and one TLS record, where async-http-client flushes after each of them.
+/// Sends head, body and end of a request together, as one packet and one TLS record. async-http-client flushes after each of them.
 final class RequestAssembler: ChannelOutboundHandler {
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart
@@ -16,7 +16,7 @@ final class RequestAssembler: ChannelOutboundHandler {
         context.write(data, promise: promise)
     }
 
-    /// Whoever writes more than the channel holds waits for it to drain, and would wait for ever.
+    /// Flushes early if the channel is full, because the writer then waits for it to drain and would wait for ever.
     func flush(context: ChannelHandlerContext) {
         if isComplete || !context.channel.isWritable { context.flush() }
     }

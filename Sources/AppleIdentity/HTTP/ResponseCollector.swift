@@ -6,11 +6,12 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 
-/// Gathers one answer, part by part, on the event loop of its request.
+/// Collects one answer, part by part, on the event loop of its request.
 ///
-/// It is asked for the answer then: async-http-client's generic code, which is not specialized, would copy it again and again.
+/// The caller reads the answer from it. async-http-client's generic code is not specialized and would copy a returned answer again and
+/// again.
 final class ResponseCollector: HTTPClientResponseDelegate {
-    /// The body proved larger than we read, which closes the connection.
+    /// The body is larger than siwatch reads. This closes the connection.
     struct ExcessiveBody: Error {
         var response: AppleResponse
     }
@@ -46,7 +47,7 @@ final class ResponseCollector: HTTPClientResponseDelegate {
 
     func didFinishRequest(task: HTTPClient.Task<Void>) {}
 
-    /// Once the request has finished.
+    /// The answer, once the request has finished.
     var response: AppleResponse {
         state.withLockedValue { state in
             var response = state.response

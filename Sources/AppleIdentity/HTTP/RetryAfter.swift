@@ -5,12 +5,12 @@ import CredentialCore
 
 /// The `Retry-After` header (RFC 9110, section 10.2.3).
 enum RetryAfter {
-    /// The longest wait that an answer can ask of us: a day.
+    /// The longest wait that siwatch accepts from an answer: a day.
     static let longest = Duration.days(1)
 
-    /// How long to wait: a number of seconds as it stands, or the time from now to a date, between nothing and `longest`.
+    /// How long to wait: the seconds in the header, or the time from now to its date, between zero and `longest`.
     ///
-    /// - Returns: nil for what is neither.
+    /// - Returns: nil if the header is neither.
     static func duration(_ header: String?, at now: Timestamp) -> Duration? {
         let words = header?.split { $0 == " " || $0 == "\t" } ?? []
         if words.count == 1, words[0].utf8.allSatisfy(\.isDigit) {

@@ -16,7 +16,7 @@ import NIOSSL
 #endif
 
 extension TransportFailure {
-    /// The word for whatever the network stack threw.
+    /// The failure for any error of the network stack.
     init(_ error: any Error) {
         self =
             switch error {
@@ -42,7 +42,7 @@ extension TransportFailure {
             }
     }
 
-    /// No address at all is a matter of names; with addresses, the last attempt tells.
+    /// No address at all is a DNS failure. With addresses, the last attempt decides.
     private init(_ error: NIOConnectionError) {
         guard let attempt = error.connectionErrors.last else {
             self = error.dnsAError != nil || error.dnsAAAAError != nil ? Self.unresolved : .other
@@ -71,7 +71,7 @@ extension TransportFailure {
             }
     }
 
-    /// The resolver needs a socket too, and does not say that it got none.
+    /// The failure of a lookup. The resolver needs a socket too, and does not say that it got none.
     private static var unresolved: TransportFailure {
         let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return errno == EMFILE || errno == ENFILE ? .descriptors : .dns }

@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// Verifies the id_token that comes with a sign-in, by Apple's published keys.
+/// Verifies the id_token of a sign-in with Apple's published keys.
 package struct AppleIdentityTokenVerifier: IdentityTokenVerifier {
     private let keys: SigningKeys
     private let issuers: Set<String>

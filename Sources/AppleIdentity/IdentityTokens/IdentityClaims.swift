@@ -5,11 +5,11 @@ import CredentialCore
 
 /// The claims of an id_token, signed by Apple (OpenID Connect Core, section 2).
 ///
-/// What says how likely the user is a person (`real_user_status`) and the like is ignored.
+/// It ignores `real_user_status` and similar claims about how likely the user is a person.
 struct IdentityClaims {
     private let claims: ClaimSet
 
-    /// - Throws: `malformed_claim` for what is not JSON, and for an event token, which the same keys sign.
+    /// - Throws: `malformed_claim` for a body that is not JSON, and for an event token, which the same keys sign.
     init(_ bytes: [UInt8]) throws(VerificationError) {
         guard let members = (try? JSON(bytes))?.object else {
             throw .rejected(.malformedClaim, detail: "claims are not a JSON object")
@@ -19,7 +19,7 @@ struct IdentityClaims {
     }
 
     /// - Parameters:
-    ///   - nonce: what the sign-in named; nil where anything will do.
+    ///   - nonce: the nonce of the sign-in; nil accepts any.
     ///   - now: by Apple's clock.
     func identity(
         from issuers: Set<String>,
@@ -44,7 +44,7 @@ struct IdentityClaims {
         return issuedAt
     }
 
-    /// Devices that cannot carry a nonce say so in a claim of their own; where it is missing they can.
+    /// Checks the nonce. A device that cannot carry a nonce says so in `nonce_supported`; without that claim it can.
     private func check(_ nonce: String) throws(VerificationError) {
         if claims["nonce"] == nil, [.bool(false), .string("false")].contains(claims["nonce_supported"]) { return }
         guard let given = claims["nonce"]?.string, given.isIdentical(to: nonce) else {
@@ -52,7 +52,7 @@ struct IdentityClaims {
         }
     }
 
-    /// None where it cannot be read: an address is no reason to turn a sign-in away. It is empty for some accounts of schools.
+    /// Nil if the address cannot be read, because an address is no reason to refuse a sign-in. It is empty for some school accounts.
     private var address: EmailAddress? {
         guard let email = claims["email"], email != .string(""), let text = try? claims.name("email") else { return nil }
         return EmailAddress(text, isPrivate: (try? claims.isPrivateEmail()) ?? nil)

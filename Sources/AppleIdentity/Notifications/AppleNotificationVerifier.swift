@@ -5,8 +5,8 @@ package import CredentialCore
 
 /// Believes a notification only if Apple signed it, for one of our clients, in time.
 ///
-/// It does no I/O and awaits nothing: an unknown key is noted with `SigningKeys`, which fetches on its own schedule, so a flood of
-/// forged key names cannot hold up the tokens beside them. Call it from as many tasks as there are cores.
+/// It does no I/O and awaits nothing. It notes an unknown key with `SigningKeys`, which fetches on its own schedule, so a flood of forged
+/// key names cannot hold up other tokens. Call it from as many tasks as there are cores.
 package struct AppleNotificationVerifier: NotificationVerifier {
     private let keys: SigningKeys
     private let policy: NotificationPolicy

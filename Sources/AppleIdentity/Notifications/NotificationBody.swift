@@ -3,17 +3,17 @@
 
 import CredentialCore
 
-/// What a backend may put into the queue: the body that Apple posted, `{"payload":"<JWS>"}`, or the bare JWS.
+/// The body of a notification as a backend may queue it: `{"payload":"<JWS>"}` as Apple posted it, or the bare JWS.
 enum NotificationBody {
     /// In bytes.
     static let largest = 65_536
 
-    /// The compact JWS inside.
+    /// The compact JWS in a body.
     ///
-    /// JSON white space around it is tolerated in both forms, for a file that ends in a newline; none inside a bare JWS is.
-    /// Other members of the body are ignored.
+    /// It accepts JSON white space around both forms, for a file that ends in a newline, but none inside a bare JWS. It ignores other
+    /// members of the body.
     ///
-    /// - Throws: `malformed`. A NUL anywhere is, so that no reader who stops at one sees another token than we do.
+    /// - Throws: `malformed`, also for any NUL, so that no reader that stops at a NUL sees another token.
     static func token(in payload: [UInt8]) throws(VerificationError) -> ArraySlice<UInt8> {
         guard payload.count <= largest else { throw .rejected(.malformed, detail: "larger than 64 KiB") }
         guard !payload.contains(0) else { throw .rejected(.malformed, detail: "NUL") }

@@ -3,18 +3,19 @@
 
 import CredentialCore
 
-/// What a notification says, once its signature has been checked.
+/// The claims of a notification with a checked signature.
 ///
-/// Apple's documents and the wire disagree on almost every field. The wire: `events` is a *string* that holds one object,
-/// `event_time` is in milliseconds (`iat` and `exp` in the same token are in seconds), `is_private_email` is a string. What the
-/// documents describe is taken as well.
+/// Apple's documents and its notifications disagree on almost every field. In notifications, `events` is a *string* that holds one object,
+/// `event_time` is in milliseconds (`iat` and `exp` of the same token are in seconds), and `is_private_email` is a string. siwatch also
+/// accepts the documented forms.
 struct NotificationClaims {
     private let claims: ClaimSet
     private let event: ClaimSet
 
     /// Reads the claims of an event token.
     ///
-    /// - Throws: `not_an_event` for an id_token, which the same keys sign; `malformed_claim` for what is not JSON, since it is signed.
+    /// - Throws: `not_an_event` for an id_token, which the same keys sign; `malformed_claim` for a body that is not JSON, because Apple
+    ///   signed it.
     init(_ bytes: [UInt8]) throws(VerificationError) {
         guard let members = (try? JSON(bytes))?.object else {
             throw .rejected(.malformedClaim, detail: "claims are not a JSON object")
@@ -33,11 +34,11 @@ struct NotificationClaims {
         return ClaimSet(members)
     }
 
-    /// The event and where it belongs.
+    /// Reads the event, its client and its user.
     ///
     /// - Parameters:
-    ///   - receivedAt: when the notification arrived. `exp` is judged against this, or a row that waited a day would expire.
-    ///   - now: `iat` is judged against the later of the two, since the backend's clock may be the one that is behind.
+    ///   - receivedAt: when the notification arrived. `exp` is compared with this, so that a row that waited a day does not expire.
+    ///   - now: `iat` is compared with the later of the two times, because the backend's clock may be behind.
     func notification(
         receivedAt: Timestamp,
         now: Timestamp,
@@ -60,7 +61,7 @@ struct NotificationClaims {
 // MARK: The token
 
 extension NotificationClaims {
-    /// When it was signed, once it is seen to be neither from the future nor expired.
+    /// When Apple signed the token. Throws if that is in the future, or if the token has expired.
     private func issuedAt(receivedAt: Timestamp, now: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {
         let issuedAt = try claims.date("iat")
         let latestIssue = max(receivedAt, now).advanced(by: skew)
@@ -75,10 +76,11 @@ extension NotificationClaims {
 // MARK: The event
 
 extension NotificationClaims {
-    /// From here on a number is milliseconds: as seconds it would be the year 5138, as milliseconds it is 1973.
+    /// The smallest number that counts as milliseconds. As seconds it would be the year 5138, as milliseconds it is 1973.
     private static let leastMilliseconds: Int64 = 100_000_000_000
 
-    /// One that is dated after its message would end the sign-ins until then. `iat` is cut to the second.
+    /// When the event happened. An event with a date after its message would end sign-ins up to that date, so it is refused. `iat` is cut
+    /// off to the second.
     private func occurredAt(issuedAt: Timestamp, skew: Duration) throws(VerificationError) -> Timestamp {
         guard case .integer(let number) = try event.required("event_time") else {
             throw .rejected(.malformedClaim, detail: "event_time")
@@ -91,7 +93,8 @@ extension NotificationClaims {
         return time
     }
 
-    /// Current documents say `account-deleted`, older ones and most code `account-delete`. An unknown type is news, not an error.
+    /// The kind of an event. Current documents say `account-deleted`, older ones and most code `account-delete`. An unknown type is no
+    /// error.
     private func kind(of type: String) throws(VerificationError) -> Event.Kind {
         switch type {
         case "consent-revoked": .consentRevoked
@@ -102,7 +105,7 @@ extension NotificationClaims {
         }
     }
 
-    /// Read for e-mail events alone: whatever stands in it must not hold up a deletion.
+    /// Reads e-mail events only, so that a bad address cannot hold up a deletion.
     private func address() throws(VerificationError) -> EmailAddress? {
         guard let email = event["email"] else { return nil }
         guard email != .string("") else { return nil }

@@ -3,35 +3,35 @@
 
 import CredentialCore
 
-/// When Apple's keys are fetched, and when a key that stays absent is given up.
+/// When siwatch fetches Apple's keys, and when it gives up a key that stays absent.
 ///
-/// Key names are chosen by whoever sends a token, so nothing is kept per name: only when fetches succeeded, and until when somebody
-/// waits. Times may step with the wall clock; what lies in the future is then ignored.
+/// The sender of a token chooses the key name, so nothing is kept per name: only when fetches succeeded, and until when some token waits.
+/// Times may step with the wall clock, so times in the future are ignored.
 struct KeySchedule: Sendable {
-    /// The regular distance of two fetches. Apple documents none; libraries keep keys for 15 minutes to an hour.
+    /// The regular time between two fetches. Apple documents none; libraries keep keys for 15 minutes to an hour.
     static let interval = Duration.hours(1)
-    /// The least distance of two fetches, whatever arrives.
+    /// The shortest time between two fetches, whatever arrives.
     static let spacing = Duration.minutes(1)
-    /// How far apart two successful fetches must lack a key before it is given up.
+    /// How far apart two successful fetches without a key must be before siwatch gives the key up.
     static let longestAbsence = Duration.minutes(10)
-    /// Leaves a fetch the time to be answered before a waiting row is looked at again. One took 0.5 s when measured.
+    /// The time for a fetch to be answered before a waiting row is looked at again. A measured fetch took 0.5 s.
     static let grace = Duration.seconds(5)
 
     private var startedAt: Timestamp?
     private var isFetching = false
-    /// Whether the last fetch of this process did.
+    /// Whether the last fetch of this process succeeded.
     private var hasSucceeded = false
     private var awaitedUntil: Timestamp?
-    /// When fetches that succeeded were begun, ascending: those of the last `longestAbsence`, and the newest before.
+    /// When successful fetches began, ascending: all of the last `longestAbsence`, and the newest before them.
     private(set) var successes: [Timestamp] = []
 
-    /// What becomes of a token whose key is absent.
+    /// The verdict about a token with an absent key.
     enum Absence: Equatable {
         case waits(until: Timestamp)
         case givenUp
     }
 
-    /// When the next fetch may begin: now, if none ever did.
+    /// When the next fetch may begin: now, if no fetch ever began.
     func nextFetch(at now: Timestamp) -> Timestamp {
         nextFetch(after: isAwaited(at: now) || !hasSucceeded ? Self.spacing : Self.interval, at: now)
     }
@@ -49,14 +49,14 @@ struct KeySchedule: Sendable {
         return true
     }
 
-    /// Ends the fetch that `begin` allowed. A failure is repeated after `spacing`.
+    /// Ends the fetch that `begin` allowed. A failed fetch is repeated after `spacing`.
     mutating func end(succeeded: Bool) {
         isFetching = false
         hasSucceeded = succeeded
         if succeeded, let startedAt { note(startedAt) }
     }
 
-    /// Takes in a fetch of an earlier process. The first one of this process is due `spacing` after it.
+    /// Takes the last fetch of an earlier process. The first fetch of this process is due `spacing` after it.
     mutating func resume(fetchedAt time: Timestamp) {
         startedAt = time
         note(time)
@@ -70,10 +70,10 @@ struct KeySchedule: Sendable {
         successes.removeFirst(max(recent - 1, 0))
     }
 
-    /// Judges a key that is not known: given up once two successful fetches, `longestAbsence` apart and both begun after the token was
-    /// received, lack it.
+    /// Judges an unknown key. siwatch gives it up once two successful fetches lack it, `longestAbsence` apart and both begun after the
+    /// token was received.
     ///
-    /// A row dated beyond the skew in the future would never see a fetch after its arrival; any two fetches judge it.
+    /// A row that is dated beyond the skew in the future would never see a fetch after its arrival, so any two fetches judge it.
     mutating func absence(receivedAt: Timestamp, skew: Duration, now: Timestamp) -> Absence {
         let received = receivedAt <= now.advanced(by: skew) ? min(receivedAt, now) : nil
         let fetches = successes.filter { $0 <= now && !isGreater(received, than: $0) }
@@ -84,7 +84,7 @@ struct KeySchedule: Sendable {
         return .waits(until: until)
     }
 
-    /// Whether some token may still wait. Later than any wait can end is a moment from before the clock was set back.
+    /// Whether some token may still wait. A time beyond the longest wait is from before the clock was set back.
     private func isAwaited(at now: Timestamp) -> Bool {
         guard let awaitedUntil, awaitedUntil >= now else { return false }
         return awaitedUntil <= now.advanced(by: Self.longestAbsence + Self.spacing + Self.grace)

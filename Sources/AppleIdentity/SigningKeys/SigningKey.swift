@@ -12,13 +12,13 @@ struct SigningKey: Sendable {
     private let publicKey: _RSA.Signing.PublicKey
 
     private static let legalBits = 2048...4096
-    /// 65537: what Apple uses, and what rules out the attacks on small exponents.
+    /// 65537: Apple's exponent, which rules out attacks on small exponents.
     private static let exponent: [UInt8] = [1, 0, 1]
     private static let privateMembers: Set<String> = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
 
-    /// Takes a published key if it is an RSA key for RS256 signatures and nothing else; nil if not.
+    /// Takes a published key if it is an RSA key for RS256 signatures; nil for any other key.
     ///
-    /// `kty` RSA, 2048 to 4096 bits, `e` 65537, `use` absent or `sig`, `alg` absent or `RS256`, a `kid`, no private member.
+    /// It requires `kty` RSA, 2048 to 4096 bits, `e` 65537, `use` absent or `sig`, `alg` absent or `RS256`, a `kid`, and no private member.
     init?(_ jwk: JSON) {
         guard let members = jwk.object,
             members["kty"] == .string("RSA"),
@@ -37,9 +37,9 @@ struct SigningKey: Sendable {
         self.jwk = #"{"kty":"RSA","kid":"\#(id)","use":"sig","alg":"RS256","n":"\#(n)","e":"AQAB"}"#
     }
 
-    /// Whether this very key made the signature: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518, section 3.3).
+    /// Whether this key made the signature: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518, section 3.3).
     ///
-    /// swift-crypto labels the padding insecure since newer protocols use PSS; for verifying RS256 there is no other.
+    /// swift-crypto calls the padding insecure because newer protocols use PSS. RS256 has no other padding.
     func isValid(_ signature: [UInt8], over message: ArraySlice<UInt8>) -> Bool {
         publicKey.isValidSignature(
             _RSA.Signing.RSASignature(rawRepresentation: signature),

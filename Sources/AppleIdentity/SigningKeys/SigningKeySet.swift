@@ -3,13 +3,13 @@
 
 /// The keys of one answer from Apple's keys endpoint.
 struct SigningKeySet: Sendable {
-    /// Those that are for us. Others, of another kind, for another use or too short, are passed over.
+    /// The usable keys. Keys of another kind, for another use or of a length out of range are skipped.
     let keys: [SigningKey]
 
     /// Apple publishes about three.
     static let mostKeys = 32
 
-    /// - Throws: a sentence. Two keys of one name make the whole set ambiguous, and a set without any usable key is none.
+    /// - Throws: a sentence. Two keys of one name make the whole set ambiguous, and a set needs a usable key.
     init(_ body: [UInt8]) throws(UnusableKeySet) {
         guard let published = (try? JSON(body))?.object?["keys"]?.array else { throw UnusableKeySet("not a JSON Web Key Set") }
         guard published.count <= Self.mostKeys else { throw UnusableKeySet("more than \(Self.mostKeys) keys") }

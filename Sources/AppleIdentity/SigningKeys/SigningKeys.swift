@@ -4,10 +4,10 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Apple's signing keys: fetched, remembered, never forgotten.
+/// Apple's signing keys: fetched, stored, and never forgotten.
 ///
-/// A retired key stays usable, since notifications signed with it may still wait; a failed fetch leaves the last good keys in place.
-/// Whoever drives it calls `refreshIfDue` every second or so: an unknown key brings the next fetch forward.
+/// A retired key stays usable, because notifications signed with it may still wait. A failed fetch keeps the last good keys. Call
+/// `refreshIfDue` every second or so, because an unknown key brings the next fetch forward.
 package final class SigningKeys: Sendable {
     private let url: String
     private let transport: any AppleTransport
@@ -27,7 +27,7 @@ package final class SigningKeys: Sendable {
         self.clock = clock
     }
 
-    /// Takes the keys of an earlier process from the store, so that a restart during an outage costs nothing.
+    /// Takes the keys of an earlier process from the store, so that a restart during an outage loses none.
     package func load() async throws {
         let records = try await store.signingKeys()
         let known = records.compactMap { record in
@@ -45,12 +45,12 @@ package final class SigningKeys: Sendable {
 // MARK: Asking for a key
 
 extension SigningKeys {
-    /// Exactly the key of this name.
+    /// The key with exactly this name; nil if it is not known.
     func key(_ id: String) -> SigningKey? {
         state.withLockedValue { $0.keys[id]?.key }
     }
 
-    /// What to say of a token whose key is not known: not yet, or never.
+    /// The error for a token with an unknown key: not yet known, or given up.
     func absence(of id: String, receivedAt: Timestamp, skew: Duration) -> VerificationError {
         let now = clock.now
         return switch state.withLockedValue({ $0.schedule.absence(receivedAt: receivedAt, skew: skew, now: now) }) {
@@ -72,19 +72,18 @@ extension SigningKeys {
 
 // MARK: Fetching
 
-/// What became of a due fetch.
 package enum KeyRefresh: Sendable, Equatable {
     case notDue
-    /// Why the store did not keep the keys, if it did not.
+    /// `unsaved` says why the store did not keep the keys; nil if it did.
     case fetched(unsaved: String?)
-    /// Nothing has changed; the same again in a minute.
+    /// Nothing has changed. siwatch fetches again in a minute.
     case failed(String)
 }
 
 extension SigningKeys {
-    /// Fetches if it is time and no fetch is under way.
+    /// Fetches the keys if a fetch is due and none is under way.
     ///
-    /// It is time hourly, a minute after a failure, and once a minute while a token waits for its key.
+    /// A fetch is due every hour, a minute after a failure, and once a minute while a token waits for its key.
     package func refreshIfDue() async -> KeyRefresh {
         let start = clock.now
         guard state.withLockedValue({ $0.schedule.begin(at: start) }) else { return .notDue }
@@ -105,7 +104,7 @@ extension SigningKeys {
         return try SigningKeySet(body)
     }
 
-    /// Tells the store only once the keys are in use here, since it wakes the notifications that waited for them.
+    /// Stores the keys only once they are in use here, because that wakes the notifications that waited for them.
     private func save(_ records: [SigningKeyRecord], fetchedAt: Timestamp) async -> String? {
         do {
             try await store.remember(records, fetchedAt: fetchedAt)
@@ -117,7 +116,7 @@ extension SigningKeys {
 }
 
 extension SigningKeys.State {
-    /// Merges a fetched set: Apple's latest word on a key id holds, and what is not in the set stays.
+    /// Merges a fetched set. Apple's latest key for an id replaces the earlier one, and keys that are not in the set stay.
     mutating func take(_ set: SigningKeySet, fetchedAt: Timestamp) -> [SigningKeyRecord] {
         schedule.end(succeeded: true)
         return set.keys.map { key in

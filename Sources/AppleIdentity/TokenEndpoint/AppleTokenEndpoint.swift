@@ -12,7 +12,7 @@ package struct AppleTokenEndpoint: TokenEndpoint {
     private let clock: WallClock
     private let mayAsk: (@Sendable () -> Bool)?
 
-    /// - Parameter mayAsk: whether Apple may be asked from here, looked at as each request is written; nil where it always may.
+    /// - Parameter mayAsk: whether this process may ask Apple, checked as each request is written; nil if it always may.
     package init(
         url: String,
         revocationURL: String,
@@ -70,8 +70,8 @@ package struct AppleTokenEndpoint: TokenEndpoint {
     private static let unsigned = "the client secret cannot be signed"
 
     /// - Parameters:
-    ///   - secrets: what must not come back in a text of ours, besides the client secret.
-    ///   - unsigned: what it means that there is no client secret.
+    ///   - secrets: secrets that no text of ours may repeat, besides the client secret.
+    ///   - unsigned: the outcome if there is no client secret.
     private func ask<Outcome>(
         _ endpoint: AppleEndpoint,
         of clientID: String,

@@ -7,12 +7,12 @@ import JWTKit
 
 /// The private key that signs an app's client secrets, as Apple issues it: `AuthKey_<key id>.p8`.
 package struct ClientSecretKey: Sendable, Equatable {
-    /// Ten characters, named in the header of each secret.
+    /// Ten characters. The header of each secret names it.
     package let id: String
     let privateKey: ES256PrivateKey
 
     /// - Parameter pem: the content of the file, PKCS#8 in PEM.
-    /// - Throws: a sentence for the operator, which holds nothing of the key.
+    /// - Throws: a sentence for the operator, without any of the key.
     package init(id: String, pem: Secret) throws(UnusableClientSecretKey) {
         guard pem.reveal.contains("-----BEGIN ") else { throw .notPEM(keyID: id) }
         guard pem.reveal.contains("PRIVATE KEY-----") else { throw .notPrivate(keyID: id) }
@@ -21,7 +21,7 @@ package struct ClientSecretKey: Sendable, Equatable {
         self.privateKey = privateKey
     }
 
-    /// Tells this key, used for a team, from another one of the same name. It reveals nothing of the key.
+    /// Distinguishes this key and team from another key with the same id. It reveals nothing about the key.
     func fingerprint(with teamID: String) -> String {
         SHA256.hash(data: Array("\(teamID)\n\(privateKey.publicKey.pemRepresentation)".utf8)).prefix(4).map(\.hexadecimal).joined()
     }

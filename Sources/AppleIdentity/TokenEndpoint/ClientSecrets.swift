@@ -5,7 +5,7 @@ package import CredentialCore
 import JWTKit
 import NIOConcurrencyHelpers
 
-/// Makes the `client_secret` of each client of one team, and keeps it for a while.
+/// Makes the `client_secret` of each client of one team, and caches it.
 ///
 /// It is an ES256 JWT. `sub` must equal the `client_id` of the request, so an App ID and a Services ID need one each.
 package final class ClientSecrets: Sendable {
@@ -15,11 +15,11 @@ package final class ClientSecrets: Sendable {
 
     private struct State {
         let key: ClientSecretKey
-        /// The key is named by what it is and not by its file alone: what Apple said to a wrong key proves nothing of the right one that
-        /// takes its name.
+        /// The key's id with a fingerprint of its content. What Apple said to a wrong key proves nothing about the right key under the same
+        /// id.
         let keyID: String
         let teamID: String
-        /// How often the key was loaded again.
+        /// How often the key was replaced.
         let load: Int
         var minted: [String: Minted] = [:]
 
@@ -35,11 +35,11 @@ package final class ClientSecrets: Sendable {
         }
     }
 
-    /// Apple allows six months; a secret that leaks is worth an hour.
+    /// Apple allows six months. A leaked secret is useful for at most an hour.
     package static let lifetime = Duration.hours(1)
-    /// How far `iat` lies in the past: Apple answers `invalid_client` to a token from the future.
+    /// How far `iat` lies in the past, because Apple answers `invalid_client` to a token from the future.
     package static let backdating = Duration.minutes(1)
-    /// Whatever endpoint is asked.
+    /// The same for every endpoint.
     package static let audience = "https://appleid.apple.com"
 
     package init(teamID: String, key: ClientSecretKey, clock: WallClock) {
@@ -48,9 +48,9 @@ package final class ClientSecrets: Sendable {
         state = NIOLockedValueBox(State(key, of: teamID))
     }
 
-    /// Signs with this key from now on. What was proved of another one no longer counts.
+    /// Signs with this key from now on. Proofs under another key no longer count.
     ///
-    /// - Returns: whether it is another one.
+    /// - Returns: whether the key is another one.
     @discardableResult
     package func use(_ key: ClientSecretKey) -> Bool {
         state.withLockedValue { state in
@@ -60,12 +60,12 @@ package final class ClientSecrets: Sendable {
         }
     }
 
-    /// Who asks when `secret(for:)` is sent.
+    /// The identity of a request with `secret(for:)`.
     package func identity(of clientID: String) -> ClientIdentity {
         state.withLockedValue { $0.identity(of: clientID) }
     }
 
-    /// A secret with at least half of its life ahead. Two callers at once may both make one; either is good.
+    /// A secret with at least half of its life left. Two callers at once may both make one, and both are good.
     package func secret(for clientID: String) async throws -> (secret: Secret, identity: ClientIdentity) {
         let now = clock.now
         let (kept, key, identity) = state.withLockedValue { ($0.minted[clientID], $0.key, $0.identity(of: clientID)) }
@@ -93,7 +93,7 @@ package final class ClientSecrets: Sendable {
         let secret: Secret
         let at: Timestamp
 
-        /// In the first half of its life; one from the future was made before the clock was set back.
+        /// Whether it is in the first half of its life. A time in the future is from before the clock was set back.
         func isFresh(at now: Timestamp) -> Bool {
             at <= now && now < at.advanced(by: ClientSecrets.lifetime / 2)
         }
@@ -109,6 +109,6 @@ private struct ClientSecretClaims: JWTPayload {
     var aud: String
     var sub: String
 
-    /// Only ever signed here.
+    /// Does nothing, because siwatch only signs these.
     func verify(using algorithm: some JWTAlgorithm) {}
 }

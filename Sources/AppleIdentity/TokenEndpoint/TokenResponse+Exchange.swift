@@ -39,13 +39,13 @@ extension TokenResponse {
         case .invalidGrant(let description): .refused(Self.refusal(description), detail: complaintText)
         case .invalidRequest: .refused(.rejectedByApple, detail: complaintText)
         case .misconfigured: .misconfigured(complaintText)
-        // Of OAuth's errors, the two that a server gives for its own troubles.
+        // OAuth's two errors for a server's own trouble.
         case .other(nil), .other("server_error"), .other("temporarily_unavailable"): unavailable(complaintText)
         case .other: .refused(.rejectedByApple, detail: complaintText)
         }
     }
 
-    /// None of the wording is documented; all of it was seen. In December 2022 Apple said "token" of codes for some days.
+    /// Apple documents none of these texts, but all were seen. In December 2022 Apple said "token" of codes for some days.
     private static func refusal(_ description: JSON?) -> GrantRejection {
         let text = description?.string?.lowercased() ?? ""
         if text.contains("already been used") { return .codeUsed }

@@ -6,7 +6,7 @@ import CredentialCore
 extension TokenResponse {
     /// The outcome of a `refresh_token` grant.
     ///
-    /// - Parameter userID: whose token was asked about, to compare with the `sub` of an id_token.
+    /// - Parameter userID: the user of the token, to compare with the `sub` of an id_token.
     func refreshOutcome(for userID: String) -> RefreshOutcome {
         switch response.status {
         case 200: refreshed(userID)
@@ -44,10 +44,10 @@ extension TokenResponse {
         }
     }
 
-    /// Whether an `invalid_grant` speaks of the token: it says nothing more, or "The token has expired or has been revoked."
+    /// Whether an `invalid_grant` is about the token: it has no description, or "The token has expired or has been revoked."
     ///
-    /// A mismatch of client or redirect_uri, or talk of a code, is a mistake of ours; wording nobody has seen yet is not taken
-    /// as the word on a user either.
+    /// A mismatch of client or redirect_uri, or a code in the text, shows a mistake of ours. An unknown text does not count against a user
+    /// either.
     private static func isRejection(_ description: JSON?) -> Bool {
         switch description {
         case nil, .null, .string(""): return true

@@ -4,7 +4,7 @@
 import CredentialCore
 
 extension TokenResponse {
-    /// The outcome of a revocation. A 200 has an empty body, and comes for nearly anything.
+    /// The outcome of a revocation. A 200 has an empty body, and Apple gives it to nearly any request.
     var revokeOutcome: RevokeOutcome {
         switch response.status {
         case 200: .accepted

@@ -3,13 +3,13 @@
 
 import CredentialCore
 
-/// What an answer of the token endpoints means.
+/// The meaning of an answer of the token endpoints.
 ///
-/// Pure: the tables of docs/architecture.md and nothing else. Apple documents 200 and 400 only, and no wording of
-/// `error_description`; so whatever is not listed says nothing about a user.
+/// Pure: the tables of docs/architecture.md and nothing else. Apple documents only 200 and 400, and no `error_description`. So an unlisted
+/// answer says nothing about a user.
 struct TokenResponse {
     let response: AppleResponse
-    /// What was sent and must not come back in a text of ours.
+    /// The sent secrets, which no text of ours may repeat.
     let secrets: [Secret]
     let receivedAt: Timestamp
 
@@ -17,18 +17,18 @@ struct TokenResponse {
         RetryAfter.duration(response.retryAfter, at: receivedAt)
     }
 
-    /// The body as a JSON object, whatever `Content-Type` says: Apple has been seen to name ISO-8859-1.
+    /// The body as a JSON object, whatever `Content-Type` says. Apple has named ISO-8859-1 there.
     var members: [String: JSON]? {
         response.body.flatMap { (try? JSON($0))?.object }
     }
 
-    /// What a 400 says.
+    /// The error of a 400.
     enum Complaint {
         case invalidGrant(description: JSON?)
         case invalidRequest
-        /// It is about the client and its secret, or about siwatch, and not about what they came with.
+        /// The error is about the client, its secret or siwatch, not about the token or the code.
         case misconfigured
-        /// - Parameter error: nil where the body is no complaint at all.
+        /// - Parameter error: nil if the body has no error.
         case other(error: String?)
     }
 
@@ -41,7 +41,7 @@ struct TokenResponse {
         }
     }
 
-    /// The error and its description, fit for a log line; without the description where it echoes what we sent.
+    /// The error and its description, safe for a log line. A text that repeats a secret is left out.
     var complaintText: String {
         guard let members else { return response.body == nil ? "\(response.status) too large" : "\(response.status) without JSON" }
         guard let error = members["error"]?.string else { return "\(response.status) without error" }
@@ -53,8 +53,8 @@ struct TokenResponse {
 
     /// The `sub` of an id_token that came straight from the token endpoint.
     ///
-    /// Its signature is not checked: TLS has told who sent it, which OpenID Connect Core (section 3.1.3.7) accepts in its place.
-    /// Nothing but `sub` is read, and only to notice that two users' tokens were mixed up, or whom it might harm to revoke one.
+    /// The signature is not checked, because TLS proves the sender, which OpenID Connect Core (section 3.1.3.7) accepts instead. siwatch
+    /// reads only `sub`, and only to notice that two users' tokens were mixed up, or which user a revocation might harm.
     static func subject(ofIDToken token: String) -> String? {
         let parts = Array(token.utf8).split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, let claims = Base64URL.decode(parts[1]) else { return nil }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Base64 as JWS writes it (RFC 7515, section 2): the alphabet of RFC 4648, section 5, with nothing added.
+/// Base64 as JWS writes it (RFC 7515, section 2): the alphabet of RFC 4648, section 5, without padding.
 enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
-    /// The six bits of each byte of the alphabet, and `foreign` for all others.
+    /// The six bits of each byte of the alphabet; `foreign` for all other bytes.
     private static let values: [UInt8] = {
         var values = Array(repeating: foreign, count: 256)
         for (value, character) in alphabet.enumerated() { values[Int(character)] = UInt8(value) }
@@ -15,10 +15,10 @@ enum Base64URL {
     /// A bit that no value of six bits has.
     private static let foreign: UInt8 = 0x80
 
-    /// The one value that this text stands for.
+    /// The one value of this text.
     ///
-    /// - Returns: nil for padding, white space, another alphabet, an impossible length, or trailing bits that are not zero.
-    ///   Every value so has exactly one text, and no byte of a signed token can be changed without notice.
+    /// - Returns: nil for padding, white space, another alphabet, an impossible length, or trailing bits that are not zero. So every value
+    ///   has exactly one text, and no byte of a signed token can change unnoticed.
     static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         let count = text.count
         guard count % 4 != 1 else { return nil }

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// The members of a signed object, read one by one; what is absent or of the wrong kind is an error that names it.
+/// Reads the members of a signed object one by one. An absent member, or one of the wrong kind, is an error with its name.
 struct ClaimSet {
     private let members: [String: JSON]
 
@@ -14,7 +14,7 @@ struct ClaimSet {
     /// The longest `jti`, `sub` or `type`, in bytes. Apple's have 22, 44 and 15.
     static let longestName = 255
 
-    /// A member that is present; nil for `null`, too.
+    /// A present member; nil for `null` too.
     subscript(_ name: String) -> JSON? {
         members[name] == .null ? nil : members[name]
     }
@@ -24,7 +24,7 @@ struct ClaimSet {
         return value
     }
 
-    /// A string that is a key of our tables: not empty, bounded, without control characters.
+    /// A string that is a key of our tables: not empty, not longer than `longestName`, without control characters.
     func name(_ name: String) throws(VerificationError) -> String {
         guard let text = try required(name).string,
             (1...Self.longestName).contains(text.utf8.count),
@@ -40,14 +40,14 @@ struct ClaimSet {
     }
 }
 
-/// Claims that mean the same in every token of Apple's.
+/// Claims with the same meaning in every token of Apple's.
 extension ClaimSet {
     func checkIssuer(_ issuers: Set<String>) throws(VerificationError) {
         let issuer = try name("iss")
         guard issuers.contains(where: issuer.isIdentical(to:)) else { throw .rejected(.wrongIssuer, detail: issuer.excerpt()) }
     }
 
-    /// The client that `aud` names: a string, or an array of one.
+    /// The client that `aud` names. `aud` is a string, or an array of one string.
     func audience(among clientIDs: Set<String>) throws(VerificationError) -> String {
         let claim = try required("aud")
         let elements = claim.array ?? [claim]
@@ -58,7 +58,7 @@ extension ClaimSet {
         return clientIDs[index]
     }
 
-    /// A string on the wire, or a Boolean.
+    /// `is_private_email`: a string in Apple's tokens, or a Boolean.
     func isPrivateEmail() throws(VerificationError) -> Bool? {
         switch self["is_private_email"] {
         case nil: nil

@@ -3,16 +3,16 @@
 
 import CredentialCore
 
-/// A signed token, taken apart and checked as far as that goes without a key.
+/// A signed token, split and checked as far as possible without a key.
 ///
-/// All of this happens before any cryptography sees the token, because libraries are generous here: jwt-kit 5.7 verifies a token of
-/// an unknown `kid` with its first key, and takes the algorithm from the token where the key names none.
+/// The checks come before any cryptography, because libraries are lax here. jwt-kit 5.7 verifies a token of an unknown `kid` with its first
+/// key, and takes the algorithm from the token if the key names none.
 struct CompactJWS: Sendable {
-    /// Picks the key: a name to look up and nothing else.
+    /// The name of the key, for a look-up only.
     let keyID: String
-    /// What the signature covers: header and claims as they stand, with the dot between them.
+    /// The bytes under the signature: header and claims as sent, with the dot between them.
     let signedBytes: ArraySlice<UInt8>
-    /// The claims, decoded and not yet believed.
+    /// The decoded claims, not verified yet.
     let claims: [UInt8]
     let signature: [UInt8]
 
@@ -20,7 +20,7 @@ struct CompactJWS: Sendable {
     static let algorithm = "RS256"
     static let longestKeyID = 64
 
-    /// Takes the compact form apart: three parts, strictly encoded.
+    /// Splits the compact form into its three strictly encoded parts.
     ///
     /// - Throws: `malformed`, `forbidden_header`, `wrong_algorithm`.
     init(_ token: ArraySlice<UInt8>) throws(VerificationError) {
@@ -28,7 +28,7 @@ struct CompactJWS: Sendable {
         guard let first = token.firstIndex(of: dot), let last = token.lastIndex(of: dot), first < last else {
             throw .rejected(.malformed, detail: "not three parts")
         }
-        // A third dot would stand in the middle part, where it is not base64url.
+        // A third dot would be in the middle part, where it is not base64url.
         guard let header = Base64URL.decode(token[..<first]),
             let claims = Base64URL.decode(token[(first + 1)..<last]),
             let signature = Base64URL.decode(token[(last + 1)...])
@@ -41,8 +41,8 @@ struct CompactJWS: Sendable {
 
     /// Checks the header and returns its `kid`.
     ///
-    /// `crit` and `b64` change what the signature means, so they are refused. `jku`, `jwk`, `x5u` and `x5c` only offer a key; they
-    /// are not looked at, since a key comes from Apple's published set or from nowhere.
+    /// It refuses `crit` and `b64`, because they change the meaning of the signature. It ignores `jku`, `jwk`, `x5u` and `x5c`, which only
+    /// offer a key, because a key comes only from Apple's published set.
     private static func keyID(inHeader bytes: [UInt8]) throws(VerificationError) -> String {
         guard let header = (try? JSON(bytes))?.object else {
             throw .rejected(.malformed, detail: "header is not a JSON object")
@@ -67,7 +67,7 @@ struct CompactJWS: Sendable {
 }
 
 extension String {
-    /// Equality byte for byte. `==` also holds for canonically equivalent text: the Kelvin sign equals the letter K.
+    /// Whether the bytes are equal. `==` is also true for canonically equivalent text: the Kelvin sign equals the letter K.
     func isIdentical(to other: String) -> Bool {
         utf8.elementsEqual(other.utf8)
     }

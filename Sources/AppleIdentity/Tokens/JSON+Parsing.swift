@@ -3,13 +3,13 @@
 
 import CredentialCore
 
-/// Why bytes are not JSON as we take it.
+/// Why siwatch does not accept bytes as JSON.
 enum JSONError: Error, Equatable {
-    /// The grammar of RFC 8259 ends at this byte.
+    /// The bytes break the grammar of RFC 8259 at this byte.
     case syntax(at: Int)
     /// A string that is not UTF-8, or half of a surrogate pair.
     case encoding(at: Int)
-    /// One object names a member twice.
+    /// One object has two members of the same name.
     case duplicateName(at: Int)
     /// Nested deeper than `JSON.deepest`.
     case depth(at: Int)
@@ -19,10 +19,10 @@ extension JSON {
     /// How deep arrays and objects may nest. Apple's own nest three deep.
     static let deepest = 16
 
-    /// Reads one value and nothing after it, by RFC 8259 to the letter.
+    /// Reads one value and nothing after it, strictly by RFC 8259.
     ///
-    /// Foundation's decoder keeps one of two members of the same name and does not say so, and two readers that keep different ones
-    /// disagree about what was signed. Here a duplicate is an error. Names are duplicates if they are canonically equivalent.
+    /// Foundation's decoder silently keeps one of two members of the same name. Two readers that keep different ones disagree about what
+    /// was signed, so a duplicate is an error here. Canonically equivalent names are duplicates too.
     init(_ bytes: [UInt8]) throws(JSONError) {
         var reader = JSONReader(bytes)
         self = try reader.document()
@@ -165,7 +165,7 @@ private struct JSONReader {
         return try escapedString(from: start)
     }
 
-    /// Goes on from the first byte that is not to be taken as it stands.
+    /// Reads the rest of a string, from its first byte that needs attention.
     private mutating func escapedString(from start: Int) throws(JSONError) -> String {
         var unescaped = Array(bytes[start..<index])
         while let byte = peek, byte >= 0x20 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What one replica of a fleet does at a time, and the others do not.
+/// Work that one replica of a fleet does at a time.
 package enum FleetLane: Hashable, Sendable {
-    /// Asks Apple for an app: its limits hold for the fleet.
+    /// Asks Apple for an app, because Apple's limits hold for the whole fleet.
     case app(String)
-    /// Keeps house: forgets what is old, and counts what is counted once.
+    /// Does the housekeeping: deletes old rows, and counts what is counted once.
     case maintenance
 
-    /// As tables hold it: the name of the app, or nothing.
+    /// The text in tables: the name of the app, or empty for `maintenance`.
     package init(_ text: String) {
         self = text.isEmpty ? .maintenance : .app(text)
     }
@@ -22,7 +22,7 @@ package enum FleetLane: Hashable, Sendable {
 }
 
 extension FleetLane: CustomStringConvertible {
-    /// As logs name it.
+    /// The name in logs.
     package var description: String {
         switch self {
         case .app(let name): name

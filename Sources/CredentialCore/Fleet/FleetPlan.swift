@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Who is there and who owns what, as a replica sees it before it renews; and what it keeps and takes, so that apps are spread evenly.
+/// The replicas and the owners of lanes, as one replica sees them before it renews. From these it decides what it keeps and takes, so that
+/// apps are spread evenly.
 ///
-/// Several may see the same and want the same: whose it is, the store decides.
+/// Several replicas may see the same and want the same lane. The store then decides.
 package struct FleetPlan: Sendable {
-    /// The lanes that each living replica could own, by its name.
+    /// The lanes that each living replica could own, by the replica's name.
     package var replicas: [String: Set<FleetLane>]
-    /// Of the lanes whose lease has not ended.
+    /// The owners of lanes with a lease that has not ended.
     package var owners: [FleetLane: String]
 
     package init(replicas: [String: Set<FleetLane>], owners: [FleetLane: String]) {
@@ -15,7 +16,8 @@ package struct FleetPlan: Sendable {
         self.owners = owners
     }
 
-    /// All that it owns, save for one app at a time that somebody else would have who has two fewer: that lease runs out.
+    /// The lanes that the replica keeps. It lets the lease of one app at a time run out, if another replica could own that app and owns at
+    /// least two fewer.
     package func kept(by name: String) -> Set<FleetLane> {
         let owned = (replicas[name] ?? []).filter { owners[$0] == name }
         let surplus = owned.sorted().last { lane in
@@ -24,7 +26,7 @@ package struct FleetPlan: Sendable {
         return owned.subtracting([surplus].compactMap(\.self))
     }
 
-    /// What nobody owns, and nobody else would have who has fewer apps.
+    /// The lanes without an owner, except apps that another replica with fewer apps could own.
     package func taken(by name: String) -> Set<FleetLane> {
         var count = apps(of: name)
         var taken: Set<FleetLane> = []
@@ -38,7 +40,7 @@ package struct FleetPlan: Sendable {
         return taken
     }
 
-    /// - Parameter isWorseOff: by how many apps the other owns.
+    /// - Parameter isWorseOff: judges the number of apps that the other replica owns.
     private func hasRival(of name: String, for lane: FleetLane, _ isWorseOff: (Int) -> Bool) -> Bool {
         replicas.contains { other, lanes in other != name && lanes.contains(lane) && isWorseOff(apps(of: other)) }
     }

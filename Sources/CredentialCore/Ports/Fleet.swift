@@ -3,17 +3,17 @@
 
 /// Several siwatch on one database. Each lane has one owner at a time, by a lease on the database's clock.
 package protocol Fleet: Sendable {
-    /// Says that this replica lives, keeps the lanes that it owns, and takes those that nobody does, up to its share. Whoever was not seen
-    /// for an hour is forgotten.
+    /// Reports that this replica lives, keeps the lanes that it owns, and takes lanes without an owner, up to its share. Forgets replicas
+    /// that were not seen for an hour.
     ///
-    /// - Parameter lanes: those that it could own.
-    /// - Throws: `StoreError`; what it owns then ends with its lease.
+    /// - Parameter lanes: the lanes that this replica could own.
+    /// - Throws: `StoreError`. The replica's lanes then end with their lease.
     func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure
 
-    /// Gives every lane back, and leaves.
+    /// Gives every lane back and leaves the fleet.
     func release() async throws
 
-    /// Those that were seen within an hour, in the order in which they came.
+    /// The replicas that were seen within an hour, in the order in which they came.
     func replicas() async throws -> [ReplicaStatus]
 
     /// The database's clock.
@@ -25,9 +25,9 @@ package struct Replica: Sendable, Equatable, Codable {
     package var host: String
     package var processID: Int32
     package var version: String
-    /// By how much its machine's clock is ahead of the database's.
+    /// How far the clock of its machine is ahead of the database's clock.
     package var clockSkew: Duration
-    /// Another where it would judge the same rows differently.
+    /// Differs between replicas that would judge the same rows differently.
     package var configuration: String
 
     package init(host: String, processID: Int32, version: String, clockSkew: Duration = .zero, configuration: String = "") {
@@ -40,20 +40,20 @@ package struct Replica: Sendable, Equatable, Codable {
 }
 
 extension ReplicaStatus {
-    /// How long a replica counts as living that is not seen any more.
+    /// How long a replica counts as living after it was last seen.
     package static let presence = Duration.seconds(10)
 
     /// Whether it was seen lately.
     package func isLiving(at now: Timestamp) -> Bool { now < seenAt.advanced(by: Self.presence) }
 }
 
-/// What a replica owns from the moment at which it asked, for as long as the lease is.
+/// A replica's lanes, from the moment of the renewal until the lease ends.
 package struct Tenure: Sendable, Equatable {
-    /// By lane: how many owners it has had. As long as it is the same, nobody else owned it in between.
+    /// By lane: how many owners it has had. While the number stays the same, no other replica has owned the lane in between.
     package var epochs: [FleetLane: Int64]
     /// The database's clock when it answered.
     package var time: Timestamp
-    /// The others that live and came before, in the order in which they came.
+    /// The other living replicas that came before, in the order in which they came.
     package var elders: [Replica]
 
     package init(epochs: [FleetLane: Int64], time: Timestamp, elders: [Replica] = []) {
@@ -63,15 +63,15 @@ package struct Tenure: Sendable, Equatable {
     }
 }
 
-/// A replica as others see it.
+/// A replica, as the others see it.
 package struct ReplicaStatus: Sendable, Equatable, Codable {
-    /// As it stands on the rows that it has claimed.
+    /// The name on the rows that the replica has claimed.
     package var name: String
     package var replica: Replica
-    /// By the database's clock, as `seenAt`.
+    /// By the database's clock, like `seenAt`.
     package var startedAt: Timestamp
     package var seenAt: Timestamp
-    /// For which it asks Apple.
+    /// The apps for which the replica asks Apple.
     package var apps: [String]
     package var keepsHouse: Bool
 

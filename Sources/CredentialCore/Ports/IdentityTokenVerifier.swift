@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Whether an id_token is one that Apple issued to a client, and to whom it was.
+/// Verifies that Apple issued an id_token to a client, and reads its user.
 package protocol IdentityTokenVerifier: Sendable {
-    /// Whether any key is known to verify with.
     var hasKeys: Bool { get }
 
     /// - Parameters:
-    ///   - clientID: whom `aud` has to name.
-    ///   - nonce: what `nonce` has to be; nil where anything will do.
+    ///   - clientID: the client that `aud` has to name.
+    ///   - nonce: the expected `nonce`; nil accepts any.
     ///   - now: by Apple's clock.
-    /// - Throws: why it is none, or `keyNotYetKnown` where that cannot be told yet.
+    /// - Throws: why the id_token is not valid, or `keyNotYetKnown` if its key is not known yet.
     func verify(
         _ token: Secret,
         issuedTo clientID: String,
@@ -21,7 +20,7 @@ package protocol IdentityTokenVerifier: Sendable {
 
 package struct VerifiedIdentity: Sendable, Equatable {
     package var userID: String
-    /// `iat`: a second, of which the rest is cut off.
+    /// `iat`, cut off to the second.
     package var issuedAt: Timestamp
     package var address: EmailAddress?
 

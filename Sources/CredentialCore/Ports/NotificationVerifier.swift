@@ -3,17 +3,17 @@
 
 /// Turns the bytes of a notification into an event that Apple signed.
 package protocol NotificationVerifier: Sendable {
-    /// - Throws: why the bytes are not such an event, or `keyNotYetKnown` where that cannot be told yet.
+    /// - Throws: why the bytes are not such an event, or `keyNotYetKnown` if the key is not known yet.
     func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification
 }
 
-/// An event with Apple's signature checked, and where it belongs.
+/// An event with a checked signature, its client and its user.
 package struct VerifiedNotification: Sendable, Equatable {
     /// The configured client that `aud` names.
     package var clientID: String
     package var userID: String
     package var tokenID: String
-    /// The type as it stands on the wire.
+    /// The type in Apple's spelling.
     package var type: String
     package var event: Event
 
@@ -27,13 +27,13 @@ package struct VerifiedNotification: Sendable, Equatable {
 }
 
 package enum VerificationError: Error, Sendable, Equatable {
-    /// It will never verify.
+    /// The token will never verify.
     case rejected(RejectionReason, detail: String)
-    /// Its key is not known yet; worth asking again then.
+    /// Its key is not known yet. Verify again at `retryAt`.
     case keyNotYetKnown(retryAt: Timestamp)
 }
 
-/// Why a notification is in quarantine. The contract lists them all.
+/// Why a notification is in quarantine. docs/schema.md lists the reasons.
 package enum RejectionReason: String, Sendable, CaseIterable {
     case malformed
     case notAnEvent = "not_an_event"
@@ -49,8 +49,8 @@ package enum RejectionReason: String, Sendable, CaseIterable {
     case issuedInFuture = "issued_in_future"
     case poison
 
-    /// Whether anybody could have sent it: no notification that Apple signed, so an open endpoint may be flooded with it. An id_token,
-    /// signed though it is, is in the hands of every user.
+    /// Whether anybody could have sent it, because it is no notification that Apple signed. An open endpoint may be flooded with these. An
+    /// id_token counts too: Apple signs it, but every user has one.
     package var isUnsigned: Bool {
         switch self {
         case .malformed, .notAnEvent, .wrongAlgorithm, .forbiddenHeader, .unknownKey, .badSignature: true

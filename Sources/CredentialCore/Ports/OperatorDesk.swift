@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Where operators' requests are left and answered.
+/// The place for operators' requests and their answers.
 package protocol OperatorDesk: Sendable {
-    /// Leaves a request for whoever holds the lock on the database.
+    /// Leaves a request for the daemon that holds the lock on the database.
     func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64
 
     /// The answer to a request; nil while there is none.
     func answer(to id: Int64) async throws -> OperatorAnswer?
 
-    /// Takes a request back that has not been answered.
+    /// Takes back a request that has no answer yet.
     ///
-    /// - Returns: false where it has been.
+    /// - Returns: false if the request has an answer.
     func withdraw(_ id: Int64) async throws -> Bool
 
-    /// Carries out one request and answers it, or goes on with one that takes longer, in one transaction. For the holder of the lock.
+    /// Carries out one request and answers it, or continues a long one, in one transaction. Only the holder of the lock may call it.
     ///
-    /// - Returns: nil where nothing is left to do.
+    /// - Returns: nil if nothing is left to do.
     func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest?
 
     /// Appends a notification to its queue, as a backend does.
@@ -25,11 +25,11 @@ package protocol OperatorDesk: Sendable {
     func enqueue(notification body: [UInt8]) async throws -> Int64
 }
 
-/// A request that was carried out, or a further piece of one.
+/// A request that was carried out, or one more portion of a long one.
 package struct HandledRequest: Sendable {
-    /// Nil where it was not understood.
+    /// Nil if the request was not understood.
     package var request: OperatorRequest?
-    /// Nil for a further piece.
+    /// Nil for one more portion.
     package var answer: OperatorAnswer?
 
     package init(request: OperatorRequest?, answer: OperatorAnswer?) {

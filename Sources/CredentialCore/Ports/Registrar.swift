@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Takes in what a configuration says, and keeps the secrets that belong to a database.
+/// Stores the apps of a configuration, and keeps the secrets of a database.
 package protocol Registrar: Sendable {
-    /// Takes the configured apps in.
+    /// Stores the configured apps.
     ///
-    /// - Throws: `StoreOpenError` where a client would change hands.
+    /// - Throws: `StoreOpenError` if a client would move to another app.
     func register(_ apps: [AppClients]) throws
 
-    /// Finds what `register` would refuse, and changes nothing.
+    /// Finds what `register` would refuse. Changes nothing.
     func check(_ apps: [AppClients]) throws(StoreOpenError)
 
-    /// Gives an app another name, in every table that holds it. The caller holds the lock on a file; on a server, a replica that starts
+    /// Renames an app in every table that holds its name. On a file, the caller holds the lock. On a server, a replica that starts
     /// meanwhile waits.
     ///
-    /// - Throws: `AppRenameError`, and nothing has changed then.
+    /// - Throws: `AppRenameError`; nothing has changed then.
     func renameApp(_ old: String, to new: String) async throws
 
-    /// Lets the breakers forget the canaries and clients that the configuration names no more.
+    /// Lets the breakers forget canaries and clients that the configuration no longer names.
     func keepInBreakers(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws
 
-    /// A random key that the database keeps sealed, made once.
+    /// A random key that the database keeps sealed. It is made once.
     ///
-    /// - Parameter make: seals a new key where there is none yet.
+    /// - Parameter make: seals a new key if there is none yet.
     func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8]
 
-    /// The key of that name as it is kept; nil where none was made yet.
+    /// The sealed key of that name; nil if none was made yet.
     func sealedSecret(named name: String) throws -> [UInt8]?
 }
 
-/// Why an app keeps its name.
 package enum AppRenameError: Error, Sendable, Equatable {
     case unknown(String, known: [String])
     case taken(String)
-    /// A replica is at work on the database.
+    /// A replica works on the database.
     case inUse
 }

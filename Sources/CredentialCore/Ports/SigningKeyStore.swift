@@ -5,7 +5,7 @@
 package protocol SigningKeyStore: Sendable {
     func signingKeys() async throws -> [SigningKeyRecord]
 
-    /// Keeps what a fetch brought. Notifications that waited for one of the new keys become due, the quarantined ones too.
+    /// Stores fetched keys. Notifications that waited for a new key become due, and so do quarantined ones.
     func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws
 }
 

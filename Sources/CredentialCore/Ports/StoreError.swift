@@ -2,25 +2,25 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package enum StoreError: Error, Sendable {
-    /// Another connection holds the lock; later.
+    /// Another connection holds the lock. Try again later.
     case busy
-    /// A conflict with others that ends by itself: a deadlock, a lock that took too long, a statement that was cancelled. Nothing was
-    /// written; again, and it says nothing against the rows.
+    /// A conflict with others that ends by itself: a deadlock, a lock that took too long, or a cancelled statement. Nothing was written.
+    /// Try again; the rows are not at fault.
     case retry(String)
-    /// The database cannot be reached, or not be written for now. It heals itself when the server is back; nothing was written.
+    /// The database cannot be reached, or cannot be written now. It heals itself when the server is back. Nothing was written.
     case unavailable(String)
     /// No space is left. It heals itself when space returns.
     case full
-    /// This batch breaks a rule of the schema: repeating it cannot help.
+    /// The batch breaks a rule of the schema. Repeating it does not help.
     case refused(String)
-    /// What is stored is not what was written.
+    /// The stored data differs from what was written.
     case damaged(String)
     /// This process may not write there.
     case readOnly(String)
-    /// Reading or writing failed, and whether the commit happened is not known.
+    /// Reading or writing failed, and it is unknown whether the commit happened.
     case outcomeUnknown(String)
 
-    /// Whether to try again is all that there is to do, however often: a new process would find the database as it is.
+    /// Whether retrying, however often, is the only remedy. A new process would find the database in the same state.
     package var endsByItself: Bool {
         switch self {
         case .retry, .unavailable, .full: true

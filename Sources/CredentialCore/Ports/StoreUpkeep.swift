@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What is done to a store now and then, whether there is work or not.
+/// Regular upkeep of a store, with or without work in its queues.
 package protocol StoreUpkeep: Sendable {
-    /// Deletes what has passed its retention. Only at a time that can be trusted.
+    /// Deletes rows past their retention. Needs a time that can be trusted.
     func forget(at now: Timestamp) async throws
 
-    /// Makes what was erased unreadable in the files too.
+    /// Makes erased data unreadable in the files too.
     func sweep(at now: Timestamp) async throws
 
     /// Looks at the rejections that were believed an hour ago or earlier.
     ///
-    /// - Returns: of how many of them no notification has come, by app. Each is counted once.
+    /// - Returns: how many of them had no notification, by app. Each counts once.
     func countMissedNotifications(at now: Timestamp) async throws -> [String: Int]
 
-    /// Lets the breakers forget blamed clients of which no token is left to ask about: no good answer could ever come.
+    /// Lets the breakers forget blamed clients without any token to ask about, because no good answer could come.
     ///
     /// - Returns: whether there were any.
     func forgetDryClients(at now: Timestamp) async throws -> Bool
 
-    /// Brings checks forward that are due later than the interval allows, because it was longer before. They are spread over the interval,
-    /// and none comes sooner after Apple's last answer than the interval says.
+    /// Brings forward checks that are due later than the interval allows, because the interval was longer before. It spreads them over the
+    /// interval, and none comes sooner after Apple's last answer than the interval allows.
     func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws
 
-    /// Since when a reader has kept what was erased readable in the log; nil where nothing is.
+    /// Since when a reader has kept erased data readable in the log; nil if none does.
     var logPinnedSince: Timestamp? { get async throws }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Where work waits and state is kept: claim it, settle it.
+/// The queues and the state: siwatch claims work and settles it here.
 ///
-/// A claim keeps a row from others until its lease ends and counts as an attempt, which outlives the process. A settlement is one
-/// transaction and returns after the commit. Settling twice changes nothing: the second finds no claim that matches.
+/// A claim keeps a row from other processes until its lease ends. It counts as an attempt, which outlives the process. A settlement is one
+/// transaction and returns after the commit. Settling twice changes nothing, because the second settlement finds no matching claim.
 package protocol WorkStore: Sendable {
-    /// Whether backends wait for its commits, and in no order: they have to be given their turn between two.
+    /// Whether backends wait for the store's commits, in no fixed order. The writer then has to give them a turn between two commits.
     var holdsBackendsUp: Bool { get }
 
-    /// The longest that it may take to say anything, be it that it cannot: who has waited for less does not hang.
+    /// The longest time until the store answers a call, even with a failure. A caller that has waited for less does not hang.
     var longestSilence: Duration { get }
 
-    /// Claims up to `limit` due notifications, oldest first. A row suspected of killing the process comes alone, and only if
-    /// `suspects` allows: where nothing else is under way that it could take along.
+    /// Claims up to `limit` due notifications, oldest first. A row that may kill the process comes alone, and only if `suspects` is true,
+    /// so that no other work is lost with it.
     func claimNotifications(
         upTo limit: Int,
         at now: Timestamp,
@@ -21,16 +21,16 @@ package protocol WorkStore: Sendable {
         suspects: Bool
     ) async throws -> [ClaimedNotification]
 
-    /// Claims up to `limit` due grants that bring a token or nothing. Those with a code have their own lane.
+    /// Claims up to `limit` due grants with a token or with neither token nor code. Grants with a code have their own lane.
     func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant]
 
-    /// Claims up to `limit` due grants that bring a code, nearest deadline first: of each app as many as it has permits for, and besides
-    /// those that are not to be sent, because their time is over or no app names their client. A row suspected of killing the process
-    /// comes alone, and only if `suspects` allows.
+    /// Claims up to `limit` due grants with a code, nearest deadline first: for each app as many as it has permits. It also claims codes
+    /// that siwatch will not send, because their time is over or no app names their client. A row that may kill the process comes alone,
+    /// and only if `suspects` is true.
     ///
     /// - Parameters:
     ///   - permits: by app.
-    ///   - quotas: by client, the most that are claimed to be sent.
+    ///   - quotas: by client, the most codes to claim for sending.
     func claimCodes(
         upTo limit: Int,
         permits: [String: Int],
@@ -43,35 +43,36 @@ package protocol WorkStore: Sendable {
     /// Claims up to `limit` due requests to revoke.
     func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest]
 
-    /// How many tokens wait to be revoked and are due, by app, up to `limit` each. Those of a paused app wait.
+    /// For each app, how many tokens to revoke are due, up to `limit`. Tokens of a paused app do not count.
     ///
-    /// - Parameter quotas: by client, the most that count.
+    /// - Parameter quotas: by client, the most tokens that count.
     func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int]
 
-    /// Claims tokens that are to be revoked, longest due first: of each app as many as it has permits for.
+    /// Claims tokens to revoke, longest due first: for each app as many as it has permits.
     ///
     /// - Parameters:
     ///   - permits: by app.
-    ///   - quotas: by client, the most that are claimed.
+    ///   - quotas: by client, the most tokens to claim.
     func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
         -> [DueRevocation]
 
-    /// Whether that user is signed in at any client of the same app, or another row of `grant_queue` may say so.
+    /// Whether the user is signed in at any client of the same app, or another row of `grant_queue` may say so.
     ///
-    /// - Parameter row: the one that does not count.
+    /// - Parameter row: the row of `grant_queue` that does not count.
     func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool
 
-    /// When the app first asked, then or later, to revoke what that user has granted to it, while no such request is begun. Nil, too, where
-    /// siwatch knows a sign-in or an event of the user that is not older. A proved revocation does not count: it is to end the sign-in.
+    /// When the app first asked, at `time` or later, to revoke the user's tokens, of the requests that siwatch has not opened. Nil if there
+    /// is none, or if siwatch knows a sign-in or an event of the user that is not older. A proved revocation does not count, because it
+    /// should end the sign-in.
     func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp?
 
-    /// Claims up to `limit` credentials of an app whose check is due, longest due first; those of `preferred` clients before all others.
-    /// A pending rejection is no reason to ask before the daily check.
+    /// Claims up to `limit` credentials of an app whose check is due, longest due first; credentials of `preferred` clients go before all
+    /// others. A pending rejection does not bring the daily check forward.
     ///
     /// - Parameters:
-    ///   - firstChecks: how many of them may be first checks of new sign-ins, which go before a backlog. They take what the others leave
-    ///     besides. With none, tokens that Apple has accepted before go before all others.
-    ///   - quotas: by client, the most that are claimed.
+    ///   - firstChecks: how many of them may be first checks of new sign-ins, which go before a backlog. They also take the places that
+    ///     other checks leave free. If it is 0, tokens that Apple has accepted before go before all others.
+    ///   - quotas: by client, the most credentials to claim.
     func claimDueCredentials(
         of app: String,
         upTo limit: Int,
@@ -82,11 +83,11 @@ package protocol WorkStore: Sendable {
         quotas: [String: Int]
     ) async throws -> [DueCredential]
 
-    /// Claims the first check that comes next of each of these clients, up to `limit`, though it is not due yet.
+    /// Claims the next first check of each of these clients, up to `limit`, even before it is due.
     func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
         -> [DueCredential]
 
-    /// Claims up to `limit` pending rejections of an app that may be believed now, those first that have waited longest.
+    /// Claims up to `limit` pending rejections of an app that may be believed now, longest waiting first.
     func claimPendingRejections(
         of app: String,
         admittedBy admissions: [AdmissionRule],
@@ -95,21 +96,21 @@ package protocol WorkStore: Sendable {
         policy: RefreshPolicy
     ) async throws -> [DueCredential]
 
-    /// Takes up to `limit` credentials of an app's canaries that have not been taken within `BreakerRules.canaryInterval`. Noted durably,
+    /// Takes up to `limit` credentials of an app's canaries that were not taken within `BreakerRules.canaryInterval`. Stores this durably,
     /// so that a crash repeats none.
     ///
-    /// - Parameter excluded: clients that are left alone.
+    /// - Parameter excluded: clients to leave out.
     func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
         async throws -> [DueCredential]
 
-    /// Applies, logs and removes, all in one transaction.
+    /// Applies, logs and removes the settlements in one transaction.
     ///
-    /// - Throws: `StoreError`; nothing of the batch is in the store then, unless it is `outcomeUnknown`.
+    /// - Throws: `StoreError`. Nothing of the batch is in the store then, unless it is `outcomeUnknown`.
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch
 }
 
 extension WorkStore {
-    /// Claims where Apple blames no client.
+    /// Claims codes while Apple blames no client.
     package func claimCodes(
         upTo limit: Int,
         permits: [String: Int],
@@ -152,8 +153,8 @@ extension WorkStore {
     }
 }
 
-/// Tells that somebody committed, in whatever process.
+/// Reports commits of any process.
 package protocol CommitWatch: Sendable {
-    /// An element soon after each commit; several may share one. A hint and never a proof.
+    /// Yields soon after each commit; several commits may share an element. A hint, not a proof.
     func commits() -> AsyncStream<Void>
 }

@@ -4,10 +4,10 @@
 package struct QueueStatus: Sendable, Equatable, Codable {
     package var queue: String
     package var depth: Int
-    /// The time of the oldest row, in milliseconds since 1970: when a notification arrived, a sign-in was granted, a revocation was
+    /// The time of the oldest row, in milliseconds since 1970: when a notification arrived, a sign-in happened, or a revocation was
     /// requested.
     package var oldest: Int64?
-    /// How many rows have left it so far.
+    /// How many rows have left the queue so far.
     package var settled: Int
 
     package init(queue: String, depth: Int, oldest: Int64?, settled: Int = 0) {
@@ -19,10 +19,10 @@ package struct QueueStatus: Sendable, Equatable, Codable {
 }
 
 package struct CheckStatus: Sendable, Equatable, Codable {
-    /// Checks that Apple answered about the token, and when it last did.
+    /// Checks that Apple answered about the token; `lastAnsweredAt` is the last of them.
     package var answered: Int
     package var lastAnsweredAt: Timestamp?
-    /// Checks that brought nothing: no connection, throttling, a configuration that Apple refuses.
+    /// Checks without an answer about the token: no connection, throttling, or a configuration that Apple refuses.
     package var failed: Int
     package var lastFailedAt: Timestamp?
 
@@ -36,7 +36,7 @@ package struct CheckStatus: Sendable, Equatable, Codable {
 
 package struct AppStatus: Sendable, Equatable, Codable {
     package var app: String
-    /// Since when an operator has its checks paused.
+    /// Since when an operator has paused the app.
     package var pausedAt: Timestamp?
     package var rejections: Rejections?
     /// Tokens that Apple rejects and has never accepted.
@@ -44,11 +44,12 @@ package struct AppStatus: Sendable, Equatable, Codable {
     /// Tokens that Apple accepts as another user's.
     package var foreignTokens: Int
 
-    /// What became of Apple's rejections of the app's tokens.
+    /// Counts of Apple's rejections of the app's tokens.
     package struct Rejections: Sendable, Equatable, Codable {
-        /// Those that wait to be believed.
+        /// Rejections that wait to be believed.
         package var pending: Int
-        /// Those believed for an hour, over the life of the database, and those among them of which no notification came.
+        /// Rejections that were believed at least an hour ago, over the life of the database. `withoutNotification` counts those among them
+        /// without a notification.
         package var admitted: Int
         package var withoutNotification: Int
 
@@ -68,17 +69,17 @@ package struct AppStatus: Sendable, Equatable, Codable {
     }
 }
 
-/// A token that Apple rejects and has never accepted: it says nothing of its user.
+/// A token that Apple rejects and has never accepted. It says nothing of its user.
 package struct NeverAcceptedToken: Sendable, Equatable, Codable {
     package var clientID: String
     package var userID: String
-    /// Of the newest sign-in.
+    /// The time of the newest sign-in.
     package var grantedAt: Timestamp
-    /// Of the sign-in that brought the token.
+    /// The time of the sign-in that brought the token.
     package var tokenGrantedAt: Timestamp
-    /// When Apple was last asked about it.
+    /// When siwatch last asked Apple about the token.
     package var rejectedAt: Timestamp
-    /// Whether Apple has repeated the rejection. Until then it is one of those that wait to be believed.
+    /// Whether Apple has repeated the rejection. Until then the rejection is pending.
     package var isRepeated: Bool
 
     package init(
@@ -98,13 +99,13 @@ package struct NeverAcceptedToken: Sendable, Equatable, Codable {
     }
 }
 
-/// A token that Apple accepts as another user's: it says nothing of the user under whom it stands.
+/// A token that Apple accepts as another user's. It says nothing of the user under whose name it is stored.
 package struct ForeignToken: Sendable, Equatable, Codable {
     package var clientID: String
     package var userID: String
-    /// Of the sign-in that brought the token.
+    /// The time of the sign-in that brought the token.
     package var tokenGrantedAt: Timestamp
-    /// When Apple last said so.
+    /// When Apple last named the other user.
     package var answeredAt: Timestamp
 
     package init(clientID: String, userID: String, tokenGrantedAt: Timestamp, answeredAt: Timestamp) {
@@ -115,12 +116,12 @@ package struct ForeignToken: Sendable, Equatable, Codable {
     }
 }
 
-/// How many sign-ins stay in their queue because they cannot be taken yet.
+/// How many sign-ins stay in their queue because siwatch cannot take them yet.
 package struct WaitingGrantCounts: Sendable, Equatable {
     package var putOff: [PutOff]
-    /// Those that wait for their code to be exchanged.
+    /// Sign-ins that wait for their code to be exchanged.
     package var withCode: Int
-    /// Of the oldest of these.
+    /// The time of the oldest of them.
     package var oldestCode: Timestamp?
 
     package struct PutOff: Sendable, Equatable {
@@ -142,16 +143,16 @@ package struct WaitingGrantCounts: Sendable, Equatable {
     }
 }
 
-/// What waits to be revoked.
+/// How much work waits to be revoked.
 package struct WaitingRevocationCounts: Sendable, Equatable, Codable {
     package var requests: Int
-    /// When the oldest of them was made.
+    /// When the oldest request was made.
     package var oldest: Timestamp?
-    /// The tokens of those that are at work.
+    /// The tokens of the requests that are at work.
     package var tokens: Int
-    /// Those that Apple was asked to revoke and accepted still.
+    /// The tokens that Apple was asked to revoke and still accepted.
     package var stillAccepted: Int
-    /// Those that Apple rejected when first asked, which is not believed yet.
+    /// The tokens that Apple rejected when first asked. The rejections are not believed yet.
     package var unbelieved: Int
 
     package init(requests: Int = 0, oldest: Timestamp? = nil, tokens: Int = 0, stillAccepted: Int = 0, unbelieved: Int = 0) {
@@ -166,7 +167,7 @@ package struct WaitingRevocationCounts: Sendable, Equatable, Codable {
 package struct ClientStatus: Sendable, Equatable, Codable {
     package var app: String
     package var clientID: String
-    /// When Apple last accepted a token or a code of it.
+    /// When Apple last accepted a token or a code of the client.
     package var validAt: Timestamp?
 
     package init(app: String, clientID: String, validAt: Timestamp?) {
@@ -176,16 +177,16 @@ package struct ClientStatus: Sendable, Equatable, Codable {
     }
 }
 
-/// A client that Apple refuses, and what of it waits for that to be mended.
+/// A client that Apple refuses, and its work that waits until Apple accepts it.
 package struct RefusedClient: Sendable, Equatable, Codable {
     package var app: String
     package var clientID: String
     package var refusal: ClientRefusal
-    /// Sign-ins whose code waits.
+    /// Sign-ins with a waiting code.
     package var codes: Int
     /// Checks that are due.
     package var checks: Int
-    /// Tokens that are to be revoked.
+    /// Tokens to revoke.
     package var revocations: Int
 
     package init(app: String, clientID: String, refusal: ClientRefusal, codes: Int = 0, checks: Int = 0, revocations: Int = 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Everything that is known of one user. No token and no code is in it.
+/// Everything that siwatch knows of one user, without tokens and codes.
 package struct UserHistory: Sendable, Equatable {
     package var users: [User] = []
     package var credentials: [HeldCredential] = []
@@ -11,12 +11,12 @@ package struct UserHistory: Sendable, Equatable {
     package var changes: [LoggedChange] = []
     package var waiting: [Waiting] = []
     package var tokensBeingRevoked: [TokenBeingRevoked] = []
-    /// All clients that Apple refuses, whoever's they are.
+    /// All clients that Apple refuses, of any user.
     package var refusals: [String: ClientRefusal] = [:]
 
     package init() {}
 
-    /// One user in one app: what backends read, and the registers behind it.
+    /// One user in one app: the state that backends read, and the registers behind it.
     package struct User: Sendable, Equatable, Codable {
         package var app: String
         package var pausedAt: Timestamp?
@@ -40,18 +40,18 @@ package struct UserHistory: Sendable, Equatable {
         package var reason: String
         package var changedAt: Timestamp?
         package var grantedAt: Timestamp?
-        /// Of the sign-in that brought the newest token.
+        /// The time of the sign-in that brought the newest token.
         package var tokenGrantedAt: Timestamp?
-        /// Whether that token is still kept, sealed.
+        /// Whether siwatch still keeps that token, sealed.
         package var holdsToken: Bool
         package var revokedAt: Timestamp?
         package var verifiedAt: Timestamp?
         package var rejectedAt: Timestamp?
-        /// When Apple was asked and answered with a rejection that waits to be believed.
+        /// When siwatch sent the request that Apple answered with the pending rejection.
         package var rejectionPendingAt: Timestamp?
-        /// Of any answer about a token, believed or not.
+        /// The time of Apple's last answer about a token, believed or not.
         package var answeredAt: Timestamp?
-        /// What it said: a `TokenAnswer`.
+        /// Apple's answer at `answeredAt`: a `TokenAnswer`.
         package var answer: String?
         package var failures: Int
         package var nextCheckAt: Timestamp?
@@ -66,7 +66,7 @@ package struct UserHistory: Sendable, Equatable {
         package var settledAt: Timestamp
         package var outcome: String
         package var reason: String?
-        /// A few words on a rejection, Apple's mostly.
+        /// A few words on a rejection, mostly Apple's.
         package var detail: String?
     }
 
@@ -79,7 +79,7 @@ package struct UserHistory: Sendable, Equatable {
         package var receivedAt: Timestamp
         package var settledAt: Timestamp
         package var outcome: String
-        /// The signed original; a duplicate keeps none.
+        /// The signed original; nil for a duplicate.
         package var payload: String?
     }
 
@@ -99,27 +99,27 @@ package struct UserHistory: Sendable, Equatable {
         package var recordedAt: Timestamp
     }
 
-    /// A row that has not left its queue. What a notification is about is not known before it is verified.
+    /// A row that has not left its queue. siwatch knows the user of a notification only once it is verified.
     package struct Waiting: Sendable, Equatable, Codable {
         package var queue: String
         package var id: Int64
-        /// The app of its client; nil where none is known.
+        /// The app of the client; nil if none is known.
         package var app: String?
-        /// Since when an operator has that app paused.
+        /// Since when an operator has paused that app.
         package var pausedAt: Timestamp?
         package var clientID: String
         package var at: Timestamp
         package var bringsCode: Bool
-        /// Since it was put off; 0 where nobody has looked at it.
+        /// When a postponed row is due; 0 if siwatch has not looked at the row.
         package var dueAt: Timestamp
         package var isClaimed: Bool
-        /// Since when it waits for its client or for its time, by a clock that could be trusted; of a code, when it was first taken.
+        /// Since when the row waits for its client or its time, by a clock that could be trusted. For a code, when it was first claimed.
         package var waitsSince: Timestamp?
-        /// Times that its code was sent and the road failed.
+        /// How often siwatch sent the code and got no usable answer.
         package var failures: Int
-        /// Whether Apple may have taken its code, with nobody to hear the answer.
+        /// Whether Apple may have taken the code without siwatch hearing the answer.
         package var isAnswerLost: Bool
-        /// Apple's last word about its code, or why there was none.
+        /// Apple's last word about the code, or why there was none.
         package var detail: String?
         /// Since when the tokens of a request to revoke are at work.
         package var openedAt: Timestamp?
@@ -133,7 +133,7 @@ extension UserHistory {
         return history == UserHistory()
     }
 
-    /// What concerns one client, that is also what concerns its whole app.
+    /// The history of one client, with the facts of its whole app.
     package func limited(toClient clientID: String) -> UserHistory {
         var history = self
         history.credentials.removeAll { $0.clientID != clientID }

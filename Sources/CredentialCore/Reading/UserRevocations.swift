@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What became of the requests to revoke what is held of a user, and how far those are that wait. No token is in it.
+/// The results of the requests to revoke a user's tokens, and the progress of waiting requests, without tokens.
 package struct UserRevocations: Sendable, Equatable {
     package var receipts: [RevocationReceipt] = []
     /// Requests that have not left their queue.
     package var waiting: [UserHistory.Waiting] = []
-    /// The tokens of those among them that are at work.
+    /// The tokens of waiting requests that are at work.
     package var tokens: [TokenBeingRevoked] = []
-    /// All clients that Apple refuses, whoever's they are.
+    /// All clients that Apple refuses, of any user.
     package var refusals: [String: ClientRefusal] = [:]
 
     package init() {}
@@ -16,16 +16,16 @@ package struct UserRevocations: Sendable, Equatable {
     package var isEmpty: Bool { receipts.isEmpty && waiting.isEmpty && tokens.isEmpty }
 }
 
-/// What Apple was asked about one token that was to be revoked, and what it answered; or what became of a request without any.
+/// The questions about one token to revoke and Apple's answers, or the result of a request without tokens.
 package struct RevocationReceipt: Sendable, Equatable {
     package var id: Int64
-    /// The row of `revocation_queue`.
+    /// The id of the row in `revocation_queue`.
     package var request: Int64
-    /// Nil where no app named the client.
+    /// Nil if no app named the client.
     package var app: String?
     package var clientID: String
     package var requestedAt: Timestamp
-    /// Of the sign-in that brought the token; nil where there was none.
+    /// The time of the sign-in that brought the token; nil if there was no token.
     package var tokenGrantedAt: Timestamp?
     package var proof: RevocationProof
     package var settledAt: Timestamp
@@ -57,16 +57,16 @@ package struct RevocationReceipt: Sendable, Equatable {
     }
 }
 
-/// A token that a request is to revoke, and how far that is.
+/// A token of a request to revoke, and how far its proof is.
 package struct TokenBeingRevoked: Sendable, Equatable {
     package var request: Int64
     package var app: String
     package var clientID: String
     package var requestedAt: Timestamp
-    /// Of the sign-in that brought it.
+    /// The time of the sign-in that brought the token.
     package var tokenGrantedAt: Timestamp
     package var proof: RevocationProof
-    /// When Apple is asked next.
+    /// When siwatch asks Apple next.
     package var dueAt: Timestamp
     package var isClaimed: Bool
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Which pending rejections become facts now.
+/// A rule for pending rejections that become facts now.
 package struct AdmissionRule: Sendable, Equatable {
-    /// Nil is every client.
+    /// The client; nil for every client.
     package var clientID: String?
-    /// Nil is every key.
+    /// The key; nil for every key.
     package var keyID: String?
-    /// When Apple gave the answer; of one that it has repeated, both the first and the last.
+    /// When Apple gave the answer. For a repeated rejection, both the first and the last answer.
     package var answered: ClosedRange<Timestamp>
-    /// Only those that Apple has repeated at least so long after the first; nil is all. One that is repeated twice as late has waited
-    /// enough, whenever the last answer was.
+    /// Takes only rejections that Apple has repeated at least this long after the first; nil takes all. A repetition after twice this time
+    /// counts at once, however new the last answer is.
     package var repeatedAfter: Duration?
-    /// Only those of tokens that Apple had accepted before. What ends with the rejection of another is the asking, so it has to be
-    /// repeated.
+    /// Takes only rejections of tokens that Apple had accepted before. The rejection of any other token ends the asking, so Apple has to
+    /// repeat it.
     package var onlyAccepted: Bool
 
     package init(
@@ -32,11 +32,11 @@ package struct AdmissionRule: Sendable, Equatable {
 }
 
 extension RejectionBreaker {
-    /// What is to be believed now: while it is closed what an operator has confirmed; and of a client and key that are proven and that it
-    /// does not hold, once the settle time has passed,
+    /// The rules for what may be believed now. An operator's confirmation counts while the breaker is closed. Other rejections count once
+    /// the settle time has passed, if their client and key are proven and the breaker does not hold the client's rejections. They are
     ///
-    /// - what Apple said in the midst of normal answers of a token that it had accepted before,
-    /// - what Apple said again an interval later (the store counts that only if it accepted the client in between).
+    /// - rejections of tokens that Apple had accepted before, in the midst of normal answers,
+    /// - rejections that Apple repeated an interval later. The store counts a repetition only if Apple accepted the client in between.
     package func admissions(
         with proofs: ClientProofs,
         under rules: BreakerRules,
@@ -69,7 +69,7 @@ extension RejectionBreaker {
         return admissible(admissions)
     }
 
-    /// Those of which it holds nothing.
+    /// The rules without those whose rejections the breaker holds.
     package func admissible(_ admissions: [AdmissionRule]) -> [AdmissionRule] {
         admissions.filter { $0.clientID.map { !holds($0) } ?? !isOpen }
     }

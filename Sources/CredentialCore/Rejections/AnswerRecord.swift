@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How Apple has answered one client and key of late: when last with a 200, and when normally.
+/// How Apple has lately answered one client and key: when last with a 200, and since when normally.
 ///
-/// What proves that it accepts this client with this key is a 200 about a token that it had accepted before: it answers for codes and for
-/// new tokens as it always does, while it rejects all that were issued to another team, or before some mistake.
+/// Only a 200 about a token that Apple had accepted before proves that Apple accepts the client with this key. Apple goes on to answer
+/// codes and new tokens with 200 while it rejects all tokens that were issued to another team, or before some mistake.
 ///
-/// An incident at Apple is over some time, and until then nothing tells its answers from true ones but their number. So an answer is
-/// *normal* if every stretch of consecutive answers that contains it is: 50 of them in a quarter of an hour and in the settle time, with
-/// no more than two rejections. A small app never has so many; there only a repetition counts. The figures are fixed: with other figures
-/// for the breaker an operator says how much is too much, and not how little is normal.
+/// Until an incident at Apple is over, only their number tells its false rejections from true ones. So an answer is *normal* if every
+/// stretch of consecutive answers that contains it is normal: 50 answers within a quarter of an hour and within the settle time, with at
+/// most two rejections. A small app never has so many answers, so there only a repetition counts. The figures are fixed, because an
+/// operator's figures for the breaker say how much is too much, not how little is normal.
 struct AnswerRecord: Sendable {
     private static let length = 50
     private static let mostRejections = 2
     private static let longest = Duration.seconds(900)
-    /// Answers that were under way together come in any order within this time. What is older comes from a clock that was set back.
+    /// Answers to requests that were under way together may come in any order within this time. An older answer came from a clock that was
+    /// set back.
     private static let disorder = Duration.seconds(60)
 
     /// The newest 200.
     var acceptedAt: Timestamp?
     /// The newest 200 about a token that Apple had accepted before.
     var provedAt: Timestamp?
-    /// The newest stretch, oldest first.
+    /// The answers of the newest stretch, oldest first.
     private var stretch: [(at: Timestamp, isRejection: Bool)] = []
     private var rejections = 0
     /// Since when every stretch was normal; nil while the newest is not.
@@ -35,7 +36,8 @@ struct AnswerRecord: Sendable {
         time.map { $0 <= now && now <= $0.advanced(by: interval) } ?? false
     }
 
-    /// The answers of this time were normal. The two at its ends are left out: others, that were not, may have come in the same moment.
+    /// The time in which all answers were normal. It leaves out both ends, because other answers at the same moment may not have been
+    /// normal.
     var normal: ClosedRange<Timestamp>? {
         guard let start = normalSince?.advanced(by: .milliseconds(1)), let end = stretch.first?.at.advanced(by: .milliseconds(-1))
         else { return nil }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The last answers, oldest first. As text: one digit each, 1 for a rejection.
+/// The last answers, oldest first. Coded as text, one digit each, 1 for a rejection.
 struct AnswerWindow: Sendable, Equatable, Codable {
     private var answers: [Bool] = []
     private(set) var rejections = 0

@@ -3,14 +3,14 @@
 
 /// When the breaker of an app opens and closes. The figures are those of `[breaker]`.
 package struct BreakerRules: Sendable, Equatable {
-    /// How many answers it remembers.
+    /// How many answers the breaker remembers.
     package var window: Int
-    /// Both have to be exceeded.
+    /// Disproportion exceeds both this and `maxRejectedPercent`.
     package var maxRejections: Int
     package var maxRejectedPercent: Int
-    /// How long a rejection waits before it is believed; at most the interval, after which the user is asked about again.
+    /// How long a rejection waits before it is believed. At most the interval, after which siwatch asks about the user again.
     package let settle: Duration
-    /// How long a confirmation holds: everybody has been asked about once more by then.
+    /// How long a confirmation holds. By then siwatch has asked about every user once more.
     package var confirmation: Duration
 
     package init(
@@ -27,16 +27,16 @@ package struct BreakerRules: Sendable, Equatable {
         confirmation = policy.longestInterval
     }
 
-    /// How often Apple is asked about an app while its breaker is open.
+    /// How often siwatch asks Apple about an app while the app's breaker is open.
     package static let probeInterval = Duration.seconds(30)
-    /// Canaries of an app: each takes a probe an hour while the breaker is open, and there are 120.
+    /// The most canaries of an app. Each takes one of the 120 probes an hour while the breaker is open.
     package static let mostCanaries = 20
-    /// How long after rejections out of proportion an operator may say that they were real.
+    /// How long after disproportionate rejections an operator may confirm that they were real.
     package static let episodeMemory = Duration.seconds(2 * 86_400)
-    /// A canary is asked about at most once in this time, beside its daily check.
+    /// The shortest time between two questions about a canary, beside its daily check.
     package static let canaryInterval = Duration.seconds(3600)
 
-    /// Probes that show whether answers are normal again: a tenth of the window, and so many that one rejection is allowed.
+    /// The number of probes that shows whether answers are normal again: a tenth of the window, but enough to allow one rejection.
     package var trialLength: Int {
         min(window, max(window / 10, (100 + maxRejectedPercent - 1) / maxRejectedPercent))
     }

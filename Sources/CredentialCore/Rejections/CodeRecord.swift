@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How the last codes of one client were judged, of those for which Apple issued tokens.
+/// How siwatch judged the last codes of one client for which Apple issued tokens.
 ///
-/// A single code that brings no sign-in is a user's trouble, and what Apple issued for it is revoked. Where nearly all bring none, the
-/// mistake is the backend's or ours: to revoke then would end the consent of each user who tries to sign in.
+/// A single code without a sign-in is a user's trouble, and siwatch revokes the tokens that Apple issued for it. If nearly all codes bring
+/// no sign-in, the mistake is the backend's or ours. Revoking would then end the consent of each user who tries to sign in.
 package struct CodeRecord: Sendable, Equatable {
-    /// Why nothing is revoked.
+    /// Why siwatch revokes nothing.
     package enum Doubt: String, Sendable {
         case noneSucceeded = "none_succeeded"
         case tooManyFailed = "too_many_failed"
     }
 
-    /// The newest last.
+    /// Newest last.
     private var failures: [Bool] = []
     private var hasSucceeded = false
 
     /// How many of the last codes count.
     package static let length = 20
-    /// Of those, as many of a hundred may fail.
+    /// The greatest percentage of these codes that may fail.
     package static let mostFailed = 20
 
     package init() {}
@@ -29,7 +29,7 @@ package struct CodeRecord: Sendable, Equatable {
         failures.append(isFailure)
     }
 
-    /// Nil where what a bad code brought may be revoked.
+    /// Nil if siwatch may revoke the tokens of a bad code.
     package var doubt: Doubt? {
         if !hasSucceeded { return .noneSucceeded }
         return failures.count { $0 } * 100 > failures.count * Self.mostFailed ? .tooManyFailed : nil

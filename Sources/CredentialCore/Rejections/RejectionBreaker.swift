@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Judges Apple's answers about the tokens of one app: while it is open, it holds `invalid_grant` back, so that it is not
-/// believed.
+/// Judges Apple's answers about the tokens of one app. While it is open, it holds `invalid_grant` answers back, so that siwatch does not
+/// believe them.
 ///
-/// Apple evaluates the grant before it authenticates the client, so a wrong key or client, or a mistake at Apple, can answer
-/// `invalid_grant` for everybody. Three causes open it, each for itself, and it closes when the last of them has ended:
+/// Apple evaluates the grant before it authenticates the client. So a wrong key or client, or a mistake at Apple, can bring `invalid_grant`
+/// for every user. Each of three causes opens the breaker, and it closes when the last cause has ended:
 ///
-/// - **Disproportion**: among the last `window` answers more than `max_rejections` and more than `max_rejected_percent` are rejections.
-///   It ends when, of the last probes (`BreakerRules.trialLength`), no greater share is rejected: one user who has really left
-///   does not keep it open, one lucky 200 does not close it.
-/// - **A canary** was rejected: a user whom the operator knows to be good. It ends with a 200 about that canary.
-/// - **A blamed client**: Apple answered as if our configuration were wrong. It ends with a 200 for that client. The key and the team may
-///   be to blame, which all clients share, so the rejections of each other client are held too, until a 200 for that one shows that it is
-///   none of its business: a Services ID that Apple refuses for good is not to hide for ever who has left the App ID.
+/// - **Disproportion**: of the last `window` answers, more than `max_rejections` and more than `max_rejected_percent` are rejections. It
+///   ends when no greater share of the last probes (`BreakerRules.trialLength`) is rejected. So one user who has really left does not keep
+///   it open, and one lucky 200 does not close it.
+/// - **A canary** was rejected: a user that the operator knows to be good. It ends with a 200 about that canary.
+/// - **A blamed client**: Apple answered as if our configuration were wrong. It ends with a 200 for that client. The key or the team may be
+///   wrong, which all clients share. So the breaker holds the rejections of each other client too, until a 200 for that client shows that
+///   it is not affected. A Services ID that Apple refuses for good must not hide for ever which users have left the App ID.
 ///
-/// Notifications are signed and pass by; so do proofs of revocation.
+/// Notifications are signed and bypass the breaker, and so do proofs of revocation.
 package struct RejectionBreaker: Sendable, Equatable, Codable {
     package enum Cause: String, Sendable, CaseIterable, Codable {
         case disproportion
@@ -23,7 +23,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         case blamedClient = "blamed_client"
     }
 
-    /// What Apple said of one token, as far as it concerns the breaker.
+    /// Apple's answer about one token, as far as it concerns the breaker.
     package enum Finding: Sendable, Equatable {
         case valid
         case rejected
@@ -31,12 +31,12 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         case blamed
     }
 
-    /// Who was asked about, and why.
+    /// The credential that siwatch asks about, and the reason.
     package struct Subject: Sendable, Equatable {
         package var credential: CredentialID
         package var isCanary: Bool
-        /// The daily check of a credential. A canary asked out of turn says nothing of proportions, and of a rejection that Apple repeats
-        /// the first was counted.
+        /// Whether it is the daily check of a credential. A canary that is asked out of turn says nothing of proportions. Of a repeated
+        /// rejection, the first one was counted.
         package var isCheck: Bool
 
         package init(_ credential: CredentialID, isCanary: Bool = false, isCheck: Bool = true) {
@@ -47,27 +47,26 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     }
 
     package enum Admission: Sendable, Equatable {
-        /// It waits for the settle time.
+        /// The rejection waits for the settle time.
         case pending
-        /// It is forgotten; the user is asked about again at the next check.
+        /// The rejection is forgotten. siwatch asks about the user again at the next check.
         case held
     }
 
-    /// Since when it is open.
     package private(set) var openedAt: Timestamp?
-    /// Whom Apple has blamed and not accepted since.
+    /// The clients that Apple has blamed and not accepted since.
     package private(set) var blamedClients: Set<String> = []
-    /// Clients that had a 200 since Apple last began to blame one of the app.
+    /// The clients that have had a 200 since Apple last began to blame a client of the app.
     private var clearedClients: Set<String> = []
     package private(set) var rejectedCanaries: Set<CredentialID> = []
-    /// When an operator last said that the rejections are real: those answered by then are believed.
+    /// When an operator last confirmed the rejections. Rejections that were answered by then are believed.
     package private(set) var confirmedAt: Timestamp?
-    /// When an operator said so of rejections that were out of proportion: the proportion is not minded for a while.
+    /// When an operator confirmed disproportionate rejections. The breaker then ignores the proportion for a while.
     package private(set) var mutedAt: Timestamp?
     /// When the rejections last went out of proportion.
     package private(set) var outOfProportionAt: Timestamp?
     private var window = AnswerWindow()
-    /// The answers to probes since the rejections were out of proportion; nil while they are not.
+    /// The answers to probes since the rejections went out of proportion; nil while they are in proportion.
     private var trial: AnswerWindow?
 
     package init() {}
@@ -82,33 +81,33 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         return causes
     }
 
-    /// Whether the whole app is asked slowly. A client that Apple blames has a pause of its own, and holds up no other.
+    /// Whether siwatch asks slowly about the whole app. A client that Apple blames has its own pause and does not slow the others.
     package var isProbed: Bool { causes.contains { $0 != .blamedClient } }
 
-    /// Whether the rejections of a client's tokens are held.
+    /// Whether the breaker holds the rejections of a client's tokens.
     package func holds(_ clientID: String) -> Bool {
         isProbed || !blamedClients.isEmpty && !clearedClients.contains(clientID)
     }
 
-    /// Whether it holds the rejections of some client that another one, or the same one earlier, does not.
+    /// Whether the breaker holds the rejections of a client whose rejections `other` does not hold.
     package func holdsMore(than other: RejectionBreaker) -> Bool {
         if other.isProbed { return false }
         if isProbed || other.blamedClients.isEmpty { return isOpen }
         return !blamedClients.isEmpty && !other.clearedClients.isSubset(of: clearedClients)
     }
 
-    /// The last answers that were judged, and how many of them were rejections. While they are out of proportion, those before that.
+    /// The last judged answers, and how many were rejections. While rejections are out of proportion, the answers before that.
     package var judged: (answers: Int, rejections: Int) { (window.count, window.rejections) }
 
-    /// The probes since then, and how many of them were rejected.
+    /// The probes since the rejections went out of proportion, and how many were rejected.
     package var probed: (answers: Int, rejections: Int) { (trial?.count ?? 0, trial?.rejections ?? 0) }
 
-    /// Takes an answer in. Answers count in the order in which they are judged.
+    /// Takes an answer. Answers count in the order in which they are judged.
     ///
-    /// - Returns: what becomes of a rejection.
+    /// - Returns: what happens to a rejection.
     @discardableResult
     package mutating func judge(_ finding: Finding, of subject: Subject, under rules: BreakerRules, at now: Timestamp) -> Admission {
-        // A confirmation that has yet to come is from a clock that has since been set back, and confirms nothing.
+        // A confirmation in the future came from a clock that has since been set back, and confirms nothing.
         if let confirmedAt, now < confirmedAt { self.confirmedAt = nil }
         if let mutedAt, now < mutedAt { self.mutedAt = nil }
         switch finding {
@@ -121,7 +120,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
             if subject.isCanary { rejectedCanaries.insert(subject.credential) }
             if subject.isCheck { count(isRejection: true, under: rules, at: now) }
         case .blamed:
-            // What is known of the others was said before.
+            // A 200 for another client from before this blame says nothing now.
             if blamedClients.insert(subject.credential.clientID).inserted { clearedClients = [] }
         }
         update(at: now)
@@ -137,7 +136,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
             }
             return
         }
-        // The operator has said that there are many: they are no news for an interval.
+        // The operator has confirmed that many rejections are real, so for an interval answers do not count.
         if let mutedAt, now < mutedAt.advanced(by: rules.confirmation) { return }
         window.append(isRejection, capacity: rules.window)
         if isRejection, window.rejections > rules.maxRejections, rules.isTooGreatAShare(window.rejections, of: window.count) {
@@ -151,13 +150,13 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         openedAt = causes.isEmpty ? nil : openedAt ?? now
     }
 
-    /// Whether an operator may still say of the last rejections out of proportion that they are real, although it has closed.
+    /// Whether an operator may still confirm the last disproportionate rejections, although the breaker has closed.
     package func hasRecentEpisode(at now: Timestamp) -> Bool {
         outOfProportionAt.map { $0 <= now && now < $0.advanced(by: BreakerRules.episodeMemory) } ?? false
     }
 
-    /// The rejections are real: it closes, and believes what is pending. After rejections out of proportion it minds no proportion for
-    /// an interval; otherwise it goes on watching.
+    /// Closes the breaker because the rejections are real, and believes the pending ones. After disproportionate rejections it ignores the
+    /// proportion for an interval; otherwise it goes on counting.
     package mutating func confirm(at now: Timestamp) {
         let wasOutOfProportion = trial != nil || hasRecentEpisode(at: now)
         let window = window
@@ -166,7 +165,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         if wasOutOfProportion { mutedAt = now } else { self.window = window }
     }
 
-    /// Open, and knowing nothing: for a state that cannot be read. It closes when answers prove normal.
+    /// An open breaker without any answers, in place of an unreadable state. It closes when answers prove normal.
     package static func distrustful(since now: Timestamp) -> RejectionBreaker {
         var breaker = RejectionBreaker()
         breaker.trial = AnswerWindow()
@@ -175,15 +174,15 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         return breaker
     }
 
-    /// A state that cannot be read and that no daemon has met yet: open, and nobody knows since when.
+    /// The breaker of an unreadable state that no daemon has met yet: open, since an unknown time.
     package static let unread = distrustful(since: Timestamp(milliseconds: 0))
 
-    /// It closes and forgets what it has seen, and believes nothing for that.
+    /// Closes the breaker and forgets its answers. It believes no rejection by this.
     package mutating func reset() {
         self = RejectionBreaker()
     }
 
-    /// Forgets those of whom no answer can come any more: canaries and clients that left the configuration.
+    /// Forgets canaries and clients that have left the configuration, because no answer about them can come.
     package mutating func keep(canaries: Set<String>, clients: Set<String>, at now: Timestamp) {
         rejectedCanaries = rejectedCanaries.filter { canaries.contains($0.userID) && clients.contains($0.clientID) }
         blamedClients.formIntersection(clients)
@@ -191,7 +190,7 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
         update(at: now)
     }
 
-    /// Forgets a client of which nobody is left to ask about.
+    /// Forgets a client without any token to ask about.
     package mutating func forget(client: String, at now: Timestamp) {
         blamedClients.remove(client)
         update(at: now)
@@ -204,10 +203,10 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     }
 }
 
-/// A breaker as a store has it.
+/// A breaker in the store.
 package enum StoredBreaker: Sendable, Equatable {
     case readable(RejectionBreaker)
-    /// Of another release, or changed by hand: it may have been open.
+    /// Written by another release, or changed by hand. The breaker may have been open.
     case unreadable
 
     /// The breaker that judges from now on.

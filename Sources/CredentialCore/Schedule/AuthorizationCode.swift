@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How long an authorization code is worth sending.
+/// How long and how often siwatch sends an authorization code.
 package enum AuthorizationCode {
     /// Apple documents five minutes.
     package static let life = Duration.minutes(5)
 
-    /// Waits after the first, second, … failure of the road: somebody is signing in. The last one repeats.
+    /// Waits after the first, second, … failure, short because a user is waiting. The last one repeats.
     private static let backOff: [Duration] = [.milliseconds(500), .seconds(1), .seconds(2), .seconds(5)]
 
     package static var longestWait: Duration { backOff[backOff.count - 1] }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// One check of every token of an app, as fast as the configuration allows it.
+/// One check of every token of an app, at the rate that the configuration allows.
 package struct CheckRound: Sendable, Equatable {
-    /// Those that Apple is asked about.
+    /// The tokens that siwatch asks Apple about.
     package var tokens: Int
     package var requestsPerSecond: Double
-    /// In which each token is to be checked once.
+    /// The time in which siwatch should check each token once.
     package var interval: Duration
 
     package init(tokens: Int, requestsPerSecond: Double, interval: Duration) {
@@ -19,12 +19,12 @@ package struct CheckRound: Sendable, Equatable {
 
     package var duration: Duration { .seconds(min(seconds, Self.longest)) }
 
-    /// The same in intervals: above 1 the checks fall ever further behind.
+    /// The duration in intervals. Above 1 the checks fall ever further behind.
     package var ratio: Double { seconds / interval.inSeconds }
 
     package var fits: Bool { ratio <= 1 }
 
-    /// A whole rate at which it fits, with a tenth to spare for what has to be asked again.
+    /// A whole rate at which the round fits, with a tenth to spare for repeated questions.
     package var sufficientRate: Int {
         Int(min((Double(tokens) * 1.1 / interval.inSeconds).rounded(.up), Self.longest))
     }
@@ -33,7 +33,7 @@ package struct CheckRound: Sendable, Equatable {
     private static let longest = 3.2e11
 }
 
-/// Which apps' rounds do not fit, so that it is said once.
+/// The apps whose rounds do not fit, so that siwatch reports each once.
 package struct CheckRoundWatch: Sendable {
     private var misfits: Set<String> = []
 
@@ -44,10 +44,10 @@ package struct CheckRoundWatch: Sendable {
         case fitsAgain
     }
 
-    /// - Returns: what is new of an app; nil where nothing is.
+    /// - Returns: the change for an app; nil if nothing has changed.
     package mutating func note(_ round: CheckRound, of app: String) -> News? {
         if !round.fits { return misfits.insert(app).inserted ? .fitsNoMore : nil }
-        // Sign-ins come and go: what nearly fits is not said again and again.
+        // Sign-ins come and go. A round that nearly fits must not be reported again and again.
         guard round.ratio <= 0.95, misfits.remove(app) != nil else { return nil }
         return .fitsAgain
     }

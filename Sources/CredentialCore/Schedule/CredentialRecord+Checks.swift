@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What becomes of a token's checks: the one place that says when Apple is asked again, and which rejection waits.
+/// The schedule of a token's checks. Only this file decides when Apple is asked again and which rejection waits.
 ///
-/// Stores write it a row at a time. Where a statement of theirs does the same to many rows at once, it says whose mirror it is.
+/// Stores write its result a row at a time. A store's statement that does the same to many rows names the function that it copies.
 extension CredentialRecord {
-    /// A sign-in has come.
+    /// Takes a sign-in.
     ///
     /// - Returns: whether it brought another token to ask about.
     package mutating func take(_ grant: Grant, of id: CredentialID, under policy: RefreshPolicy, at now: Timestamp) -> Bool {
@@ -18,7 +18,7 @@ extension CredentialRecord {
         return true
     }
 
-    /// Another token is in use. What Apple said of the one before says nothing of when to ask about this one.
+    /// Starts the checks of another token. Apple's answer about the token before does not schedule this one.
     private mutating func beginChecks(_ first: FirstCheck) {
         answeredAt = nil
         answer = nil
@@ -29,7 +29,7 @@ extension CredentialRecord {
         release()
     }
 
-    /// Apple has just issued the token that has been taken: that is its first check.
+    /// Takes Apple's issue of the current token as its first check.
     ///
     /// - Parameter teamID: the team that asked.
     package mutating func takeFirst(
@@ -44,11 +44,11 @@ extension CredentialRecord {
         dueAt = nextCheck(after: answer, of: id, policy)
     }
 
-    /// Apple was asked at a check, and the claim ends.
+    /// Takes the answer to a check and ends the claim.
     ///
     /// - Parameters:
     ///   - teamID: the team that asked.
-    ///   - wait: what becomes of a rejection.
+    ///   - wait: what happens to a rejection.
     package mutating func take(
         _ verdict: RefreshVerdict,
         of id: CredentialID,
@@ -59,14 +59,15 @@ extension CredentialRecord {
         at now: Timestamp
     ) {
         hear(verdict, from: teamID)
+        putBackForeignToken(after: verdict)
         release()
         firstCheck = nil
-        // An answer from the future is of a clock that has since been set back.
+        // An answer in the future came from a clock that has since been set back.
         answeredAt = latest(answeredAt.flatMap { $0 <= now ? $0 : nil }, verdict.answeredAt)
-        // What waits counts from an answer.
+        // The wait of a pending rejection counts from an answer.
         if answeredAt == nil { pending = nil }
         failures = verdict.answeredAt == nil ? failures + 1 : 0
-        // A rejected token is asked about only if an operator wants it, and until there is an answer.
+        // siwatch asks about a rejected token only for an operator, and only until there is an answer.
         let isOver = verdict.answeredAt != nil && credential.tokenToCheck(under: user) == nil
         isUnverified = !isOver && !credential.isTokenRejected && rules.policy.isUnverified(credential, at: now)
         guard !isOver else {
@@ -84,17 +85,17 @@ extension CredentialRecord {
         }
     }
 
-    /// What becomes of a rejection that is not a fact yet.
+    /// What happens to a rejection that is not a fact yet.
     package enum RejectionWait: Sendable {
-        /// The breaker holds it, or another team asked than the one that Apple has accepted the token from: the user is asked about again
-        /// at the next check.
+        /// The breaker holds it, or the team that asked is not the one from which Apple has accepted the token. siwatch asks about the user
+        /// again at the next check.
         case forgotten
         case begins
-        /// Apple has repeated the one that waits, which counts since the first time.
+        /// Apple has repeated the pending rejection, which keeps its first time.
         case goesOn
     }
 
-    /// Apple was asked about a canary beside the schedule, which stays as it is.
+    /// Takes the answer about a canary beside its schedule, which stays.
     ///
     /// - Parameter teamID: the team that asked.
     package mutating func takeOutOfTurn(
@@ -109,9 +110,9 @@ extension CredentialRecord {
         isUnverified = isUnverified && policy.isUnverified(credential, at: now)
     }
 
-    /// A rejection that has waited is believed, and the claim ends.
+    /// Believes a rejection that has waited, and ends the claim.
     ///
-    /// - Returns: whether the token before is in use again, and is to be asked about.
+    /// - Returns: whether the former token is in use again and has to be asked about.
     package mutating func believe(
         _ rejection: PendingRejection,
         of id: CredentialID,
@@ -124,7 +125,7 @@ extension CredentialRecord {
         credential.apply(RefreshAnswer(.rejected, token: token, requestedAt: rejection.requestedAt))
         credential.fallBack()
         if credential.token?.key != token {
-            // Apple last said something of it before the other came, and that one's rejection has been repeated an interval later.
+            // Apple's last answer about the former token came before the other token, whose rejection was repeated an interval later.
             beginChecks(.signIn)
             dueAt = policy.firstCheck(grantedAt: now, of: id, now: now)
             return true
@@ -136,33 +137,33 @@ extension CredentialRecord {
         return false
     }
 
-    /// The time of a rejection has come and it cannot be believed: it waits on until the daily check, and the claim ends.
+    /// Lets a rejection that cannot be believed now wait until the daily check, and ends the claim.
     package mutating func waitForRepetition(under policy: RefreshPolicy) {
         release()
         dueAt = answeredAt?.advanced(by: policy.repetition)
     }
 
-    /// The breaker has opened: whoever's rejection waits is asked about again at the daily check.
+    /// Drops the pending rejection until the daily check, because the breaker has opened.
     package mutating func forgetRejection(under policy: RefreshPolicy) {
         guard pending != nil else { return }
         pending = nil
         leaveToNextCheck(policy.interval)
     }
 
-    /// An operator wants Apple to be asked out of turn, and what is pending is to be said again.
+    /// An operator asked for a recheck: ask Apple at `time`, and drop the pending rejection.
     ///
-    /// - Parameter time: the earlier, the more go behind it.
+    /// - Parameter time: an earlier time goes before more of the other checks.
     package mutating func recheck(at time: Timestamp) {
         dueAt = time
         firstCheck = .signIn
         pending = nil
     }
 
-    /// What cannot be used is not kept, and nobody asks about what is not kept.
+    /// Erases a token that cannot be used, and ends its checks.
     package mutating func eraseUnusableToken(under user: AppUser) {
         credential.eraseUnusableToken(under: user)
         if credential.token?.sealed == nil {
-            // Whoever asks about it may still be answered until the lease ends.
+            // A process that asks about the token may get an answer until the lease ends.
             if claimedBy != nil { answeredAt = latest(answeredAt, dueAt) }
             dueAt = nil
             firstCheck = nil
@@ -179,8 +180,17 @@ extension CredentialRecord {
         }
         guard let said = verdict.answer else { return }
         answer = said
-        // Whatever else Apple says is a later word than the rejection that waits.
+        // Any other answer is a later word than the pending rejection.
         if said != .rejected { pending = nil }
+    }
+
+    /// Apple says that the token is another user's. The one before it watches over this user, from the next check on: Apple may have answered
+    /// about it lately.
+    private mutating func putBackForeignToken(after verdict: RefreshVerdict) {
+        guard case .anotherUser = verdict else { return }
+        let foreign = credential.token?.key
+        credential.putBackForeignToken()
+        if credential.token?.key != foreign { answer = nil }
     }
 
     private mutating func release() {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How far one table has been searched for rows that are old enough to go, and what was left behind.
+/// How far one table has been searched for old rows, and which rows stayed.
 package struct PruneProgress: Sendable {
-    /// Rows that stand together, by their ids and times.
+    /// Neighbouring rows, by their ids and times.
     package struct Portion: Sendable {
         package var ids: ClosedRange<Int64>
         package var oldest: Timestamp
-        /// Of those that stay; nil where none does.
+        /// The rows that stay, by their last id and oldest time; nil if none stays.
         package var left: (lastID: Int64, oldest: Timestamp)?
 
         package init(ids: ClosedRange<Int64>, oldest: Timestamp, left: (lastID: Int64, oldest: Timestamp)?) {
@@ -17,12 +17,12 @@ package struct PruneProgress: Sendable {
         }
     }
 
-    /// Portions to look at after the last with anything old.
+    /// How many portions to search after the last one with an old row.
     private static let lookahead = 4
 
-    /// Everything up to this id has been seen.
+    /// All rows up to this id have been seen.
     package private(set) var last = Int64.min
-    /// What was seen and stayed.
+    /// The rows that were seen and stayed, in the same form.
     private var left: (lastID: Int64, oldest: Timestamp)?
     private var vain = 0
 
@@ -30,7 +30,8 @@ package struct PruneProgress: Sendable {
 
     package var goesOn: Bool { vain < Self.lookahead }
 
-    /// Goes on after what stayed, since ids above it may be given again; from the first row where something that stayed has become old.
+    /// Starts a search after the rows that stayed, because ids above them may be given again, or at the first row if one of them has become
+    /// old.
     package mutating func begin(_ cutoff: Timestamp) {
         vain = 0
         if let left, left.oldest < cutoff { self.left = nil }

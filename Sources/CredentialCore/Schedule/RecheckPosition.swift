@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How far the recheck of an app has come, for the next transaction or the next process: in the order of its checks, spread over as long
-/// as the app's limit asks.
+/// How far the recheck of an app has come, for the next transaction or process. It follows the order of the checks, at the rate of the
+/// app's limit.
 package struct RecheckPosition: Codable, Sendable {
     package var app: Int64
-    /// When it was asked for.
+    /// When the operator asked for the recheck.
     package var start: Timestamp
-    /// When the first is due: before whatever of the app is overdue by then.
+    /// When the first credential is due: before every check of the app that is overdue by then.
     package var first: Timestamp
-    /// Those given a time so far.
+    /// How many credentials have a time so far.
     package var number = 0
-    /// Whose checks come next, by client. The rejected tokens that are still kept come before them all.
+    /// The remaining clients, whose checks come in this order. The rejected tokens that are still kept come before all of them.
     package var clients: [Int64]
     package var isPastRejected = false
     package var last: Last?
@@ -28,10 +28,10 @@ package struct RecheckPosition: Codable, Sendable {
         }
     }
 
-    /// Rows per transaction: short enough that no settlement waits for it.
+    /// Rows per transaction: few enough that no settlement waits for it.
     package static let portion = 500
 
-    /// - Parameter head: when the check that has waited longest was due, or the next is.
+    /// - Parameter head: when the check that has waited longest was due, or the next check is.
     package init(app: Int64, clients: [Int64], credentials: Int, head: Timestamp?, under rules: RecheckRules, at now: Timestamp) {
         self.app = app
         self.clients = clients
@@ -40,10 +40,12 @@ package struct RecheckPosition: Codable, Sendable {
         if let head, head < now { first = head.advanced(by: .zero - .seconds(1) * credentials / rules.requestsPerSecond) }
     }
 
-    /// When Apple is to be asked about the next credential, `CredentialRecord.recheck`; nil where it stays as it is. Where it is sooner; but
-    /// those who have just signed in go before. A token that Apple has answered about too recently waits until it may be asked about again.
+    /// The next credential's time for `CredentialRecord.recheck`; nil if its schedule stays.
     ///
-    /// - Parameter isPending: whether its rejection waits to be believed: that is taken back, and is to be said again.
+    /// A credential gets the time if that is sooner than its own. New sign-ins still go first. A token with an answer that is too recent
+    /// waits until Apple may be asked again.
+    ///
+    /// - Parameter isPending: whether its rejection is pending. The recheck drops the pending rejection.
     package mutating func slot(
         dueAt: Timestamp?,
         answeredAt: Timestamp?,
@@ -57,14 +59,14 @@ package struct RecheckPosition: Codable, Sendable {
             slot = first.advanced(by: .seconds(1) * number / rules.requestsPerSecond)
             number += 1
         } else if isGreater(answeredAt, than: start) {
-            // Apple has answered since.
+            // Apple has answered since the recheck began.
             return nil
         }
         return isPending || isGreater(dueAt, than: slot) || dueAt == nil ? slot : nil
     }
 
-    /// - Parameter last: of the rows that were looked at.
-    /// - Returns: false once it is done.
+    /// - Parameter last: the last row that was read.
+    /// - Returns: false once the recheck is done.
     package mutating func passed(_ rows: Int, last: Last?) -> Bool {
         if rows == Self.portion {
             self.last = last

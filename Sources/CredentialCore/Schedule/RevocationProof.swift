@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How far the proof has come that a token is revoked.
+/// How far the proof of a token's revocation has come.
 ///
-/// Apple answers 200 to nearly any revocation, so that proves nothing. What does: with one key, it accepts the token, is asked to revoke
-/// it, and accepts it no more. What is known is kept after each answer, so that after a crash the next question follows from it.
+/// Apple answers 200 to nearly any revocation, so that answer proves nothing. The proof needs three answers to one team under one key:
+/// Apple accepts the token, is asked to revoke it, and no longer accepts it. Each answer is stored, so that after a crash the next question
+/// follows from the stored ones.
 package struct RevocationProof: Sendable, Equatable {
     package struct Answer: Sendable, Equatable {
         package enum Word: String, Sendable, CaseIterable {
@@ -21,7 +22,7 @@ package struct RevocationProof: Sendable, Equatable {
         package var word: Word
         /// When Apple was asked, by our clock.
         package var askedAt: Timestamp
-        /// Apple's clock in the answer, a whole second cut off.
+        /// Apple's clock in the answer, cut off to the second.
         package var date: Timestamp?
 
         package init(_ word: Word, askedAt: Timestamp, date: Timestamp?) {
@@ -31,16 +32,16 @@ package struct RevocationProof: Sendable, Equatable {
         }
     }
 
-    /// What Apple said of the token before: accepted, or rejected.
+    /// What Apple said of the token before the revocation: accepted or rejected.
     package var before: Answer?
     package var revocation: Answer?
-    /// What it said after: rejected, or, since there is only the last, accepted.
+    /// What Apple last said of the token after the revocation: rejected or accepted.
     package var after: Answer?
-    /// The key that asked, all the time.
+    /// The key that asked all questions.
     package var keyID: String?
-    /// Times that Apple was asked to revoke it and accepted it still.
+    /// How often Apple was asked to revoke the token and still accepted it.
     package var rounds = 0
-    /// Times in a row that Apple did not answer.
+    /// How often in a row Apple did not answer.
     package var failures = 0
 
     package init() {}
@@ -48,10 +49,10 @@ package struct RevocationProof: Sendable, Equatable {
     package enum Question: Sendable, Equatable {
         case isAccepted
         case revoke
-        /// The same question as the first, after the second.
+        /// The first question again, after the second.
         case isStillAccepted
-        /// The first question again, which Apple answered with a rejection: that is believed only if Apple repeats it, and has accepted
-        /// the client in between.
+        /// The first question again, after Apple answered it with a rejection. siwatch believes the rejection only if Apple repeats it and
+        /// has accepted the client in between.
         case isBelieved
     }
 
@@ -61,24 +62,27 @@ package struct RevocationProof: Sendable, Equatable {
         return revocation == nil ? .revoke : .isStillAccepted
     }
 
-    /// The token was good, and is revoked.
+    /// Whether the token was good and is revoked.
     package var isProved: Bool {
         before?.word == .accepted && revocation != nil && after?.word == .rejected
     }
 
-    /// Takes in the answer to the next question.
+    /// Takes the answer to the next question.
     ///
-    /// - Returns: when the one after that is to be asked.
+    /// - Parameter isAnotherTeam: whether another team asked than the one from which Apple accepted the token. To that team Apple may reject a
+    ///   token that it still accepts from the first.
+    /// - Returns: when to ask the question after that.
     mutating func take(
         _ answer: Answer,
         keyID: String,
+        isAnotherTeam: Bool = false,
         of id: CredentialID,
         under policy: RefreshPolicy,
         at now: Timestamp
     ) -> Timestamp {
         failures = 0
-        // What one key was told proves nothing beside what another is: it begins anew.
-        if let known = self.keyID, known != keyID {
+        // Answers to two keys or to two teams prove nothing together, so the proof begins anew.
+        if let known = self.keyID, known != keyID || isAnotherTeam && before?.word == .accepted {
             let rounds = rounds
             self = RevocationProof()
             self.rounds = rounds
@@ -100,10 +104,11 @@ package struct RevocationProof: Sendable, Equatable {
         return now
     }
 
-    /// A revocation was sent, and its answer did not come: whether it worked, Apple is asked next.
+    /// Takes a revocation that was sent without an answer. The next question to Apple tells whether it worked.
     mutating func miss(
         _ answer: Answer,
         keyID: String,
+        isAnotherTeam: Bool = false,
         retryAfter: Duration?,
         of id: CredentialID,
         under policy: RefreshPolicy,
@@ -112,7 +117,7 @@ package struct RevocationProof: Sendable, Equatable {
         -> Timestamp
     {
         let failures = failures
-        _ = take(answer, keyID: keyID, of: id, under: policy, at: now)
+        _ = take(answer, keyID: keyID, isAnotherTeam: isAnotherTeam, of: id, under: policy, at: now)
         self.failures = failures
         return fail(at: now, retryAfter: retryAfter, of: id, under: policy)
     }
@@ -122,20 +127,20 @@ package struct RevocationProof: Sendable, Equatable {
         return policy.retry(afterFailures: failures, at: time, retryAfter: retryAfter.map { min($0, Self.longestRetryAfter) }, of: id)
     }
 
-    /// That the token was dead from the first is not to be believed yet. Apple is asked anew, because another key may be at work by then,
-    /// once everybody else has been asked about.
+    /// Waits, because it may not be believed yet that the token was dead from the first. siwatch asks Apple anew once every other token has
+    /// been asked about, because another key may be at work by then.
     mutating func wait(under policy: RefreshPolicy, at now: Timestamp) -> Timestamp {
         if let before, before.askedAt.advanced(by: policy.repetition) <= now || before.askedAt > now { self.before = nil }
         return now.advanced(by: Self.patience)
     }
 
-    /// An account is to be deleted: Apple may ask for patience, but not for a day.
+    /// The longest `Retry-After` that counts, because a user who deletes an account must not wait for a day.
     private static let longestRetryAfter = Duration.hours(1)
     /// Longer than any question is put off, or held by a claim.
     package static let longestDelay = Duration.hours(3)
 
-    /// How often it is looked whether the client has been accepted meanwhile.
+    /// How often siwatch looks whether Apple has accepted the client meanwhile.
     private static let patience = Duration.seconds(60)
-    /// What was claimed and not asked, because Apple blamed the client meanwhile, is due again after that.
+    /// How long a claimed token waits after Apple blamed its client before siwatch could ask.
     static let pausedWait = Duration.seconds(10)
 }

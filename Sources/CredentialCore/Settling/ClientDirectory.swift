@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Which client belongs to which app, by the small numbers that the tables hold in their place.
+/// The app of each client, and the small numbers that the tables hold in place of names.
 package struct ClientDirectory: Sendable {
     package struct Client: Sendable {
         package var id: Int64
@@ -19,12 +19,12 @@ package struct ClientDirectory: Sendable {
     package private(set) var clientsByID: [Int64: Client] = [:]
     /// The app of each client, by name.
     package private(set) var appNames: [String: String] = [:]
-    /// Those that the configuration names; the others have been taken out of it.
+    /// The clients that the configuration names. The other clients have been taken out of it.
     private var configured: Set<Int64> = []
 
     package init() {}
 
-    /// - Parameters: the rows of `app`, and those of `client`.
+    /// - Parameters: the rows of `app` and of `client`.
     package init(apps rows: [(id: Int64, name: String)], clients: [(id: Int64, clientID: String, app: Int64)]) {
         var appsByID: [Int64: App] = [:]
         for row in rows {
@@ -41,14 +41,14 @@ package struct ClientDirectory: Sendable {
         }
     }
 
-    /// The app of a name that this directory gave out. A settlement that went on without it would take a row from its queue and write no
-    /// state.
+    /// The app of a name from this directory. An unknown name stops the process, because the settlement would take a row from its queue and
+    /// write no state.
     package func app(_ name: String) -> App {
         guard let app = apps[name] else { preconditionFailure("the app \(name) is not in the directory of its settlement") }
         return app
     }
 
-    /// The client of an id that this directory gave out.
+    /// The client of an id from this directory; an unknown id stops the process.
     package func client(_ clientID: String) -> Client {
         guard let client = clients[clientID] else {
             preconditionFailure("the client \(clientID) is not in the directory of its settlement")
@@ -56,10 +56,10 @@ package struct ClientDirectory: Sendable {
         return client
     }
 
-    /// The names of the apps, in the order of their numbers, a line for each.
+    /// The names of the apps, in the order of their numbers, one a line.
     package var names: String { apps.values.sorted { $0.id < $1.id }.map(\.name).joined(separator: "\n") }
 
-    /// The greatest number of a client; 0 where there is none.
+    /// The greatest number of a client; 0 if there is no client.
     package var newestClient: Int64 { clientsByID.keys.max() ?? 0 }
 
     /// The clients of an app that the configuration names, by number.
@@ -72,17 +72,17 @@ package struct ClientDirectory: Sendable {
         clientsByID.values.filter { $0.app.id == app }.sorted { $0.id < $1.id }
     }
 
-    /// The same limits by the numbers of the clients.
+    /// The limits by the clients' numbers.
     package func numbered(_ quotas: [String: Int]) -> [Int64: Int] {
         quotas.reduce(into: [:]) { numbered, quota in
             if let client = clients[quota.key] { numbered[client.id] = quota.value }
         }
     }
 
-    /// Whether the configuration names it; all are, where none has been taken in.
+    /// Whether the configuration names the client. Until a configuration is taken in, every client counts.
     package func isWatched(_ client: Client) -> Bool { configured.isEmpty || configured.contains(client.id) }
 
-    /// - Throws: `StoreOpenError` where a client stands under another app in the database: its users' history would change hands.
+    /// - Throws: `StoreOpenError` if the database has a client under another app, because its users' history would move.
     package func check(_ configured: [AppClients]) throws(StoreOpenError) {
         for app in configured {
             for clientID in app.clientIDs {
@@ -98,7 +98,7 @@ package struct ClientDirectory: Sendable {
         }
     }
 
-    /// What the tables hold once configured apps were taken in, and which clients the configuration names by then.
+    /// Takes what the tables hold after configured apps were stored, and notes which clients the configuration names.
     package mutating func take(_ configured: [AppClients], as stored: ClientDirectory) {
         let others = self.configured.filter { id in !configured.contains { $0.name == clientsByID[id]?.app.name } }
         self = stored

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What Apple has said of a client: registers, which keep the newest answer in whatever order the answers are settled.
+/// What Apple has said of a client. These registers keep the newest answer, in whatever order the answers are settled.
 package struct ClientRecord: Sendable, Equatable {
-    /// When Apple was last asked for the client and accepted it.
+    /// When siwatch sent the newest request for the client that Apple accepted.
     package var validAt: Timestamp?
-    /// Nil where Apple has not refused the client since then.
+    /// Nil if Apple has not refused the client since `validAt`.
     package var refusal: ClientRefusal?
 
     package init(validAt: Timestamp? = nil, refusal: ClientRefusal? = nil) {
@@ -13,7 +13,7 @@ package struct ClientRecord: Sendable, Equatable {
         self.refusal = refusal
     }
 
-    /// Takes an answer in. A moment that has yet to come is of a clock that has since been set back, and gives way.
+    /// Takes an answer. A register with a time in the future came from a clock that has since been set back, and gives way.
     package mutating func hear(_ answer: ClientAnswer, at now: Timestamp) {
         switch answer {
         case .accepted(let time):
@@ -22,7 +22,7 @@ package struct ClientRecord: Sendable, Equatable {
             if known.at <= time || known.at > now {
                 refusal = nil
             } else if known.since <= time {
-                // Of the refusals since then only the last one is known.
+                // Of the refusals after this 200, only the last one is known.
                 refusal?.since = known.at
             }
         case .refused(let word, let time):

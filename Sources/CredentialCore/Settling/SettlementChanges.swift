@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What a folded batch comes to: all that a store writes, in one transaction.
+/// Everything that a store writes for a folded batch, in one transaction.
 package struct SettlementChanges: Sendable {
-    /// One for each settlement, in the same order. Only the log tells a duplicate.
+    /// One for each settlement, in the same order. Only the log finds a duplicate.
     package var results: [Settled] = []
-    /// What becomes of queue rows, in order.
+    /// The changes of queue rows, in order.
     package var queueRows: [QueueRowChange] = []
-    /// Those touched, in the order of their names, so that neighbouring rows are written together.
+    /// The touched users, in the order of their ids, so that neighbouring rows are written together.
     package var users: [UserRecord] = []
     package var announcements: [Announcement] = []
-    /// By how much each number of credentials changes.
+    /// The change of each number of credentials.
     package var counts: [StateOfApp: Int] = [:]
     package var tallies: [String: UserRecord.Tally] = [:]
-    /// Those that changed, by app.
+    /// The changed breakers, by app.
     package var breakers: [String: RejectionBreaker] = [:]
-    /// The apps whose breaker opened, closed again or not: none of their rejections waits any longer.
+    /// The breakers of all apps in the batch, changed or not. If the answer to an earlier commit was lost, the process does not know of the
+    /// changes in that commit.
+    package var knownBreakers: [String: RejectionBreaker] = [:]
+    /// The apps whose breaker opened, even if it closed again. None of their rejections is pending any longer.
     package var openedApps: Set<String> = []
     package var admitted: [AdmittedRejection] = []
-    /// The clients of which Apple accepted a token or a code, and when it was asked, by its clock.
+    /// The clients from which Apple accepted a token or a code, and when siwatch asked, by Apple's clock.
     package var validAt: [String: Timestamp] = [:]
-    /// The same, of tokens that it had accepted before.
+    /// Like `validAt`, for tokens that Apple had accepted before.
     package var provedAt: [String: Timestamp] = [:]
-    /// The clients that Apple refuses from now on, or otherwise than before; nil for one that it refuses no longer.
+    /// The clients whose refusal changed; nil for a client that Apple no longer refuses.
     package var refusals: [String: ClientRefusal?] = [:]
-    /// Checks that Apple answered, and those that it did not.
+    /// Checks that Apple answered, and checks that it did not.
     package var checks = (answered: 0, failed: 0)
-    /// The apps of which a new token came, to ask about.
+    /// The apps that got a new token to ask about.
     package var replenished: Set<String> = []
 
     package struct StateOfApp: Sendable, Hashable {
@@ -35,45 +38,45 @@ package struct SettlementChanges: Sendable {
     }
 }
 
-/// What becomes of a claimed row of a queue.
+/// The change of a claimed row of a queue.
 package enum QueueRowChange: Sendable {
-    /// - Parameter settlement: its place in the batch.
+    /// - Parameter settlement: the index in the batch.
     case logNotification(ClaimedNotification, VerifiedNotification, app: String, NotificationLogOutcome, settlement: Int)
     case quarantine(ClaimedNotification, RejectionReason, detail: String)
     case postponeNotification(Int64, until: Timestamp)
     case logGrant(GrantLogEntry)
-    /// - Parameter waitsSince: since when it has waited for its client or its time, as far as a trusted clock has told.
+    /// - Parameter waitsSince: since when the row has waited for its client or its time, by a clock that could be trusted.
     case postponeGrant(Int64, until: Timestamp, waitsSince: Timestamp?)
     /// - Parameters:
-    ///   - failures: times that it was sent and the road failed.
-    ///   - isAnswerLost: whether Apple may have taken it.
-    ///   - detail: Apple's last word about it, or why there was none.
+    ///   - failures: how often siwatch sent the code and got no usable answer.
+    ///   - isAnswerLost: whether Apple may have taken the code.
+    ///   - detail: Apple's last word about the code, or why there was none.
     case postponeCode(Int64, until: Timestamp, failures: Int, isAnswerLost: Bool, detail: String?)
     case revocation(RevocationChange)
 }
 
-/// What becomes of a request to revoke, and of its tokens.
+/// The change of a request to revoke or of one of its tokens.
 package enum RevocationChange: Sendable {
-    /// It is split into one revocation for each token.
+    /// The request is split into one revocation for each token.
     case open(ClaimedRevocationRequest, CredentialID, [TokenToRevoke])
     case postpone(ClaimedRevocationRequest, until: Timestamp)
-    /// It came to no token.
+    /// The request has no token.
     case close(ClaimedRevocationRequest, RevocationOutcome, RevocationRejection?)
     case proceed(DueRevocation, RevocationProof, due: Timestamp)
-    /// The receipt is written; with the last of its tokens the request leaves the queue.
+    /// The receipt is written. The request leaves the queue with its last token.
     case finish(DueRevocation, RevocationProof, RevocationOutcome, RevocationRejection?)
 }
 
-/// How a row of `grant_queue` leaves it.
+/// The log entry of a row that leaves `grant_queue`.
 package struct GrantLogEntry: Sendable {
     package var id: Int64
     package var outcome: GrantLogOutcome
     package var reason: GrantRejection?
-    /// A few words about the reason.
+    /// A few words about `reason`.
     package var detail: String?
-    /// Whose sign-in it is, where only Apple has told.
+    /// The user of the sign-in, if only Apple has named the user.
     package var userID: String?
-    /// Whether the row brought what must not stay readable in the file.
+    /// Whether the row brought a secret, which must not stay readable in the file.
     package var hasSecret: Bool
 
     package init(
@@ -93,16 +96,16 @@ package struct GrantLogEntry: Sendable {
     }
 }
 
-/// A token that is held, and whose.
+/// A token that siwatch holds, with its client.
 package struct TokenToRevoke: Sendable {
     package var clientID: String
     package var key: RefreshToken.Key
     package var sealed: SealedToken
     package var standing: DueRevocation.Standing
-    /// The team from which Apple had accepted it last; nil where it never had.
+    /// The team from which Apple last accepted the token; nil if Apple never has.
     package var verifiedTeam: String?
 
-    /// Nil where there is no token, or it has been erased.
+    /// Nil if there is no token or it is erased.
     package init?(_ token: RefreshToken?, at clientID: String, standing: DueRevocation.Standing, verifiedTeam: String? = nil) {
         guard let token, let sealed = token.sealed else { return nil }
         self.clientID = clientID

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What Apple's answers say of a client, in whichever lane they came.
+/// What Apple's answers in any lane say of a client.
 extension SettlementFold {
     mutating func hear(_ answer: ClientAnswer?, of clientID: String) {
         guard let answer else { return }

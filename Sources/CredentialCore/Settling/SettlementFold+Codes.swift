@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Grants that Apple itself has told, in exchange for a code.
+/// Codes: sign-ins that Apple itself confirms when siwatch exchanges a code.
 extension SettlementFold {
     mutating func settle(_ work: ClaimedCode, _ verdict: CodeVerdict) -> Settled {
         guard basis.heldGrants[work.id] == work.claim else { return .superseded }
         if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
         switch verdict {
         case .exchanged(let grant, let credential, let requestedAt, let answeredAt):
-            // The lane exchanges codes of configured clients only, and a store takes these in before it settles.
+            // The lane exchanges codes of configured clients only, and a store takes these clients in before it settles.
             guard let app = apps[credential.clientID] else {
                 preconditionFailure("the store does not know the client of an exchanged code")
             }
@@ -30,12 +30,17 @@ extension SettlementFold {
         }
     }
 
-    /// Its time is over, and Apple has not taken it, as far as anybody knows.
+    /// How long before a code a refusal of its client still explains why nobody sent the code.
+    private static let longestRefusal = Duration.hours(1)
+
+    /// Ends a code whose time is over. The row and its client decide the reason in the log.
     private mutating func giveUp(_ work: ClaimedCode) -> Settled {
         if work.mayBeUsed { return log(work, .rejected, .answerLost, detail: work.detail) }
         if work.isBlamed { return log(work, .rejected, .invalidClient, detail: work.detail) }
-        // Nobody sends the codes of a client that Apple refuses, however soon they come. What Apple said before this one came may be old.
-        if work.detail == nil, let refusal = refusal(ofClientOf: work), refusal.at >= min(work.grantedAt, work.firstClaimedAt) {
+        // siwatch does not send codes of a client that Apple refuses, however soon they come. A refusal from long before this code came may be
+        // outdated. The comparison is loose because a refusal has Apple's time, and Apple refuses a host only because its clock is ahead.
+        let cameAt = min(work.grantedAt, work.firstClaimedAt).advanced(by: .zero - Self.longestRefusal)
+        if work.detail == nil, let refusal = refusal(ofClientOf: work), refusal.at >= cameAt {
             return log(work, .rejected, .invalidClient, detail: refusal.word)
         }
         return log(work, .rejected, .codeExpired, detail: work.detail)
@@ -45,12 +50,13 @@ extension SettlementFold {
         work.content.flatMap { basis.clients[$0.clientID]?.refusal }
     }
 
-    /// When it is given up. By a clock that is wrong its deadline may be over already: then it waits here for as long as a code lives.
+    /// When siwatch gives the code up. If the clock is wrong, the deadline may be over already. The code then waits for a whole life of a
+    /// code.
     private func end(of work: ClaimedCode) -> Timestamp {
         work.deadline > now ? work.deadline : work.firstClaimedAt.advanced(by: AuthorizationCode.life)
     }
 
-    /// A client had a 200: Apple does not blame it any more. It proves nothing of refreshes.
+    /// Notes a 200 for a client: Apple no longer blames it. The 200 proves nothing about refreshes.
     mutating func accepted(_ credential: CredentialID, of app: String, at time: Timestamp) {
         hear(.accepted(at: time), of: credential.clientID)
         let subject = RejectionBreaker.Subject(credential, isCheck: false)
@@ -59,7 +65,7 @@ extension SettlementFold {
 
     private mutating func tryAgain(_ work: ClaimedCode, at due: Timestamp, failures: Int, isAnswerLost: Bool, detail: String?) -> Settled {
         basis.heldGrants[work.id] = nil
-        // Who claimed it before and did not settle may have sent it.
+        // An earlier claim without a settlement may have sent the code.
         let isLost = isAnswerLost || work.mayBeUsed
         changes.queueRows.append(.postponeCode(work.id, until: due, failures: failures, isAnswerLost: isLost, detail: detail))
         return .postponed

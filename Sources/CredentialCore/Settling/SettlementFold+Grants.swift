@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Grants: a sign-in becomes a credential, and whatever comes of it is logged.
+/// Grants: each sign-in becomes a credential, and its outcome is logged.
 extension SettlementFold {
     mutating func settle(_ work: ClaimedGrant, _ verdict: GrantVerdict) -> Settled {
         guard basis.heldGrants[work.id] == work.claim else { return .superseded }
@@ -20,8 +20,8 @@ extension SettlementFold {
     }
 
     /// - Parameters:
-    ///   - answer: what Apple said of the token when it issued it; nil where a backend brought it.
-    ///   - teamID: the team that it was issued to.
+    ///   - answer: what Apple said of the token when it issued it; nil if a backend brought the token.
+    ///   - teamID: the team to which Apple issued the token.
     mutating func apply(
         _ grant: Grant,
         _ credential: CredentialID,
@@ -30,7 +30,7 @@ extension SettlementFold {
         to teamID: String? = nil
     ) -> GrantLogOutcome {
         let id = AppUserID(app: app, userID: credential.userID)
-        // What Apple has just issued for a code is a sign-in, whatever token it comes to.
+        // A token that Apple has just issued for a code is always a sign-in.
         if answer == nil, basis.users[id]?[credential.clientID]?.credential.isRetold(grant) ?? false { return .retold }
         let (outcome, isNewToken) = withUser(id, .grant, at: grant.grantedAt) { [rules, now] user -> (GrantLogOutcome, Bool) in
             let (registers, known) = (user.registers, user[credential.clientID])
@@ -46,7 +46,7 @@ extension SettlementFold {
                 }
             }
             user[credential.clientID] = record
-            // That an older token is known again from now on, or kept, is no news.
+            // No news: an older token that siwatch now recognises or keeps.
             let isNews = known.map { !record.credential.isSame(butForFormerTokens: $0.credential) } ?? true
             if isNews || user.registers != registers { return (.applied, isNewToken) }
             let isSame =
@@ -58,9 +58,9 @@ extension SettlementFold {
         return outcome
     }
 
-    /// It waits for its client or its time, for a week at most.
+    /// Lets a sign-in wait for its client or its time, for at most a week.
     ///
-    /// The wait counts from the first look under a clock that can be trusted, so that no step of a clock shortens it.
+    /// The wait counts from the first look by a clock that can be trusted, so that no step of a clock shortens it.
     private mutating func wait(
         _ work: ClaimedGrant,
         due: Timestamp? = nil,
@@ -76,14 +76,14 @@ extension SettlementFold {
         basis.heldGrants[work.id] = nil
         let retry = now.advanced(by: SettlementRules.waitingGrantRetry)
         let until = min(due ?? retry, retry)
-        // One whose time has come meanwhile can be taken, and holds back what is said of its user's older sign-ins.
+        // A sign-in whose time has come meanwhile can be taken, and holds back events about older sign-ins of its user.
         if until > now { goneGrants.insert(work.id) }
         changes.queueRows.append(.postponeGrant(work.id, until: until, waitsSince: since))
         return .postponed
     }
 
     private mutating func log(_ work: ClaimedGrant, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
-        // What could not be read may have been a token.
+        // An unreadable row may have held a token.
         close(GrantLogEntry(id: work.id, outcome, reason, hasSecret: work.content.map { $0.refreshToken != nil } ?? true))
     }
 
@@ -94,17 +94,19 @@ extension SettlementFold {
         return .grant(entry.outcome, entry.reason)
     }
 
-    /// The sign-ins of a user that still wait and can be taken.
+    /// The waiting sign-ins of a user that can be taken.
     func waitingGrants(of id: AppUserID) -> [WaitingGrant] {
         basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) } ?? []
     }
 
-    /// Whether what came at a time waits for these sign-ins: as long as one of them is on its way, be it behind an import of millions or in
-    /// a process that stood still, and for six minutes of taking sign-ins otherwise.
+    /// Whether work should wait for these sign-ins.
+    ///
+    /// It waits while one of them is on its way, even behind an import of millions or in a process that stood still. Otherwise it waits for
+    /// six minutes of taking sign-ins.
     func isWorthWaiting(for grants: [WaitingGrant], since arrival: Timestamp) -> Bool {
         guard !grants.isEmpty else { return false }
         if grants.contains(where: \.isOnItsWay) { return true }
-        // A moment that has yet to come is from a clock that has since been set back.
+        // A time in the future came from a clock that has since been set back.
         guard let start = [arrival, rules.startedAt].filter({ $0 <= now }).max() else { return false }
         return now < start.advanced(by: SettlementRules.longestWaitForGrant)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Notifications: what Apple signed moves registers and is kept as evidence, what it did not sign goes to quarantine.
+/// Notifications: a signed one moves registers and is kept as evidence. A rejected one goes to the quarantine.
 extension SettlementFold {
     mutating func settle(_ work: ClaimedNotification, _ verdict: NotificationVerdict) -> Settled {
         switch verdict {
@@ -12,7 +12,7 @@ extension SettlementFold {
             changes.queueRows.append(.quarantine(work, reason, detail: detail))
             return .quarantined(reason)
         case .verified(let notification):
-            // A client that no app names any more: the verifier knows the configuration, so this is a row of a former life.
+            // No app names this client any more. The verifier knows the configuration, so the row is from an earlier configuration.
             guard let app = apps[notification.clientID] else {
                 return postpone(work, until: now.advanced(by: SettlementRules.unknownClientRetry))
             }
@@ -32,15 +32,15 @@ extension SettlementFold {
         return .postponed
     }
 
-    /// - Returns: whether the claim has held the row until now.
+    /// - Returns: whether the claim still held the row.
     private mutating func release(_ work: ClaimedNotification) -> Bool {
         guard basis.heldNotifications[work.id] == work.claim else { return false }
         basis.heldNotifications[work.id] = nil
         return true
     }
 
-    /// An event is judged against the newest grant known, one that still waits in its queue included: a user who signed in again is
-    /// never reported revoked in between.
+    /// Whether an event must wait for a grant in the queue that is not older. A user who signed in again is then never reported revoked in
+    /// between.
     private func awaitsNewerGrant(_ notification: VerifiedNotification, of app: String, receivedAt: Timestamp) -> Bool {
         guard notification.event.endsSignIns else { return false }
         let id = AppUserID(app: app, userID: notification.userID)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Refreshes: a 200 is a fact, a rejection has to wait until it is believed, every answer moves the next check.
+/// Refreshes: a 200 is a fact, a rejection has to wait until it is believed, and every answer moves the next check.
 extension SettlementFold {
     mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict) -> Settled {
         guard let app = apps[work.id.clientID] else { return .superseded }
@@ -9,12 +9,12 @@ extension SettlementFold {
         let id = AppUserID(app: app, userID: work.id.userID)
         guard let known = find(work, of: id) else { return .superseded }
         hear(work.clientAnswer, of: work.id.clientID)
-        // A 200 that names nobody ends the blame of the client, too.
+        // A 200 that names no user also ends the blame of the client.
         if case .unnamed(let requestedAt, _) = verdict { accepted(work.id, of: app, at: requestedAt) }
         let verdict = verdict.judged(of: known.credential)
         let wait = judge(verdict, of: work, in: app, known)
         withUser(id, .refresh, at: verdict.factTime ?? now) { [rules, now] user in
-            // Not as it was known: what the breaker said may have taken back what waited.
+            // Reads the record again, because the breaker's judgement may have dropped the pending rejection.
             guard var record = user[work.id.clientID] else { return }
             if work.purpose == .canary {
                 record.takeOutOfTurn(verdict, from: work.teamID, under: rules.policy, at: now)
@@ -26,26 +26,26 @@ extension SettlementFold {
         return wait == .forgotten || (work.purpose == .canary && verdict.rejection != nil) ? .held : .refreshed
     }
 
-    /// What the breaker says of an answer.
+    /// Lets the breaker judge an answer.
     ///
-    /// - Returns: what becomes of a rejection; nil where there is none, or nothing new in it.
+    /// - Returns: what happens to a rejection; nil if there is no rejection, or nothing new in it.
     private mutating func judge(
         _ verdict: RefreshVerdict,
         of work: DueCredential,
         in app: String,
         _ known: CredentialRecord
     ) -> CredentialRecord.RejectionWait? {
-        // Whoever asks about a token that was rejected before learns nothing from hearing it again.
+        // A repeated rejection of a token that is rejected already brings nothing new.
         guard let finding = verdict.finding, !(known.credential.isTokenRejected && finding == .rejected) else { return nil }
         let wasAccepted = known.credential.verifiedAt != nil
-        // To another team than the one that Apple has accepted the token from it may reject a good one: nobody need wait for that.
+        // Apple may reject a good token that it accepted from another team, so such a rejection does not wait.
         if finding == .rejected, wasAccepted, !known.credential.wasTokenAccepted(by: work.teamID) { return .forgotten }
         let clientID = work.id.clientID
         let isRepeated =
             verdict.rejection.map {
                 known.pending?.isRepeated(by: $0, provedAt: basis.provedAt[clientID], under: rules.policy) ?? false
             } ?? false
-        // Tokens that Apple has never accepted say nothing of how it answers: there may be many, and dead for long.
+        // Tokens that Apple has never accepted say nothing of how Apple answers. There may be many, and long dead.
         let subject = RejectionBreaker.Subject(
             work.id,
             isCanary: wasAccepted && rules.isCanary(work.id.userID, of: app),
@@ -65,14 +65,15 @@ extension SettlementFold {
         }
     }
 
-    /// A rejection has waited long enough. It is believed if it still waits and the breaker does not hold it.
+    /// Admits a rejection that has waited long enough. It is believed if it is still pending, no newer sign-in waits, and the breaker does
+    /// not hold it.
     mutating func admit(_ rejection: PendingRejection, of work: DueCredential) -> Settled {
         guard let app = apps[work.id.clientID] else { return .superseded }
         let id = AppUserID(app: app, userID: work.id.userID)
         guard let known = find(work, of: id) else { return .superseded }
-        // Grants go first here too: who has signed in again is not told of the end of an older token.
+        // Grants go first here too. A user who has signed in again must not see the end of an older token.
         let hasSignedInAgain = waitingGrants(of: id).contains { $0.clientID == work.id.clientID && $0.grantedAt > work.token.grantedAt }
-        // Opening has taken back what waited, even if it closed again since.
+        // A breaker that opened has dropped the pending rejection, even if it closed again since.
         let isHeld = withBreaker(of: app) { $0.holds(work.id.clientID) }
         let isBelieved = known.pending == rejection && !hasSignedInAgain && !isHeld
         let (endsSignIn, isTokenBack) = withUser(id, .refresh, at: rejection.requestedAt) { [rules, now] user -> (Bool, Bool) in
@@ -99,17 +100,17 @@ extension SettlementFold {
         return isBelieved ? .refreshed : .postponed
     }
 
-    /// The record of the credential, if the claim still holds it and the token is the one that was asked about.
+    /// The credential's record, if the claim still holds it and the token is still the one that siwatch asked about.
     private func find(_ work: DueCredential, of id: AppUserID) -> CredentialRecord? {
         guard let record = basis.users[id]?[work.id.clientID], record.credential.token?.key == work.token else { return nil }
-        // Nothing holds a canary: what it says is true whoever else asks.
+        // No claim holds a canary. Its answer is true whichever process holds the credential.
         if work.purpose == .canary { return record }
         return record.claimedBy == work.claim.owner && record.attempts == work.claim.attempts ? record : nil
     }
 }
 
 extension RefreshVerdict {
-    /// What the breaker learns from it.
+    /// What the breaker learns from the verdict; nil for nothing.
     fileprivate var finding: RejectionBreaker.Finding? {
         switch self {
         case .valid: .valid
@@ -119,7 +120,7 @@ extension RefreshVerdict {
         }
     }
 
-    /// When what it says became true; nil where it is no fact.
+    /// When the verdict's fact became true; nil if it is no fact.
     fileprivate var factTime: Timestamp? {
         if case .valid(let requestedAt, _) = self { requestedAt } else { nil }
     }

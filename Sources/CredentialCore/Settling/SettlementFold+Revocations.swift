@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Requests to revoke what is held of a user, and what becomes of each token.
+/// Requests to revoke a user's tokens, and the proof of each token.
 extension SettlementFold {
     // MARK: A request
 
@@ -15,15 +15,15 @@ extension SettlementFold {
 
     private mutating func open(_ work: ClaimedRevocationRequest) -> Settled {
         guard let credential = work.credential else { return close(work, .rejected, .malformed) }
-        // Its client is configured, so the store is about to hear of it.
+        // The request's client is configured, so the store is about to learn of it.
         guard let app = apps[credential.clientID] else { return postpone(work, for: SettlementRules.unknownClientRetry) }
         let id = AppUserID(app: app, userID: credential.userID)
         let waiting = waitingGrants(of: id)
         let holdings = basis.users[id]?.holdings ?? []
         let hasSignedIn = holdings.contains { isGreater($0.record.credential.grantedAt, than: work.requestedAt) }
         if hasSignedIn { return close(work, .superseded) }
-        // A newer row may turn out to be no sign-in: Apple may refuse its code, its token may have been told before, siwatch may reject it.
-        // The request has no deadline, so it waits until that is settled. An older row may bring one more token to revoke.
+        // A newer row may turn out to be no sign-in: Apple may refuse its code, its token may have been told before, or siwatch may reject
+        // it. The request has no deadline, so it waits until the row is settled. An older row may bring one more token to revoke.
         let mayHaveSignedIn = waiting.contains { $0.grantedAt > work.requestedAt }
         if mayHaveSignedIn || isWorthWaiting(for: waiting, since: work.requestedAt) {
             let isLate = now >= work.requestedAt.advanced(by: SettlementRules.longestWaitForGrant)
@@ -39,7 +39,7 @@ extension SettlementFold {
             ].compactMap(\.self)
         }
         guard !tokens.isEmpty else { return close(work, .noToken) }
-        // Asked for twice: one proof of each is enough. A request that a sign-in has overtaken will prove nothing any more.
+        // If two requests name a token, one proof is enough. A request that a sign-in has overtaken proves nothing any more.
         let signedInAt = holdings.compactMap(\.record.credential.grantedAt).max()
         let atWork = basis.tokensBeingRevoked[id, default: [:]].filter { !isGreater(signedInAt, than: $0.value) }
         let newTokens = tokens.filter { atWork[$0.key] == nil }
@@ -74,9 +74,17 @@ extension SettlementFold {
         var proof = work.proof
         switch verdict {
         case .answered(let answer, let identity):
+            let isAnotherTeam = work.wasAccepted(byAnotherTeamThan: identity.teamID)
             var work = work
             if answer.word == .accepted { (work.standing, work.verifiedTeam) = (.accepted, identity.teamID) }
-            let due = proof.take(answer, keyID: identity.keyID, of: work.id, under: rules.policy, at: now)
+            let due = proof.take(
+                answer,
+                keyID: identity.keyID,
+                isAnotherTeam: isAnotherTeam,
+                of: work.id,
+                under: rules.policy,
+                at: now
+            )
             return proof.isProved ? revoke(work, proof, .proved) : proceed(with: work, proof, due: due)
         case .admitted where proof.next == .isBelieved && !isHeld(work):
             return end(work, proof)
@@ -89,7 +97,15 @@ extension SettlementFold {
             let due = proof.fail(at: time, retryAfter: retryAfter, of: work.id, under: rules.policy)
             return proceed(with: work, proof, due: due)
         case .unheard(let answer, let identity, let retryAfter):
-            let due = proof.miss(answer, keyID: identity.keyID, retryAfter: retryAfter, of: work.id, under: rules.policy, at: now)
+            let due = proof.miss(
+                answer,
+                keyID: identity.keyID,
+                isAnotherTeam: work.wasAccepted(byAnotherTeamThan: identity.teamID),
+                retryAfter: retryAfter,
+                of: work.id,
+                under: rules.policy,
+                at: now
+            )
             return proceed(with: work, proof, due: due)
         case .unpermitted(let time): return proceed(with: work, proof, due: time.advanced(by: RevocationProof.pausedWait))
         case .anotherUser: return close(work, proof, .rejected, .anotherUser)
@@ -101,14 +117,15 @@ extension SettlementFold {
         }
     }
 
-    /// The token was dead before Apple was first asked. Whether that says something of the user hangs on what is known of it by now.
+    /// Ends a token that was dead before Apple was first asked. What siwatch knows of the user now decides whether that says something of
+    /// the user.
     private mutating func end(_ work: DueRevocation, _ proof: RevocationProof) -> Settled {
-        // Apple has accepted it since the request was opened, whatever has been told; another key began its proof anew.
+        // Apple has accepted the token since the request was opened, whatever a backend has told. Another key began the proof anew.
         if work.standing == .accepted { return revoke(work, proof, .alreadyInvalid) }
         let credential = basis.users[AppUserID(app: work.app, userID: work.id.userID)]?[work.id.clientID]?.credential
-        // Another one may have been told since the request was opened, of which nobody has asked.
+        // A backend may have told another token since the request was opened, about which siwatch has not asked.
         guard let credential, credential.token?.key == work.token else { return close(work, proof, .noValidToken) }
-        // A sign-in without a token may have been told since the request was opened, or a check may have accepted this one.
+        // Since the request was opened, a backend may have told a sign-in without a token, or a check may have accepted this token.
         guard credential.isTokenOfNewestSignIn else { return close(work, proof, .noValidToken) }
         guard credential.wasTokenAccepted(by: work.teamID) else { return close(work, proof, .rejected, .otherTeam) }
         return revoke(work, proof, .alreadyInvalid)
@@ -122,7 +139,7 @@ extension SettlementFold {
         return .postponed
     }
 
-    /// The token is dead, as the app wanted it.
+    /// Notes that the token is dead, as the app asked.
     private mutating func revoke(_ work: DueRevocation, _ proof: RevocationProof, _ outcome: RevocationOutcome) -> Settled {
         let id = AppUserID(app: work.app, userID: work.id.userID)
         var proven = work
@@ -131,8 +148,8 @@ extension SettlementFold {
         let revocation = Revocation(requestedAt: wantedAt)
         withUser(id, .revocation, at: wantedAt) { user in
             user[work.id.clientID]?.credential.apply(revocation)
-            // The revocation that siwatch sent ended all that the user had granted to the app. A token that was dead before says nothing of
-            // the other clients.
+            // The revocation that siwatch sent ended everything that the user had granted to the app. A token that was dead before says
+            // nothing of the other clients.
             if outcome == .proved { user.registers.apply(revocation) }
         }
         return close(work, proof, outcome)

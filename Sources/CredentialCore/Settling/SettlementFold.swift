@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A batch of settlements folded over what a store holds: facts move registers, the breaker judges, and what has to be written comes out.
+/// A fold of settlements over the contents of a store: facts move registers, the breaker judges, and the result is the rows to write.
 ///
 /// Pure: a store loads the basis, folds, and writes the changes, in one transaction.
 package struct SettlementFold {
@@ -11,12 +11,12 @@ package struct SettlementFold {
     let apps: [String: String]
     var basis: SettlementBasis
     var changes = SettlementChanges()
-    /// Sign-ins that the batch has taken or put off.
+    /// Sign-ins that the batch has taken or postponed.
     var goneGrants: Set<Int64> = []
     private var breakers: [String: RejectionBreaker] = [:]
 
     /// - Parameters:
-    ///   - basis: all that the scope of these settlements names.
+    ///   - basis: everything that the scope of these settlements names.
     ///   - apps: the app of each client.
     package static func fold(
         _ settlements: [Settlement],
@@ -54,10 +54,11 @@ package struct SettlementFold {
     }
 
     private consuming func finished() -> SettlementChanges {
-        // What takes the place of a state that cannot be read is written down, with its time.
+        // The breaker that replaces an unreadable state is written down, with its time.
         for (app, breaker) in breakers where basis.breakers[app, default: .readable(RejectionBreaker())] != .readable(breaker) {
             changes.breakers[app] = breaker
         }
+        changes.knownBreakers = basis.breakers.mapValues { [now] in $0.breaker(at: now) }.merging(breakers) { $1 }
         let users = Array(basis.users.values)
         changes.users = users.indices.sorted { users[$0].id.userID < users[$1].id.userID }.map { users[$0] }
         return changes
@@ -65,7 +66,7 @@ package struct SettlementFold {
 
     // MARK: What follows from a fact
 
-    /// Applies one fact to a user and announces what it changes, at every client of the app.
+    /// Applies one fact to a user and announces its changes at every client of the app.
     mutating func withUser<Result>(
         _ id: AppUserID,
         _ source: ChangeSource,
@@ -90,7 +91,7 @@ package struct SettlementFold {
         return result
     }
 
-    /// Changes a user's records, and counts.
+    /// Changes a user's records and the tallies.
     @discardableResult
     private mutating func with<Result>(_ id: AppUserID, _ body: (inout UserRecord) -> Result) -> Result {
         func counting(_ user: inout UserRecord?) -> (Result, before: UserRecord.Tally, after: UserRecord.Tally) {
@@ -104,7 +105,7 @@ package struct SettlementFold {
         return result
     }
 
-    /// A canary whose token is gone is not asked about any more.
+    /// Forgets canaries without a token, because siwatch no longer asks about them.
     private mutating func forgetLostCanaries(of id: AppUserID) {
         for holding in basis.users[id]?.holdings ?? [] where holding.record.credential.token?.sealed == nil {
             let canary = CredentialID(clientID: holding.clientID, userID: id.userID)
@@ -120,7 +121,7 @@ package struct SettlementFold {
 
     // MARK: Breakers
 
-    /// Lets the breaker of an app judge, as it is after all that the batch has said before.
+    /// Lets the breaker of an app judge, in its state after the earlier settlements of the batch.
     mutating func withBreaker<Result>(of app: String, _ body: (inout RejectionBreaker) -> Result) -> Result {
         var breaker = breakers[app] ?? basis.breakers[app]?.breaker(at: now) ?? RejectionBreaker()
         let before = breaker
@@ -130,7 +131,7 @@ package struct SettlementFold {
         return result
     }
 
-    /// No rejection waits any longer: their users are asked about again at the daily check.
+    /// Drops every pending rejection of the app. siwatch asks about their users again at the daily check.
     private mutating func opened(_ app: String) {
         changes.openedApps.insert(app)
         for id in basis.users.keys where id.app == app {

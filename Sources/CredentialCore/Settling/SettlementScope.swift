@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What a batch of settlements touches: what a store has to load before it can fold them.
+/// The data that a batch of settlements touches, and that a store has to load before it can fold them.
 package struct SettlementScope: Sendable {
-    /// Each once, in the order of their names, so that neighbouring rows are read together.
+    /// Each user once, in the order of their ids, so that neighbouring rows are read together.
     package private(set) var users: [AppUserID] = []
     package private(set) var notifications: [(id: Int64, claim: Claim)] = []
     /// Rows of `grant_queue`, with a code or without.
     package private(set) var grants: [(id: Int64, claim: Claim)] = []
     package private(set) var revocationRequests: [(id: Int64, claim: Claim)] = []
     package private(set) var revocations: [(id: RevocationID, claim: Claim)] = []
-    /// Of these, sign-ins that wait in their queue count.
+    /// Users whose waiting sign-ins the fold needs.
     package private(set) var signingIn: Set<AppUserID> = []
-    /// Of these, tokens that are being revoked count.
+    /// Users whose tokens under revocation the fold needs.
     package private(set) var leaving: Set<AppUserID> = []
-    /// The apps whose breakers have something to say, and those of the clients of whom Apple has said something: a store that several
-    /// settle on locks what it holds of an app by its breaker.
+    /// The apps whose breakers judge something, and the apps of clients of which Apple has said something. A store with several replicas
+    /// locks its rows of an app by the breaker.
     package private(set) var judgedApps: Set<String> = []
-    /// The clients of whom it matters when Apple last accepted a token that it had accepted before.
+    /// The clients whose `provedAt` the fold needs.
     package private(set) var rejectedClients: Set<String> = []
-    /// The clients of whom it matters whether Apple refuses them.
+    /// The clients whose record the fold needs.
     package private(set) var heardClients: Set<String> = []
 
     /// - Parameter apps: the app of each client.
@@ -77,7 +77,7 @@ package struct SettlementScope: Sendable {
     }
 }
 
-/// What a store holds of all that a batch touches.
+/// The store's data that a batch touches.
 package struct SettlementBasis: Sendable {
     package var users: [AppUserID: UserRecord] = [:]
     /// The claims of this batch that still hold their row.
@@ -85,14 +85,14 @@ package struct SettlementBasis: Sendable {
     package var heldGrants: [Int64: Claim] = [:]
     package var heldRevocationRequests: [Int64: Claim] = [:]
     package var heldRevocations: [RevocationID: Claim] = [:]
-    /// What is being revoked already, and when that was last asked for.
+    /// The tokens that are being revoked already, and when that was last asked for.
     package var tokensBeingRevoked: [AppUserID: [RefreshToken.Key: Timestamp]] = [:]
-    /// Since when grants have waited for their client or their time, where they have.
+    /// Since when grants have waited for their client or their time.
     package var waitsSince: [Int64: Timestamp] = [:]
     package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]
-    /// By app; none for one that has judged nothing yet.
+    /// By app; absent for an app that has judged nothing yet.
     package var breakers: [String: StoredBreaker] = [:]
-    /// When Apple last accepted a token of a client that it had accepted before, by its clock.
+    /// When Apple last accepted a token of the client that it had accepted before, by Apple's clock.
     package var provedAt: [String: Timestamp] = [:]
     /// What Apple has said of each client.
     package var clients: [String: ClientRecord] = [:]
@@ -102,15 +102,15 @@ package struct SettlementBasis: Sendable {
 
 /// A sign-in that waits in its queue and can be taken.
 ///
-/// One that was put off may wait for long, and holds nothing back; unless it brings a code, which does not live long.
+/// A sign-in that was put off may wait for long, and holds nothing back. A code still holds events back, because it does not live long.
 package struct WaitingGrant: Sendable {
     package var id: Int64
     package var clientID: String
     package var grantedAt: Timestamp
-    /// Whether it is a sign-in only if Apple says so.
+    /// Whether the row is a sign-in only if Apple confirms it.
     package var bringsCode: Bool
-    /// Whether it is sure to come to its turn: nobody has claimed it yet, or a claim holds it, or it brings a code, which ends within
-    /// minutes. What remains was claimed by somebody who never came back with it.
+    /// Whether the row is sure to be settled: it is unclaimed, or a claim holds it, or it brings a code, which ends within minutes. Any
+    /// other row was claimed by a process that never settled it.
     package var isOnItsWay: Bool
 
     package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false, isOnItsWay: Bool) {
@@ -122,7 +122,7 @@ package struct WaitingGrant: Sendable {
     }
 }
 
-/// A token of a request.
+/// A token of a request to revoke.
 package struct RevocationID: Sendable, Hashable {
     package var request: Int64
     package var clientID: String

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// One user of one app: the registers of the user, and a record for each client.
+/// One user of one app: the user's registers and a record for each client.
 package struct UserRecord: Sendable {
     package let id: AppUserID
     package var registers: AppUser
-    /// As the store has them; nil where it has none.
+    /// The registers in the store; nil if it has none.
     package let stored: AppUser?
     /// By client.
     package private(set) var holdings: [Holding] = []
@@ -14,11 +14,11 @@ package struct UserRecord: Sendable {
     package struct Holding: Sendable {
         package let clientID: String
         package var record: CredentialRecord
-        /// As the store has it; nil for a client without a row.
+        /// The record in the store; nil for a client without a row.
         package let stored: CredentialRecord?
-        /// What the store shows of it; nil for a client without a row.
+        /// The state in the store; nil for a client without a row.
         private let storedStanding: CredentialStanding?
-        /// What was shown before the fact at hand.
+        /// The published row before the current fact.
         fileprivate var published: PublishedCredential?
 
         fileprivate init(_ record: CredentialRecord, at clientID: String, isStored: Bool, under registers: AppUser) {
@@ -29,14 +29,14 @@ package struct UserRecord: Sendable {
             storedStanding = published?.standing
         }
 
-        /// What it comes to now.
+        /// The current state.
         package var standing: CredentialStanding? { published?.standing }
 
-        /// Whether the store has to write it. A change of the user's registers alone may change what a credential comes to.
+        /// Whether the store has to write the record. A change of the user's registers alone may change the state.
         package var isChanged: Bool { record != stored || published?.standing != storedStanding }
     }
 
-    /// How many of a user's clients count towards the app's tallies.
+    /// How many of a user's clients count in the app's tallies.
     package struct Tally: Sendable, Equatable {
         package var unverified = 0
         package var pending = 0
@@ -54,7 +54,7 @@ package struct UserRecord: Sendable {
     }
 
     /// - Parameters:
-    ///   - stored: nil for a user of whom no event is known.
+    ///   - stored: nil for a user without a known event.
     ///   - credentials: in any order.
     package init(_ id: AppUserID, stored: AppUser?, credentials: [(clientID: String, record: CredentialRecord)]) {
         self.id = id
@@ -65,10 +65,10 @@ package struct UserRecord: Sendable {
         if holdings.count > 1 { holdings.sort { $0.clientID < $1.clientID } }
     }
 
-    /// Whether the store has to write the registers of the user.
+    /// Whether the store has to write the user's registers.
     package var areRegistersChanged: Bool { registers != stored ?? AppUser() }
 
-    /// The record at a client; nil where there is none.
+    /// The record at a client; nil if there is none.
     package subscript(clientID: String) -> CredentialRecord? {
         get { holdings.first { $0.clientID == clientID }?.record }
         set {
@@ -93,14 +93,14 @@ package struct UserRecord: Sendable {
         return tally
     }
 
-    /// Whether a sign-in at least as new stands above an event at every client.
+    /// Whether every client has a sign-in that is not older than the event.
     func isOutdated(_ event: Event) -> Bool {
         guard event.endsSignIns else { return false }
         let grants = holdings.compactMap(\.record.credential.grantedAt)
         return !grants.isEmpty && grants.allSatisfy { $0 >= event.occurredAt }
     }
 
-    /// What a fact has changed of what is shown, since the one before. What cannot be used any more is erased.
+    /// Erases unusable tokens, and returns the published rows that have changed since the last fact.
     mutating func publish() -> [(clientID: String, old: PublishedCredential?, new: PublishedCredential)] {
         var changes: [(clientID: String, old: PublishedCredential?, new: PublishedCredential)] = []
         for place in holdings.indices {
@@ -114,7 +114,7 @@ package struct UserRecord: Sendable {
         return changes
     }
 
-    /// The breaker of the app has opened.
+    /// Drops the pending rejections because the app's breaker has opened.
     mutating func forgetRejections(under policy: RefreshPolicy) {
         for place in holdings.indices { holdings[place].record.forgetRejection(under: policy) }
     }

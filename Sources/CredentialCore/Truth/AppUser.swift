@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The registers of one user in one app. Consent is per app group, so they cover every client of it.
+/// The registers of one user in one app. They cover every client of the app, because consent is per app group.
 package struct AppUser: Sendable, Equatable {
     /// `R`: the newest `consent-revoked`.
     package var consentRevokedAt: Timestamp?
     /// `D`: the newest `account-delete` or `account-deleted`.
     package var deletedAt: Timestamp?
-    /// `A`: the newest request to revoke that was proved, whichever client's token it was.
+    /// `A`: the newest proved request to revoke, for the token of any client.
     package var revokedAt: Timestamp?
-    /// `M`: the newest e-mail address. None that is not newer than the deletion of the account is kept.
+    /// `M`: the newest e-mail address. siwatch keeps it only if it is newer than the deletion of the account.
     package var mailbox: Mailbox?
-    /// `F`: the newest word on relay forwarding.
+    /// `F`: the newest word on whether Apple's relay forwards.
     package var forwarding: Forwarding?
 
     package init() {}
@@ -21,7 +21,7 @@ package struct AppUser: Sendable, Equatable {
         case .consentRevoked: consentRevokedAt = latest(consentRevokedAt, event.occurredAt)
         case .accountDeleted:
             deletedAt = latest(deletedAt, event.occurredAt)
-            // What is not shown any more is not kept either.
+            // siwatch does not keep an address that it does not show.
             if let mailbox, !isGreater(mailbox.at, than: deletedAt) { self.mailbox = nil }
         case .emailEnabled(let address): note(.enabled, address, at: event.occurredAt)
         case .emailDisabled(let address): note(.disabled, address, at: event.occurredAt)
@@ -29,13 +29,13 @@ package struct AppUser: Sendable, Equatable {
         }
     }
 
-    /// Takes in the address of a sign-in.
+    /// Takes the address of a sign-in.
     package mutating func apply(_ grant: Grant) {
         guard let address = grant.address else { return }
         note(Mailbox(at: grant.grantedAt, rank: .idToken, address: address))
     }
 
-    /// Takes in a proved revocation of any client's token. With it, Apple ends all that the user has granted to the app.
+    /// Takes a proved revocation of any client's token. With it, Apple ends everything that the user has granted to the app.
     package mutating func apply(_ revocation: Revocation) {
         revokedAt = latest(revokedAt, revocation.requestedAt)
     }
@@ -51,14 +51,14 @@ package struct AppUser: Sendable, Equatable {
         if mailbox.map({ $0 < new }) ?? true { mailbox = new }
     }
 
-    /// The forwarding to show: none that is not newer than the deletion of the account.
+    /// The forwarding to show; nil if it is not newer than the deletion of the account.
     package var shownForwarding: Forwarding.Status? {
         guard let forwarding, isGreater(forwarding.at, than: deletedAt) else { return nil }
         return forwarding.status
     }
 }
 
-/// An address and the key that decides between two: time, then rank, then the address itself.
+/// An e-mail address with its sort key: time, then rank, then the address itself.
 package struct Mailbox: Sendable, Equatable, Comparable {
     package enum Rank: Int, Sendable {
         case idToken, event
@@ -106,7 +106,7 @@ package struct Forwarding: Sendable, Equatable, Comparable {
         self.status = status
     }
 
-    /// At one moment `disabled` wins: not to mail somebody is the smaller mistake.
+    /// At the same time `disabled` wins, because not mailing a user is the smaller mistake.
     package static func < (left: Forwarding, right: Forwarding) -> Bool {
         left.at != right.at ? left.at < right.at : left.status == .enabled && right.status == .disabled
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The registers of one user at one client. Each keeps the greatest key it has seen, so order and duplicates cannot matter.
+/// The registers of one user at one client. Each keeps the greatest key that it has seen, so order and duplicates do not matter.
 ///
 /// The letters are those of the table in docs/architecture.md.
 package struct Credential: Sendable, Equatable {
@@ -9,21 +9,21 @@ package struct Credential: Sendable, Equatable {
     package var grantedAt: Timestamp?
     /// `T`: the token of the newest sign-in that brought one.
     package var token: RefreshToken?
-    /// `P`: the token before `T`. Its sealed bytes are kept until Apple accepts `T`: only then is it known that `T` is a token at all.
+    /// `P`: the token before `T`. siwatch keeps its sealed bytes until Apple accepts `T`, because only then is `T` known to be a token.
     package var formerToken: RefreshToken?
-    /// `V` of `P`, as it was when `T` came; nil where Apple had not accepted it.
+    /// `V` of `P`, as it was when `T` came; nil if Apple had not accepted `P`.
     package var formerVerifiedAt: Timestamp?
-    /// The team that asked then.
+    /// The team that asked at `formerVerifiedAt`.
     package var formerVerifiedTeam: String?
-    /// Those before `P`, and those that came late.
+    /// Tokens before `P`, and tokens that siwatch was told late.
     package var olderTokens = OlderTokens()
     /// `B`: the newest request to revoke after which this client's token is dead.
     package var revokedAt: Timestamp?
-    /// `V`: when Apple was last asked about `T` and answered 200.
+    /// `V`: when siwatch sent the newest request about `T` that Apple answered with 200.
     package var verifiedAt: Timestamp?
-    /// The team that asked then: to another team Apple may reject a good token.
+    /// The team that asked at `verifiedAt`. To another team, Apple may reject a good token.
     package var verifiedTeam: String?
-    /// `X`: when Apple was last asked about `T` and answered with an `invalid_grant` that was admitted.
+    /// `X`: when siwatch sent the newest request about `T` that Apple answered with an admitted `invalid_grant`.
     package var rejectedAt: Timestamp?
 
     package init() {}
@@ -47,10 +47,12 @@ package struct Credential: Sendable, Equatable {
         rejectedAt = nil
     }
 
-    /// Takes a token that Apple has just issued for a sign-in older than `T`. While Apple has not accepted `T`, it is the surest one, unless a
-    /// newer one is kept that Apple had accepted. It may be `T` itself, which a backend told with a later time.
+    /// Takes a token that Apple has just issued for a sign-in older than `T`.
     ///
-    /// - Parameter answer: the issue.
+    /// While Apple has not accepted `T`, the issued token is surest and replaces `P`, unless `P` is newer and Apple had accepted it. It may
+    /// be `T` itself, if a backend told `T` with a later time.
+    ///
+    /// - Parameter answer: Apple's issue of the token.
     package mutating func applyIssued(_ issued: RefreshToken, _ answer: RefreshAnswer) {
         if let token, token.key.fingerprint == issued.key.fingerprint {
             return apply(RefreshAnswer(.valid, token: token.key, requestedAt: answer.requestedAt, teamID: answer.teamID))
@@ -61,7 +63,7 @@ package struct Credential: Sendable, Equatable {
         keep(issued, verifiedAt: answer.requestedAt, team: answer.teamID)
     }
 
-    /// Whether it differs from another one in the tokens before `T` at most.
+    /// Whether it equals another credential apart from the tokens before `T`.
     package func isSame(butForFormerTokens other: Credential) -> Bool {
         var copy = self
         copy.formerToken = other.formerToken
@@ -71,14 +73,15 @@ package struct Credential: Sendable, Equatable {
         return copy == other
     }
 
-    /// Whether a sign-in brings a token that came with an earlier one. The token was issued then, so the sign-in proves nothing new: mostly a
-    /// backend tells all that it keeps again, dated now.
+    /// Whether a sign-in brings a token that came with an earlier sign-in. Such a sign-in proves nothing new. Mostly a backend tells all
+    /// its tokens again, dated now.
     package func isRetold(_ grant: Grant) -> Bool {
         guard let new = grant.token?.key else { return false }
         return [token, formerToken].contains { $0?.key.isEarlier(than: new) ?? false } || olderTokens.contains(anEarlier: new)
     }
 
-    /// A token stays until Apple accepts its successor, unless Apple has rejected it, or has not accepted it and another one is kept.
+    /// Makes `T` the former token, unless another one is kept and Apple has rejected `T` or never accepted it. A rejected `T` is not kept
+    /// sealed.
     private mutating func displaceToken() {
         guard var token else { return }
         let isAccepted = verifiedAt != nil && !isTokenRejected
@@ -94,21 +97,33 @@ package struct Credential: Sendable, Equatable {
         formerVerifiedTeam = verifiedAt == nil ? nil : team
     }
 
-    /// Takes `P` for `T` again where Apple rejects `T` and has never accepted it: a mistake brought it.
+    /// Makes `P` the current token again. Either Apple rejects `T` and has never accepted it, because `T` came by a mistake. Or `P` is the
+    /// newer token, which an answer about another user had put back, and the rejection of `T` says nothing of the newest sign-in.
     ///
-    /// Where several tokens were told before Apple had accepted any, it hangs on their order which of them is `P`.
+    /// If a backend told several tokens before Apple had accepted any, their order decides which of them is `P`.
     package mutating func fallBack() {
-        guard verifiedAt == nil, rejectedAt != nil, let token, let former = formerToken, former.sealed != nil else { return }
-        self.token = former
-        verifiedAt = formerVerifiedAt
-        verifiedTeam = formerVerifiedTeam
+        guard rejectedAt != nil, let token, let former = formerToken, former.sealed != nil else { return }
+        guard verifiedAt == nil || isTokenRejected && former.key > token.key && !isTokenOfNewestSignIn else { return }
+        exchangeTokens()
+        formerToken?.sealed = nil
+    }
+
+    /// Makes a `P` that Apple had accepted the current token again, because Apple says that `T` is another user's. Has no effect on a `T` that
+    /// Apple has accepted as this user's. `T` becomes `P`, and is kept until Apple has answered about the other.
+    package mutating func putBackForeignToken() {
+        guard verifiedAt == nil, formerVerifiedAt != nil, formerToken?.sealed != nil else { return }
+        exchangeTokens()
+    }
+
+    private mutating func exchangeTokens() {
+        (token, formerToken) = (formerToken, token)
+        (verifiedAt, verifiedTeam) = (formerVerifiedAt, formerVerifiedTeam)
         rejectedAt = nil
-        formerToken = RefreshToken(key: token.key, sealed: nil)
         formerVerifiedAt = nil
         formerVerifiedTeam = nil
     }
 
-    /// Takes an answer in, unless it was asked under a token that is not the current one any more.
+    /// Takes an answer, unless the request was about a token that is no longer the current one.
     package mutating func apply(_ answer: RefreshAnswer) {
         guard answer.token == token?.key else { return }
         switch answer.verdict {
@@ -116,7 +131,7 @@ package struct Credential: Sendable, Equatable {
             formerToken?.sealed = nil
             formerVerifiedAt = nil
             formerVerifiedTeam = nil
-            // Two teams at one time: the greater name, so that no order matters.
+            // Two teams at the same time: the greater name wins, so that the order does not matter.
             if let verifiedAt, (verifiedAt, verifiedTeam ?? "") >= (answer.requestedAt, answer.teamID ?? "") { return }
             verifiedAt = answer.requestedAt
             verifiedTeam = answer.teamID
@@ -128,7 +143,7 @@ package struct Credential: Sendable, Equatable {
         revokedAt = latest(revokedAt, revocation.requestedAt)
     }
 
-    /// Erases the sealed tokens where signed evidence or a proved revocation stands above them.
+    /// Erases the sealed tokens that a signed event or a proved revocation has ended.
     package mutating func eraseUnusableToken(under user: AppUser) {
         if token?.sealed != nil, !isTokenUsable(under: user) {
             token?.sealed = nil
@@ -140,7 +155,7 @@ package struct Credential: Sendable, Equatable {
         }
     }
 
-    /// `T` is usable while it is not older than `D` and `R` and newer than `A` and `B`.
+    /// Whether `T` is not older than `D` and `R`, and newer than `A` and `B`.
     package func isTokenUsable(under user: AppUser) -> Bool { isUsable(token, under: user) }
 
     private func isUsable(_ token: RefreshToken?, under user: AppUser) -> Bool {
@@ -151,28 +166,28 @@ package struct Credential: Sendable, Equatable {
             && isGreater(granted, than: revokedAt)
     }
 
-    /// Whether Apple's last admitted word on `T` is a rejection. Equality favours the 200.
+    /// Whether Apple's last admitted answer about `T` is a rejection. At the same time the 200 wins.
     package var isTokenRejected: Bool {
         isGreater(rejectedAt, than: verifiedAt)
     }
 
-    /// Whether Apple has accepted `T` from a team. What it says of `T` to another says nothing of the user: an app that has changed hands
-    /// asks about the tokens of its old team.
+    /// Whether Apple last accepted `T` from this team. What Apple says of `T` to another team says nothing of the user, because an app that
+    /// has changed hands asks about the tokens of its old team.
     package func wasTokenAccepted(by teamID: String?) -> Bool { verifiedAt != nil && verifiedTeam == teamID }
 
-    /// Whether Apple rejects `T` and has never accepted it: it was dead before it came here, was issued to another client, or is no
-    /// token. Its rejection says nothing of any sign-in.
+    /// Whether Apple rejects `T` and has never accepted it. The token was dead before siwatch got it, was issued to another client, or is
+    /// no token. Its rejection says nothing of any sign-in.
     package func isTokenNeverAccepted(under user: AppUser) -> Bool {
         rejectedAt != nil && verifiedAt == nil && isTokenUsable(under: user)
     }
 
-    /// Whether the end of `T` says something of the newest sign-in: Apple has accepted `T`, which came with that sign-in, or has accepted it
-    /// since.
+    /// Whether the end of `T` says something of the newest sign-in: Apple has accepted `T`, and `T` came with that sign-in or Apple has
+    /// accepted it since.
     package var isTokenOfNewestSignIn: Bool {
         verifiedAt != nil && grantedAt.map { wasTokenGood(at: $0) } ?? true
     }
 
-    /// The token to ask Apple about on schedule, if there is one.
+    /// The token to ask Apple about on schedule; nil if there is none.
     package func tokenToCheck(under user: AppUser) -> RefreshToken? {
         guard isTokenUsable(under: user), !isTokenRejected, let token, token.sealed != nil else { return nil }
         return token

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What the world is told when a credential's published row changes.
+/// A change of a credential's published row, as backends are told it.
 package enum CredentialChange: Sendable, Equatable {
     case state(from: CredentialState?, to: CredentialState, reason: StateReason, occurredAt: Timestamp)
     case email(EmailAddress?, forwarding: Forwarding.Status?, occurredAt: Timestamp)
 }
 
-/// What a fact came from.
+/// The kind of work that a fact came from.
 package enum ChangeSource: String, Sendable {
     case notification, refresh, grant, revocation
 }
@@ -24,11 +24,11 @@ package struct PublishedCredential: Sendable, Equatable {
         forwarding = user.shownForwarding
     }
 
-    /// What to announce now that this row replaces `old`, one entry per change of (state, reason) and of the e-mail, and one where an
-    /// ended state has ended later than was said: a session that began in between ends too, and its sign-in may be committed only now.
+    /// The changes to announce when this row replaces `old`: one for a new state or reason, and one for a new e-mail or forwarding.
     ///
-    /// A newer sign-in of somebody who is signed in announces nothing: its backend told it. Nor does a credential that nobody has granted:
-    /// nothing is known of it.
+    /// A new `since` of an ended state is a change too, because a session that began in between ends as well, and its sign-in may be
+    /// committed only now. A newer sign-in of a signed-in user announces nothing, because its backend told it. Nor does a `never_granted`
+    /// credential, because nothing is known of it.
     package func changes(since old: PublishedCredential?, at time: Timestamp) -> [CredentialChange] {
         guard isKnown else { return [] }
         let old = old.flatMap { $0.isKnown ? $0 : nil }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Apple's case names for what a device would be told; docs/schema.md lists them.
+/// The state that a device would be told, by Apple's case names. docs/schema.md lists them.
 package enum CredentialState: String, Sendable, CaseIterable {
     case authorized
     case revoked
@@ -18,7 +18,7 @@ package enum StateReason: String, Sendable, CaseIterable {
     case neverGranted = "never_granted"
 }
 
-/// A state, its reason, and when that became true at Apple.
+/// A state, its reason, and since when it is true at Apple.
 package struct CredentialStanding: Sendable, Equatable {
     package var state: CredentialState
     package var reason: StateReason
@@ -32,8 +32,8 @@ package struct CredentialStanding: Sendable, Equatable {
 }
 
 extension Credential {
-    /// The first rule that holds. Equality favours the grant, save that a proved revocation at the time of the grant wins:
-    /// the request named that sign-in.
+    /// The state by the first rule of docs/architecture.md that holds. At the same time a grant beats an event, but a revocation (`A` or
+    /// `B`) beats the grant, because its request named that sign-in.
     package func standing(under user: AppUser) -> CredentialStanding {
         if isGreater(user.deletedAt, than: grantedAt) {
             return CredentialStanding(.notFound, .accountDeleted, since: user.deletedAt)
@@ -48,19 +48,19 @@ extension Credential {
             return CredentialStanding(.notFound, .neverGranted, since: nil)
         }
         if let verifiedAt, isTokenRejected, wasTokenGood(at: grantedAt) {
-            // When it ended is not known, only that it was later than this. A session that began since is none of its business.
+            // The token ended at an unknown moment after this. The rejection does not end a session that began since.
             return CredentialStanding(.revoked, .tokenRejected, since: max(verifiedAt, grantedAt.advanced(by: .milliseconds(1))))
         }
         return CredentialStanding(.authorized, .granted, since: grantedAt)
     }
 
-    /// The greater of `A` and `B`. `A` counts only where the user has signed in: at any other client it has nothing to end.
+    /// The later of `A` and `B`. `A` counts only if the user has signed in here: at any other client it has nothing to end.
     private func newestRevocation(under user: AppUser) -> Timestamp? {
         grantedAt == nil ? revokedAt : latest(user.revokedAt, revokedAt)
     }
 
-    /// Whether the token came with a sign-in at that time or later, or Apple accepted it since. Else it may have ended before that
-    /// sign-in, which brought no token of its own, and its end says nothing of it.
+    /// Whether the token came with a sign-in at that time or later, or Apple has accepted it since. Otherwise the token may have ended
+    /// before that sign-in, which brought none, so its end says nothing of the sign-in.
     func wasTokenGood(at signIn: Timestamp) -> Bool {
         !isGreater(signIn, than: latest(token?.key.grantedAt, verifiedAt))
     }

@@ -3,9 +3,9 @@
 
 /// A sign-in, as the app's backend reported it.
 package struct Grant: Sendable, Equatable {
-    /// When the sign-in became true: best the id_token's `iat`, which is Apple's clock.
+    /// When the sign-in happened: best the id_token's `iat`, which is Apple's clock.
     package var grantedAt: Timestamp
-    /// The refresh token that came with it; absent where the backend verified the sign-in itself.
+    /// The refresh token of the sign-in; nil if the backend verified the sign-in itself.
     package var token: RefreshToken?
     package var address: EmailAddress?
 
@@ -16,14 +16,14 @@ package struct Grant: Sendable, Equatable {
     }
 }
 
-/// What a verified server-to-server notification says.
+/// The content of a verified server-to-server notification.
 package struct Event: Sendable, Equatable {
     package enum Kind: Sendable, Equatable {
         case consentRevoked
         case accountDeleted
         case emailEnabled(EmailAddress?)
         case emailDisabled(EmailAddress?)
-        /// A type that Apple has not documented. It is logged and changes nothing.
+        /// A type that Apple has not documented. siwatch logs it and changes nothing.
         case unknown
     }
 
@@ -36,7 +36,7 @@ package struct Event: Sendable, Equatable {
         self.occurredAt = occurredAt
     }
 
-    /// Whether it ends the sign-ins that are older.
+    /// Whether it ends older sign-ins.
     package var endsSignIns: Bool {
         switch kind {
         case .consentRevoked, .accountDeleted: true
@@ -45,7 +45,7 @@ package struct Event: Sendable, Equatable {
     }
 }
 
-/// Apple's answer to a refresh, for the token under which it was asked.
+/// Apple's answer to a refresh of one token.
 package struct RefreshAnswer: Sendable, Equatable {
     package enum Verdict: Sendable, Equatable {
         case valid
@@ -55,7 +55,7 @@ package struct RefreshAnswer: Sendable, Equatable {
 
     package var verdict: Verdict
     package var token: RefreshToken.Key
-    /// When the request was sent: the answer says nothing of what happened after.
+    /// When the request was sent. The answer says nothing of later events.
     package var requestedAt: Timestamp
     /// The team that asked.
     package var teamID: String?
@@ -68,7 +68,7 @@ package struct RefreshAnswer: Sendable, Equatable {
     }
 }
 
-/// The app asked siwatch to revoke a client's token, and Apple accepts that token no more.
+/// The app asked siwatch to revoke a client's token, and Apple no longer accepts it.
 package struct Revocation: Sendable, Equatable {
     package var requestedAt: Timestamp
 
@@ -77,11 +77,11 @@ package struct Revocation: Sendable, Equatable {
     }
 }
 
-/// A refresh token at rest, and the key by which two are told apart.
+/// A refresh token at rest, with a key that tells two tokens apart.
 package struct RefreshToken: Sendable, Equatable {
     package struct Key: Sendable, Hashable, Comparable {
         package var grantedAt: Timestamp
-        /// HMAC-SHA-256 of the token: equal for equal tokens, whatever key seals them.
+        /// HMAC-SHA-256 of the token. Equal tokens have equal fingerprints, under any sealing key.
         package var fingerprint: [UInt8]
 
         package init(grantedAt: Timestamp, fingerprint: [UInt8]) {
@@ -97,7 +97,7 @@ package struct RefreshToken: Sendable, Equatable {
     }
 
     package var key: Key
-    /// The sealed bytes; absent once erased.
+    /// The sealed bytes; nil once erased.
     package var sealed: SealedToken?
 
     package init(key: Key, sealed: SealedToken?) {
@@ -106,7 +106,7 @@ package struct RefreshToken: Sendable, Equatable {
     }
 }
 
-/// A refresh token as ciphertext. What is inside is known to the module that seals.
+/// A refresh token as ciphertext. Only the sealing module knows the content.
 package struct SealedToken: Sendable, Hashable {
     package var bytes: [UInt8]
 
@@ -125,7 +125,7 @@ package struct EmailAddress: Sendable, Hashable {
         self.isPrivate = isPrivate
     }
 
-    /// By bytes, as tables and mail servers compare: to `String`, two spellings of one character are equal.
+    /// Compares bytes, as tables and mail servers do. `String` would take two spellings of one character for equal.
     package static func == (left: EmailAddress, right: EmailAddress) -> Bool {
         left.text.utf8.elementsEqual(right.text.utf8) && left.isPrivate == right.isPrivate
     }

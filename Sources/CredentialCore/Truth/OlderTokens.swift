@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// By what tokens of earlier sign-ins are known again: a backend that keeps one for each device may tell them all each night.
+/// The keys by which siwatch recognises tokens of earlier sign-ins. A backend with a token for each device may tell all of them each night.
 ///
-/// Nothing is asked about them, and none of them is kept.
+/// siwatch neither keeps these tokens nor asks about them.
 package struct OlderTokens: Sendable, Equatable {
-    /// The newest first.
+    /// Newest first.
     package private(set) var keys: [RefreshToken.Key] = []
 
-    /// More devices than people sign in with. Whoever has more may have an older token taken for a sign-in.
+    /// More devices than people use. With more of them, an older token may be taken for a sign-in.
     package static let most = 8
 
     package init() {}
@@ -20,12 +20,12 @@ package struct OlderTokens: Sendable, Equatable {
         keys = Array(keys.prefix(Self.most))
     }
 
-    /// Whether a token came with an earlier sign-in than the one that brings it now.
+    /// Whether the same token came with an earlier sign-in than this key's.
     func contains(anEarlier key: RefreshToken.Key) -> Bool { keys.contains { $0.isEarlier(than: key) } }
 
     // MARK: At rest
 
-    /// For each, the time in eight bytes, the length of the fingerprint in one, and the fingerprint. Nil where there is none.
+    /// For each token: the time in eight bytes, the length of the fingerprint in one, and the fingerprint. Nil if there are no tokens.
     package var bytes: [UInt8]? {
         if keys.isEmpty { return nil }
         var bytes: [UInt8] = []
@@ -38,7 +38,7 @@ package struct OlderTokens: Sendable, Equatable {
         return bytes
     }
 
-    /// - Parameter bytes: as above. What is cut short is left out: it says less, and nothing that is wrong.
+    /// - Parameter bytes: as in `bytes`. A last entry that is cut short is left out, which adds nothing wrong.
     package init(_ bytes: [UInt8]) {
         var rest = bytes[...]
         while rest.count > 8 {
@@ -55,6 +55,6 @@ package struct OlderTokens: Sendable, Equatable {
 }
 
 extension RefreshToken.Key {
-    /// Whether it is the same token, brought by an earlier sign-in.
+    /// Whether it is the same token from an earlier sign-in.
     func isEarlier(than other: RefreshToken.Key) -> Bool { fingerprint == other.fingerprint && grantedAt < other.grantedAt }
 }

@@ -11,7 +11,7 @@ package struct AppUserID: Sendable, Hashable {
         self.userID = userID
     }
 
-    /// By bytes, as tables compare: to `String`, two spellings of one character are equal.
+    /// Compares bytes, as the tables do. `String` would take two spellings of one character for equal.
     package static func == (left: AppUserID, right: AppUserID) -> Bool {
         left.userID.utf8.elementsEqual(right.userID.utf8) && left.app.utf8.elementsEqual(right.app.utf8)
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Who asked: the client, the key that signed its secret, the team of both, and which load of the configuration they come from.
+/// The sender of a request to Apple: the client, the key that signed its secret, their team, and the load of the configuration.
 package struct ClientIdentity: Sendable, Hashable {
     package var clientID: String
     package var keyID: String
-    /// Nil where nothing was signed.
+    /// Nil if nothing was signed.
     package var teamID: String?
-    /// 0 for the one at the start.
+    /// Which load of the configuration; 0 is the first.
     package var load: Int
 
     package init(clientID: String, keyID: String, teamID: String? = nil, load: Int = 0) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Whether the wall clock is right enough to forget by it, judged by a clock that never steps and by Apple's.
+/// Judges whether siwatch may delete by age under the wall clock, with a clock that never steps and with Apple's clock.
 ///
-/// What Apple's clock showed, and the time that has passed since, say what the wall clock should show. Where Apple has not been heard
-/// lately, a wall clock that has not stepped for an hour is believed.
+/// The wall clock should show what Apple's clock last showed, plus the time that has passed since. If Apple has not been heard for a week,
+/// siwatch believes a wall clock that has not stepped for an hour.
 package struct ClockTrust: Sendable {
-    /// Why it cannot be told whether something is old.
+    /// Why the wall clock cannot be trusted.
     package enum Doubt: String, Sendable {
         /// The process is young and has not heard Apple.
         case unproven
@@ -15,12 +15,12 @@ package struct ClockTrust: Sendable {
         case skewed
     }
 
-    /// More than any clock drifts between two looks, and less than does harm.
+    /// More than any clock drifts between two looks, and too little to do harm.
     package static let largestStep = Duration.seconds(60)
-    /// As far as clocks may differ by default (`queues.clock_skew`).
+    /// The greatest accepted difference from Apple's clock, as by default in `queues.clock_skew`.
     package static let largestSkew = Duration.seconds(300)
     package static let hold = Duration.seconds(3600)
-    /// After a week the clock that never steps may itself be off by a minute.
+    /// How long Apple's last date counts. After a week the clock that never steps may itself be off by a minute.
     private static let longestMemory = Duration.seconds(7 * 86_400)
 
     private var seen: (wall: Timestamp, uptime: Duration)
@@ -28,7 +28,7 @@ package struct ClockTrust: Sendable {
     private var hasStepped = false
     private var apple: (date: Timestamp, uptime: Duration)?
 
-    /// - Parameter uptime: what a clock that never steps shows.
+    /// - Parameter uptime: the time of a clock that never steps.
     package init(wall: Timestamp, uptime: Duration) {
         seen = (wall, uptime)
         steadySince = uptime
@@ -41,7 +41,7 @@ package struct ClockTrust: Sendable {
 
     /// Looks at both clocks.
     ///
-    /// - Returns: why the wall clock cannot be trusted; nil where it can.
+    /// - Returns: why the wall clock cannot be trusted; nil if it can.
     package mutating func look(wall: Timestamp, uptime: Duration) -> Doubt? {
         let expected = seen.wall.advanced(by: uptime - seen.uptime)
         seen = (wall, uptime)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How long evidence is kept.
+/// How long siwatch keeps evidence.
 package struct Retention: Sendable, Equatable {
     package var notificationLog = Duration.days(90)
     package var quarantine = Duration.days(365)
     package var changes = Duration.days(365)
     package var grantLog = Duration.days(90)
     package var revocationLog = Duration.days(365)
-    /// How long a rejected token stays sealed, so that a mistake can be undone by asking again.
+    /// How long a rejected token stays sealed. Until then an operator can undo a mistake by asking Apple again.
     package var rejectedToken = Duration.days(7)
 
     package init() {}

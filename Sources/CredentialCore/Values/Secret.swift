@@ -3,7 +3,7 @@
 
 /// A string that never prints itself: a refresh token, a code, a key.
 ///
-/// Every road from a value to text is closed (interpolation, `dump`, `Mirror`); what needs the text says so with `reveal`.
+/// Neither interpolation nor `dump` nor `Mirror` shows the text. Code that needs it calls `reveal`.
 package struct Secret: Sendable, Hashable {
     private let text: String
 

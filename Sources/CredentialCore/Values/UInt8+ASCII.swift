@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Classes of ASCII characters, whatever Unicode thinks of others.
+/// Classes of ASCII characters, without regard to Unicode.
 extension UInt8 {
     package var isControl: Bool { self < 0x20 || self == 0x7f }
     package var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
@@ -9,12 +9,12 @@ extension UInt8 {
     package var isLetterOrDigit: Bool { isDigit || isCapital || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self) }
 }
 
-/// Characters that do something to a terminal or do not show.
+/// Characters that control a terminal or do not show.
 extension Unicode.Scalar {
     /// C0, DEL and C1: the general category Cc.
     package var isControl: Bool { value < 0x20 || (0x7f...0x9f).contains(value) }
 
-    /// Whether it shows as what it is: no control or format character, no separator of lines, nothing that Unicode has not assigned.
+    /// Whether it shows on a screen: no control or format character, no line separator, nothing for private use, and assigned by Unicode.
     package var isPrintable: Bool {
         switch properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: false

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A clock whose instants are timestamps, so that sleeping, due times and tests share one notion of time.
+/// A clock whose instants are timestamps. Sleeping, due times and tests share it.
 ///
-/// It follows the machine's wall clock and so may step. Nobody sleeps on it for longer than a poll interval.
+/// It follows the machine's wall clock, so it may step. No loop sleeps on it for longer than a poll interval.
 package struct WallClock: Clock {
     package typealias Instant = Timestamp
 

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A row of `grant_queue` with an authorization code, as claimed.
+/// A claimed row of `grant_queue` with an authorization code.
 package struct ClaimedCode: Sendable {
     package var id: Int64
     package var claim: Claim
-    /// The app of its client; nil where the store knows none.
+    /// The app of the client; nil if the store does not know the client.
     package var app: String?
     package var grantedAt: Timestamp
     /// When the row was first claimed.
     package var firstClaimedAt: Timestamp
-    /// Times that it was sent and the road failed.
+    /// How often siwatch sent the code and got no usable answer.
     package var failures: Int
-    /// Whether Apple may have taken it before, with nobody to hear the answer.
+    /// Whether Apple may have taken the code in an earlier try without siwatch hearing the answer.
     package var isAnswerLost: Bool
-    /// Apple's last word about it, or why there was none; nil where it was never sent.
+    /// Apple's last word about the code, or why there was none; nil if the code was never sent.
     package var detail: String?
-    /// What the backend wrote; nil where it is not UTF-8 or too long to be meant.
+    /// The backend's text; nil if it is not UTF-8 or too long to be meant.
     package var content: Content?
-    /// The team that asked Apple, once it has.
+    /// The team that asked Apple; nil before.
     package var teamID: String?
-    /// What Apple said of the client, once it was asked.
+    /// What Apple's answer says of the client; nil before.
     package var clientAnswer: ClientAnswer?
 
     package struct Content: Sendable {
         package var clientID: String
-        /// Whose the backend says it is; nil where it leaves that to Apple.
+        /// The user that the backend names; nil if only Apple is to name the user.
         package var userID: String?
         package var code: Secret
         package var redirectURI: String?
@@ -62,36 +62,36 @@ package struct ClaimedCode: Sendable {
         self.content = content
     }
 
-    /// When Apple takes it no more. One that is dated ahead lives from when it was first seen.
+    /// When Apple no longer takes the code. A code that is dated ahead lives from its first claim.
     package var deadline: Timestamp { min(grantedAt, firstClaimedAt).advanced(by: AuthorizationCode.life) }
 
-    /// Whether all that Apple has said of it is that it refuses the client: it has never looked at the code.
+    /// Whether Apple's only word about the code is that it refuses the client. Apple has never looked at such a code.
     package var isBlamed: Bool { detail.map(ClientRefusal.isWord) ?? false }
 
-    /// Whether somebody may have sent it before, and died before the answer was kept.
+    /// Whether siwatch may have sent the code before and died before it kept the answer.
     package var mayBeUsed: Bool { isAnswerLost || claim.attempts > 1 }
 }
 
-/// What became of a code.
+/// How a code ended, or why it is tried again.
 package enum CodeVerdict: Sendable, Equatable {
-    /// Apple issued tokens for it, and said to whom.
+    /// Apple issued tokens for the code and named the user.
     ///
     /// - Parameters:
     ///   - requestedAt: by Apple's clock.
-    ///   - answeredAt: by ours.
+    ///   - answeredAt: by our clock.
     case exchanged(Grant, CredentialID, requestedAt: Timestamp, answeredAt: Timestamp)
-    /// - Parameter detail: a few words for the log, which hold no secret.
+    /// - Parameter detail: a few words for the log, without secrets.
     case rejected(GrantRejection, detail: String? = nil)
-    /// Its five minutes were over before it was sent, or sent again. Its row and its client say what it ends as.
+    /// The code's five minutes were over before siwatch sent it, or sent it again. Its row and client decide the logged reason.
     case late
-    /// Nothing about the code: it is tried again while it lives.
+    /// The answer says nothing about the code. siwatch tries it again while it lives.
     ///
     /// - Parameters:
-    ///   - isAnswerLost: whether Apple may have taken it.
-    ///   - detail: a few words that stay with the row and hold no secret; nil leaves those that are there.
+    ///   - isAnswerLost: whether Apple may have taken the code.
+    ///   - detail: a few words that stay with the row, without secrets; nil keeps the words that are there.
     case failed(at: Timestamp, isAnswerLost: Bool, detail: String? = nil)
-    /// It has not been sent, for want of a permit.
+    /// siwatch has not sent the code, because it had no permit.
     case unpermitted(at: Timestamp)
-    /// No app names its client. It waits for one as long as it lives.
+    /// No app names the client. The code waits for one as long as it lives.
     case unknownClient
 }

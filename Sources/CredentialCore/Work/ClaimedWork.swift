@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The mark a claim leaves on a row. A settlement must match it, so that a holder whose lease has run out cannot write.
+/// The mark of a claim on a row. A settlement must match it, so that a holder cannot write once its lease has run out.
 package struct Claim: Sendable, Hashable {
-    /// The process that claimed, by a random name of its own.
+    /// The random name of the process that claimed.
     package var owner: String
-    /// Claims of this row without a settlement, this one included.
+    /// Claims of this row without a settlement, including this one.
     package var attempts: Int
 
     package init(owner: String, attempts: Int) {
@@ -13,24 +13,24 @@ package struct Claim: Sendable, Hashable {
         self.attempts = attempts
     }
 
-    /// A row with this many unsettled attempts before the claim is suspected of killing the process, and claimed alone.
+    /// A row with this many unsettled attempts before the claim may kill the process, so it is claimed alone.
     package static let suspectAttempts = 2
     /// A row with this many unsettled attempts before the claim is put away unread.
     package static let poisonAttempts = 5
 
     package var isPoison: Bool { attempts > Self.poisonAttempts }
 
-    /// Of due rows in their order, those that are claimed together. A row that may have killed the process comes alone, so that it takes
-    /// nobody along if it does so again.
+    /// The due rows to claim together, in their order. A suspect row comes alone, so that no other row is lost with it if it kills the
+    /// process again.
     ///
-    /// - Parameter suspects: whether such a row may come.
+    /// - Parameter suspects: whether a suspect row may come.
     package static func claimable(_ rows: [(id: Int64, attempts: Int)], suspects: Bool) -> [Int64] {
         if let first = rows.first, first.attempts >= suspectAttempts { return suspects ? [first.id] : [] }
         return rows.prefix { $0.attempts < suspectAttempts }.map(\.id)
     }
 }
 
-/// A row of `notification_queue` as claimed. The payload stays bytes until it is verified.
+/// A claimed row of `notification_queue`. The payload stays bytes until it is verified.
 package struct ClaimedNotification: Sendable {
     package var id: Int64
     package var claim: Claim
@@ -45,18 +45,18 @@ package struct ClaimedNotification: Sendable {
     }
 }
 
-/// A row of `grant_queue` as claimed.
+/// A claimed row of `grant_queue` without a code.
 package struct ClaimedGrant: Sendable {
     package var id: Int64
     package var claim: Claim
     package var grantedAt: Timestamp
-    /// What the backend wrote; nil where it is not UTF-8 or too long to be meant.
+    /// The backend's text; nil if it is not UTF-8 or too long to be meant.
     package var content: Content?
 
     package struct Content: Sendable {
         package var credential: CredentialID
         package var refreshToken: Secret?
-        /// A token as the backend has sealed it, in place of one in clear.
+        /// A token that the backend has sealed, in place of `refreshToken`.
         package var sealedToken: [UInt8]?
         package var address: EmailAddress?
 
@@ -76,13 +76,13 @@ package struct ClaimedGrant: Sendable {
     }
 }
 
-/// A credential whose check is due, as claimed.
+/// A claimed credential whose check is due.
 package struct DueCredential: Sendable {
     package enum Purpose: Sendable, Equatable {
         case check
-        /// A canary asked beside its schedule, which stays as it is: no claim holds it.
+        /// A canary that is asked beside its schedule. No claim holds it, and its schedule stays.
         case canary
-        /// Nobody is asked: a rejection has waited long enough.
+        /// A pending rejection has waited long enough. siwatch does not ask Apple.
         case admission(PendingRejection)
     }
 
@@ -92,13 +92,13 @@ package struct DueCredential: Sendable {
     package var claim: Claim
     package var token: RefreshToken.Key
     package var sealed: SealedToken
-    /// Whether Apple had accepted the token before: what it says of another proves nothing of the client, and nothing of its users.
+    /// Whether Apple had accepted the token before. What Apple says of any other token proves nothing of the client or its users.
     package var wasAccepted: Bool
-    /// The team from which it had.
+    /// The team from which Apple had accepted the token.
     package var verifiedTeam: String?
-    /// The team that asked Apple, once it has.
+    /// The team that asked Apple; nil before.
     package var teamID: String?
-    /// What Apple said of the client, once it was asked.
+    /// What Apple's answer says of the client; nil before.
     package var clientAnswer: ClientAnswer?
 
     package init(

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What an answer of Apple's says of the client that was asked for, whatever it says of the token or the code.
+/// What an answer of Apple's says of the client, apart from the token or the code.
 ///
 /// The times are those of the request, by Apple's clock.
 package enum ClientAnswer: Sendable, Equatable {
     /// A 200: Apple knows the client and takes its key.
     case accepted(at: Timestamp)
-    /// `invalid_client` and its like: the configuration is to blame.
+    /// `invalid_client` and its like: the configuration is wrong.
     ///
-    /// - Parameter word: what Apple said, without any secret.
+    /// - Parameter word: Apple's text, without secrets.
     case refused(word: String, at: Timestamp)
 
-    /// By Apple's clock.
     package var requestedAt: Timestamp {
         switch self {
         case .accepted(let time), .refused(_, let time): time
@@ -20,13 +19,13 @@ package enum ClientAnswer: Sendable, Equatable {
     }
 }
 
-/// That Apple refuses a client, as the store keeps it.
+/// Apple's refusal of a client, as the store keeps it.
 package struct ClientRefusal: Sendable, Equatable, Codable {
-    /// When Apple was asked the first time that it refused the client, since it last accepted it.
+    /// When siwatch sent the first request that Apple refused, since Apple last accepted the client.
     package var since: Timestamp
-    /// The same of the last time.
+    /// When siwatch sent the last request that Apple refused.
     package var at: Timestamp
-    /// What Apple said then, without any secret.
+    /// Apple's text at `at`, without secrets.
     package var word: String
 
     package init(since: Timestamp, at: Timestamp, word: String) {

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What an operator asks of whoever holds the lock on the database, as a row of its own.
+/// An operator's request to the process that holds the lock on the database, as a row of its own.
 package enum OperatorRequest: Codable, Sendable, Equatable {
-    /// Asks Apple nothing more about the users of an app, until it is resumed.
+    /// Stops the checks and revocations of an app until it is resumed.
     case pause(app: String)
     case resume(app: String)
-    /// The rejections of an app's tokens are real: closes its breaker and believes them.
+    /// Closes an app's breaker and believes its rejections, because the operator says that they are real.
     case confirmRejections(app: String)
-    /// Closes an app's breaker and forgets what it has seen.
+    /// Closes an app's breaker and forgets its answers.
     case resetBreaker(app: String)
     /// Asks Apple about one user out of turn.
     case recheckUser(String)
     /// Asks Apple about all users of an app out of turn.
     case recheckApp(String)
-    /// Puts notifications from the quarantine back into their queue, as if received at the given time where there is one.
+    /// Puts notifications from the quarantine back into their queue. `receivedAt` replaces their time of arrival, unless it is nil.
     case retryQuarantined([Int64], receivedAt: Timestamp?)
     case dropQuarantined([Int64])
 
-    /// Quarantined notifications that one request may name: its transaction keeps others waiting.
+    /// The most quarantined notifications that one request may name, because its transaction keeps others waiting.
     package static let mostQuarantined = 1000
-    /// How old a request may be. Nobody waits for the answer to an older one, and it may not be meant any more.
+    /// The oldest age of a request. Nobody waits for the answer to an older one, and the operator may not mean it any more.
     package static let expiry = Duration.seconds(60)
 }
 
 extension OperatorRequest {
-    /// The name by which logs know it.
+    /// The name in logs.
     package var name: String {
         switch self {
         case .pause: "pause"
@@ -53,39 +53,38 @@ extension OperatorRequest {
     }
 }
 
-/// What became of a request.
 package enum OperatorAnswer: Codable, Sendable, Equatable {
-    /// The app is paused, and since when: it may have been already.
+    /// The app is paused since this time, which may be earlier than the request.
     case paused(since: Timestamp)
     case resumed(wasPaused: Bool)
-    /// This many rejections are believed now.
+    /// This many pending rejections are believed now.
     case rejectionsConfirmed(pending: Int, wasOpen: Bool)
-    /// The breaker is closed, no rejection waits, and there were not too many lately.
+    /// The breaker is closed, no rejection waits, and rejections were not out of proportion lately.
     case nothingToConfirm
     case breakerReset(wasOpen: Bool)
     case rechecking(Recheck)
-    /// This many credentials at most are asked about, spread out from now on. Of those `tooSoon` Apple has answered too recently: they wait
-    /// until it may be asked again.
+    /// At most this many credentials are asked about, spread out from now on. `tooSoon` of them had a recent answer and wait until Apple
+    /// may be asked again.
     case recheckingApp(credentials: Int, tooSoon: Int, requestsPerSecond: Int, isPaused: Bool)
-    /// What the quarantine gave up, and the ids it does not hold.
+    /// How many notifications left the quarantine, and the ids that it does not hold.
     case quarantine(moved: Int, missing: [Int64])
     case unknownApp(known: [String])
     case unknownUser
     case expired
-    /// A newer siwatch wrote it, or somebody by hand.
+    /// A newer siwatch wrote the request, or a person by hand.
     case notUnderstood
     case refused(String)
 
-    /// One user's credentials, by what a recheck does to them.
+    /// The effect of a recheck on one user's credentials.
     package struct Recheck: Codable, Sendable, Equatable {
         /// Apple is asked as soon as the limits of the app allow.
         package var due = 0
-        /// Apple has answered too recently, and when that is over for the first of them.
+        /// Apple's answer is too recent. `soonest` is the first time at which Apple may be asked again.
         package var tooSoon = 0
         package var soonest: Timestamp?
-        /// There is no token to ask about.
+        /// siwatch has no token to ask about.
         package var withoutToken = 0
-        /// Apps of the user that are paused: they are asked about once they are resumed.
+        /// The user's paused apps. siwatch asks about them once they are resumed.
         package var pausedApps: [String] = []
 
         package init() {}
@@ -94,11 +93,11 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
 
 /// The limits of a recheck.
 package struct RecheckRules: Sendable {
-    /// At most one out-of-turn question per credential in this time.
+    /// The shortest time between two out-of-turn questions about one credential.
     package var interval: Duration
-    /// How many credentials of an app become due in a second where all of them are asked about.
+    /// How many credentials become due in a second in the recheck of an app.
     package var requestsPerSecond: Int
-    /// The soonest that a check follows an answer.
+    /// The shortest time between an answer and the next check.
     package var refreshInterval: Duration
 
     package init(refreshInterval: Duration, requestsPerSecond: Int) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A notification that was rejected, as it is kept.
+/// A rejected notification, as the quarantine keeps it.
 package struct QuarantinedNotification: Sendable, Equatable {
     package var id: Int64
     package var receivedAt: Timestamp
     package var rejectedAt: Timestamp
     package var reason: String
     package var detail: String
-    /// Anything at all: whoever shows it must make it harmless first.
+    /// Untrusted bytes. Escape them before printing.
     package var payload: [UInt8]
 
     package init(id: Int64, receivedAt: Timestamp, rejectedAt: Timestamp, reason: String, detail: String, payload: [UInt8]) {

@@ -9,17 +9,15 @@ package enum Queue: String, Sendable, CaseIterable {
 
     package var label: String { String(rawValue.dropLast("_queue".count)) }
 
-    /// The counter of rows that have left it.
     package var removedCounter: String { "\(rawValue)_removed" }
 
-    /// In bytes: what the queue of notifications takes.
+    /// The longest notification that the queue takes, in bytes.
     package static let longestNotification = 65_536
 
-    /// In bytes of payload, for one claim: many times what thousands of Apple's notifications have, and a bound to the memory that long
-    /// rubbish takes. The last one may go beyond.
+    /// The payload of one claim, in bytes. It bounds the memory that long rubbish takes, and is many times what thousands of Apple's
+    /// notifications need. The last row may exceed it.
     package static let largestClaim = 32 << 20
 
-    /// The column that says when a row came.
     package var arrivalColumn: String {
         switch self {
         case .notification: "received_at"
@@ -28,8 +26,8 @@ package enum Queue: String, Sendable, CaseIterable {
         }
     }
 
-    /// Longer than a row is ever put off, for a key that nobody publishes (11 minutes) or a client that nobody configures. A due time
-    /// beyond it came from a clock that has since been set back.
+    /// Longer than a row waits for an unpublished key (11 minutes) or an unconfigured client. A later due time came from a clock that has
+    /// since been set back.
     package var longestDelay: Duration {
         switch self {
         case .notification, .revocation: .seconds(900)
@@ -38,7 +36,7 @@ package enum Queue: String, Sendable, CaseIterable {
     }
 }
 
-/// What is counted of checks, for those who ask how Apple is.
+/// The counters of checks, which tell how Apple answers.
 package enum CheckCounter {
     package static let answered = "checks_answered"
     package static let answeredAt = "checks_answered_at"
@@ -46,7 +44,8 @@ package enum CheckCounter {
     package static let failedAt = "checks_failed_at"
 }
 
-/// Apple's tokens are about 64 characters, its identifiers at most 255: what is far longer was not meant. In bytes.
+/// The longest accepted texts, in bytes. Apple's tokens have about 64 characters, its identifiers at most 255. Far longer texts were not
+/// meant.
 package enum Longest {
     package static let identifier = 512
     package static let token = 8192
@@ -54,7 +53,7 @@ package enum Longest {
     package static let uri = 2048
 }
 
-/// What anybody could have sent is kept in a ring, because the endpoint is open to all.
+/// The ring for notifications that anybody could have sent, because the endpoint is open to all.
 package enum QuarantineLimits {
     package static let longestRing = 10_000
     /// In bytes of payload.

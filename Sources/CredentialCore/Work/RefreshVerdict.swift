@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What asking Apple about a token comes to.
+/// What Apple's answer to a refresh means for a credential.
 package enum RefreshVerdict: Sendable, Equatable {
-    /// A 200 about this user. The request is dated by Apple's clock where it told, the answer by ours: facts go by the one, the schedule
-    /// by the other.
+    /// A 200 about this user. `requestedAt` is by Apple's clock if Apple sent a date, and dates the fact. `answeredAt` is by our clock, and
+    /// dates the schedule.
     case valid(requestedAt: Timestamp, answeredAt: Timestamp)
-    /// The same without a name. It is one about this user if an id_token has said so of this token before.
+    /// A 200 without a user's name. It counts as one about this user if an id_token has named the user for this token before.
     case unnamed(requestedAt: Timestamp, answeredAt: Timestamp)
-    /// An `invalid_grant`. Whether it waits to be believed is for the breaker to say, in the transaction.
+    /// An `invalid_grant`. In the transaction the breaker decides whether it waits to be believed.
     ///
-    /// - Parameter isProven: whether its client and key have had a 200 of late; without one it counts as held.
+    /// - Parameter isProven: whether the client and key have had a 200 lately; without one the rejection counts as held.
     case rejected(PendingRejection, isProven: Bool)
     /// A 200 about another user.
     case anotherUser(answeredAt: Timestamp)
     /// Neither yes nor no.
     case unclear(answeredAt: Timestamp)
-    /// Nothing about the token.
+    /// No answer about the token.
     case failed(Failure, at: Timestamp, retryAfter: Duration? = nil)
 
     package enum Failure: String, Sendable, CaseIterable {
-        /// `invalid_client` and its like: the configuration is to blame.
+        /// `invalid_client` and its like: the configuration is wrong.
         case misconfigured
         case throttled
         case unavailable
     }
 
-    /// When Apple was asked, where it said yes or no.
+    /// When the request was sent; nil if Apple said neither yes nor no.
     package var requestedAt: Timestamp? {
         switch self {
         case .valid(let requestedAt, _), .unnamed(let requestedAt, _): requestedAt
@@ -35,7 +35,7 @@ package enum RefreshVerdict: Sendable, Equatable {
         }
     }
 
-    /// When Apple answered about the token; nil where it did not.
+    /// When Apple answered about the token; nil if it did not.
     package var answeredAt: Timestamp? {
         switch self {
         case .valid(_, let answeredAt), .unnamed(_, let answeredAt), .anotherUser(let answeredAt), .unclear(let answeredAt): answeredAt
@@ -48,7 +48,7 @@ package enum RefreshVerdict: Sendable, Equatable {
         if case .rejected(let rejection, _) = self { rejection } else { nil }
     }
 
-    /// Nil where Apple did not answer.
+    /// Nil if Apple did not answer.
     package var answer: TokenAnswer? {
         switch self {
         case .valid: .valid
@@ -59,7 +59,7 @@ package enum RefreshVerdict: Sendable, Equatable {
         }
     }
 
-    /// What it comes to for a credential. Whose a token is, an id_token has to say once: then Apple has accepted it as this user's.
+    /// The verdict for one credential. An unnamed 200 is valid only if an id_token has named this user for the token before.
     func judged(of credential: Credential) -> RefreshVerdict {
         guard case .unnamed(let requestedAt, let answeredAt) = self else { return self }
         return credential.verifiedAt == nil
@@ -67,10 +67,10 @@ package enum RefreshVerdict: Sendable, Equatable {
     }
 }
 
-/// What Apple last said of a token, believed or not, as the store keeps it.
+/// Apple's last word on a token, believed or not, as the store keeps it.
 package enum TokenAnswer: String, Sendable, CaseIterable {
     case valid, rejected
-    /// It is good, and is another user's.
+    /// The token is good and belongs to another user.
     case anotherUser = "another_user"
     /// Neither yes nor no.
     case unclear

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A row of `revocation_queue` as claimed: a request to revoke all that is held of a user.
+/// A claimed row of `revocation_queue`: a request to revoke all tokens of a user.
 package struct ClaimedRevocationRequest: Sendable {
     package var id: Int64
     package var claim: Claim
-    /// The app of its client; nil where the store knows none.
+    /// The app of the client; nil if the store does not know the client.
     package var app: String?
     package var requestedAt: Timestamp
-    /// Who; nil where it is not UTF-8 or too long to be meant.
+    /// The user and client; nil if they are not UTF-8 or too long to be meant.
     package var credential: CredentialID?
 
     package init(id: Int64, claim: Claim, app: String?, requestedAt: Timestamp, credential: CredentialID?) {
@@ -20,10 +20,10 @@ package struct ClaimedRevocationRequest: Sendable {
     }
 }
 
-/// One token that a request is to revoke, as claimed. Its sealed bytes are kept a second time for this, since an event, or the proof of
-/// another client's token, may erase the credential's own before Apple has said that it is dead.
+/// A claimed token of a request to revoke. The request has its own copy of the sealed bytes, because an event or the proof of another
+/// client's token may erase the credential's copy before Apple has said that the token is dead.
 package struct DueRevocation: Sendable {
-    /// The row of `revocation_queue`.
+    /// The id of the row in `revocation_queue`.
     package var request: Int64
     package var requestedAt: Timestamp
     package var id: CredentialID
@@ -34,11 +34,11 @@ package struct DueRevocation: Sendable {
     package var standing: Standing
     package var proof: RevocationProof
     package var newerSignIn: NewerSignIn
-    /// The team from which Apple had accepted it when the request was opened; nil where it never had.
+    /// The team from which Apple had accepted the token when the request was opened; nil if Apple never had.
     package var verifiedTeam: String?
-    /// The team that asked; nil before.
+    /// The team that asked Apple; nil before.
     package var teamID: String?
-    /// What Apple said of the client, once it was asked.
+    /// What Apple's answer says of the client; nil before.
     package var clientAnswer: ClientAnswer?
 
     package init(
@@ -67,85 +67,91 @@ package struct DueRevocation: Sendable {
         self.verifiedTeam = verifiedTeam
     }
 
-    /// What was known of the token when the request was opened, or has been said of it since.
+    /// What was known of the token when the request was opened, or what Apple has said of it since.
     package enum Standing: String, Sendable, CaseIterable {
-        /// Apple has accepted it since then.
+        /// Apple has accepted the token since the request was opened.
         case accepted
-        /// Apple had accepted it then. Whether its end says something of the user hangs on the sign-ins that are known when it is believed.
+        /// Apple had accepted the token before the request was opened. The sign-ins known when its end is believed decide whether it says
+        /// something of the user.
         case acceptedBefore = "accepted_before"
-        /// Apple had never accepted it. It may be cut off, or another user's.
+        /// Apple had never accepted the token. It may be cut off, or another user's.
         case neverAccepted = "never_accepted"
     }
 
-    /// When the app wanted it, by Apple's clock: not after Apple was first asked. A backend whose clock is ahead must not take a later
-    /// sign-in for one that it had in mind. The one that it had may be dated by the same clock.
+    /// Whether Apple last accepted the token from another team than this one. An answer to this team then proves nothing.
+    package func wasAccepted(byAnotherTeamThan teamID: String?) -> Bool { verifiedTeam.map { $0 != teamID } ?? false }
+
+    /// When the app asked to revoke, by Apple's clock, and not later than Apple was first asked. A backend's clock that is ahead must not
+    /// make the request cover a later sign-in. The sign-in that the app meant may have its time from the same clock.
     package var wantedAt: Timestamp {
         guard let before = proof.before, let date = before.date else { return requestedAt }
-        // Apple's date cuts its second off. Our clock says when in that second, if it agrees; else only what the second begins with is sure.
+        // Apple's date has no fraction of the second. Our clock gives it, if it agrees with the date; otherwise only the second's start is
+        // sure.
         let agrees = date.advanced(by: .zero - Self.longestAnswer)...date.advanced(by: .milliseconds(999))
         return min(requestedAt, max(agrees.contains(before.askedAt) ? before.askedAt : date, token.grantedAt))
     }
 
-    /// How long before Apple's date a question may have left.
+    /// The longest time between sending a question and Apple's date.
     private static let longestAnswer = Duration.seconds(15)
 }
 
-/// Whether a user has signed in again since the app asked to revoke.
+/// Whether a user has signed in again since the request to revoke.
 package enum NewerSignIn: Sendable, Equatable {
     case none
-    /// A row waits that may be one: a code may be refused, and a token may have been told before.
+    /// A waiting row may be a newer sign-in. Apple may refuse its code, and its token may have been told before.
     case possible
     case known
 }
 
-/// What was found out about a row of `revocation_queue`.
 package enum RevocationRequestVerdict: Sendable, Equatable {
-    /// Its tokens are to be revoked, if there are any.
+    /// siwatch may revoke the tokens of the request, if there are any.
     case accepted
     case rejected(RevocationRejection)
 }
 
-/// What was found out about a token that is to be revoked.
+/// The verdict about a token to revoke.
 package enum RevocationVerdict: Sendable, Equatable {
-    /// Apple answered the question that came next.
+    /// Apple answered the next question.
     case answered(RevocationProof.Answer, by: ClientIdentity)
-    /// It has long been dead, and whether that is to be believed is no question any more.
+    /// The token was dead before Apple was first asked, and this may be believed now.
     case admitted
-    /// Whether it has long been dead is not known yet.
+    /// The token may have been dead before Apple was first asked, but this may not be believed yet.
     case unproven
-    /// Apple had accepted it from another team, and has accepted others from the one that asks now: whether it is dead cannot be found out.
+    /// Apple had accepted the token from another team, and has accepted other tokens from the team that asks now. Whether the token is dead
+    /// cannot be found out.
     case otherTeam
-    /// It is another user's: two users' tokens were mixed up, and this one is not to be revoked.
+    /// The token belongs to another user, because two users' tokens were mixed up. siwatch does not revoke it.
     case anotherUser
-    /// It may be another user's: Apple has never said whose it is.
+    /// The token may belong to another user, because Apple has never named its user.
     case unnamedUser
-    /// Its user has signed in again.
+    /// The user has signed in again.
     case overtaken
-    /// Its user may have signed in again: a row waits that will tell.
+    /// The user may have signed in again: a waiting row will tell.
     case mayBeOvertaken
-    /// No app of the configuration names its client any more.
+    /// The configuration no longer names the client.
     case unknownClient
-    /// The configuration forbids to revoke for its app.
+    /// The configuration forbids revocations for the app.
     case disabled
-    /// It has killed the process too often.
+    /// The row has killed the process too often.
     case poison
     case failed(at: Timestamp, retryAfter: Duration? = nil)
-    /// Apple was asked to revoke it, and no answer came.
+    /// siwatch asked Apple to revoke the token, and got no answer.
     case unheard(RevocationProof.Answer, by: ClientIdentity, retryAfter: Duration? = nil)
-    /// Nothing was asked, because its client is paused.
+    /// siwatch asked nothing, because the client is paused.
     case unpermitted(at: Timestamp)
 }
 
 package enum RevocationOutcome: String, Sendable, CaseIterable {
-    /// Apple accepted the token, was asked to revoke it, and accepts it no more.
+    /// Apple accepted the token, was asked to revoke it, and no longer accepts it.
     case proved
-    /// Apple did not accept the token any more when it was first asked.
+    /// Apple no longer accepted the token when it was first asked.
     case alreadyInvalid = "already_invalid"
-    /// The user has signed in again since the request: nothing was revoked.
+    /// The user has signed in again since the request. Nothing was revoked.
     case superseded
-    /// Nothing was held that could be revoked.
+    /// siwatch held no token to revoke.
     case noToken = "no_token"
-    /// Apple rejected the token when it was first asked, and had never accepted it as the newest: nothing was revoked, and nothing follows.
+    /// Apple rejected the token when first asked, and had never accepted it as that of the newest sign-in. Nothing was revoked, and no
+    /// state follows.
     case noValidToken = "no_valid_token"
     case rejected
 }
@@ -155,9 +161,9 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     case malformed
     case poison
     case anotherUser = "another_user"
-    /// Apple accepts the token and does not say whose it is, and never did.
+    /// Apple accepts the token and has never named its user.
     case unnamedUser = "unnamed_user"
     case revocationsDisabled = "revocations_disabled"
-    /// Apple had accepted the token from another team, and rejects it to the one that asks now, which proves nothing.
+    /// Apple had accepted the token from another team and rejects it from the team that asks now. That proves nothing.
     case otherTeam = "other_team"
 }

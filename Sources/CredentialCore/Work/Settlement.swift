@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What became of one claimed piece of work.
+/// The result of one piece of claimed work.
 package enum Settlement: Sendable {
     case notification(ClaimedNotification, NotificationVerdict)
     case grant(ClaimedGrant, GrantVerdict)
     case code(ClaimedCode, CodeVerdict)
     case refresh(DueCredential, RefreshVerdict)
-    /// A pending rejection whose time has come. It is believed if the breaker is still closed.
+    /// A pending rejection whose time has come. It is believed if the breaker does not hold it.
     case admission(DueCredential, PendingRejection)
     case revocationRequest(ClaimedRevocationRequest, RevocationRequestVerdict)
     case revocation(DueRevocation, RevocationVerdict)
@@ -20,12 +20,14 @@ package enum NotificationVerdict: Sendable, Equatable {
 }
 
 package enum GrantVerdict: Sendable, Equatable {
-    /// - Parameter lost: why the token that its backend has sealed is lost, if it is: the sign-in counts without one.
+    /// - Parameter lost: why the token that the backend has sealed is lost; nil if it is not. The sign-in counts without a token.
     case accepted(Grant, CredentialID, lost: GrantRejection? = nil)
-    /// Dated further ahead than the clock skew explains, until `due`. It waits, for a week at most: a clock that is behind must not cost
-    /// a token. The week counts from the first `lookedAt`, which a clock showed that can be trusted; it is nil where none could be.
+    /// The sign-in is dated further ahead than the clock skew explains. It waits until `due`, for at most a week, because a clock that is
+    /// behind must not cost a token.
+    ///
+    /// The week counts from the first `lookedAt` by a clock that can be trusted. `lookedAt` is nil if no clock could be trusted.
     case inFuture(due: Timestamp, lookedAt: Timestamp?)
-    /// No app names this client. It waits for a week, counted in the same way: a forgotten line must not cost a token.
+    /// No app names the client. The sign-in waits for a week, counted as for `inFuture`, because a forgotten line must not cost a token.
     case unknownClient(lookedAt: Timestamp?)
     case rejected(GrantRejection)
 }
@@ -35,43 +37,44 @@ package enum GrantRejection: String, Sendable, CaseIterable {
     case malformed
     /// The backend has sealed the token to a key that the key file does not hold.
     case unknownTokenKey = "unknown_token_key"
-    /// What the backend has sealed does not open for this user and client.
+    /// The backend's sealed token does not open for this user and client.
     case unreadableToken = "unreadable_token"
     case poison
 
-    // Of authorization codes.
+    // Reasons for authorization codes only.
 
-    /// Its five minutes were over, by our clock before it was sent or by Apple's word.
+    /// The code's five minutes were over, by our clock before siwatch sent it, or by Apple's word.
     case codeExpired = "code_expired"
-    /// The same, and Apple never looked at it: it refused the client when the code was sent, or refuses it and the code was never sent.
+    /// The code expired and Apple never looked at it: Apple refused the client when the code was sent, or the code was never sent and Apple
+    /// refuses the client.
     case invalidClient = "invalid_client"
     case codeUsed = "code_used"
-    /// Apple issued it to another client.
+    /// Apple issued the code to another client.
     case clientMismatch = "client_mismatch"
     case redirectURIMismatch = "redirect_uri_mismatch"
-    /// The user of the id_token is not the one that the row names.
+    /// The id_token names another user than the row.
     case userMismatch = "user_mismatch"
-    /// What Apple issued for it came with an id_token that is none, or not for this sign-in.
+    /// The tokens that Apple issued for the code came without an id_token that verifies for this sign-in.
     case badIDToken = "bad_id_token"
-    /// Apple refused it in words that have not been seen before.
+    /// Apple refused the code in words that siwatch does not know.
     case rejectedByApple = "rejected_by_apple"
-    /// siwatch had sent it before and did not hear or did not keep the answer: what Apple issued then is lost.
+    /// siwatch had sent the code before and did not hear or keep the answer. The tokens that Apple may have issued then are lost.
     case answerLost = "answer_lost"
 }
 
-/// What the store did with one settlement, for those who count.
+/// What the store did with one settlement, for the metrics.
 package enum Settled: Sendable, Equatable {
     case notification(NotificationLogOutcome)
     case quarantined(RejectionReason)
     case grant(GrantLogOutcome, GrantRejection?)
     case refreshed
-    /// Of a token that was to be revoked, or of the request where it came to none.
+    /// The outcome for a token to revoke, or for a request without tokens.
     case revocation(RevocationOutcome)
-    /// A rejection that is not believed, because the breaker is open.
+    /// A rejection that is not believed: the breaker holds it, another team asked, or siwatch asked about a canary out of turn.
     case held
-    /// It stays in its queue.
+    /// The row stays in its queue.
     case postponed
-    /// Somebody else holds the row by now, or a newer grant replaced what was asked about.
+    /// Another process holds the row now, or a newer grant replaced the token that siwatch asked about.
     case superseded
 }
 
@@ -82,7 +85,7 @@ package enum NotificationLogOutcome: String, Sendable, CaseIterable {
 
 package enum GrantLogOutcome: String, Sendable, CaseIterable {
     case applied, stale, duplicate
-    /// It brought a token that came with an earlier sign-in, and moved nothing.
+    /// The sign-in brought a token of an earlier sign-in, and moved nothing.
     case retold
     case inFuture = "in_future"
     case rejected
@@ -94,7 +97,7 @@ package struct Announcement: Sendable, Equatable {
     package var credential: CredentialID
     package var change: CredentialChange
     package var source: ChangeSource
-    /// The `jti` of the notification that it follows from.
+    /// The `jti` of the notification that caused the change.
     package var tokenID: String?
 
     package init(app: String, credential: CredentialID, change: CredentialChange, source: ChangeSource, tokenID: String? = nil) {
@@ -106,16 +109,16 @@ package struct Announcement: Sendable, Equatable {
     }
 }
 
-/// What one commit did.
+/// The effects of one commit.
 package struct SettledBatch: Sendable {
     /// One for each settlement, in the same order.
     package var results: [Settled]
     package var announcements: [Announcement]
-    /// Unsigned rubbish that left the quarantine's ring to make room.
+    /// Unsigned notifications that left the quarantine's ring to make room.
     package var evicted: Int
-    /// The breakers that judged something, by app, as they are now.
+    /// The breakers of the apps in the batch, in their new state.
     package var breakers: [String: RejectionBreaker]
-    /// The apps of which a new token came, to ask about.
+    /// The apps that got a new token to ask about.
     package var replenished: Set<String>
 
     package init(

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A row of `grant_queue` with a code that is due, before it is claimed.
+/// An unclaimed row of `grant_queue` with a code that is due.
 package struct WaitingCode: Sendable {
     package var id: Int64
     package var attempts: Int
-    /// Nil where the client is no text.
+    /// Nil if the client is not text.
     package var client: String?
-    /// Nil where nobody knows the client.
+    /// Nil if the store does not know the client.
     package var app: String?
-    /// In milliseconds since 1970, as a backend wrote it.
+    /// The backend's time, in milliseconds since 1970.
     package var grantedAt: Int64
-    /// The same, or when siwatch first saw it, if that was earlier.
+    /// The earlier of `grantedAt` and siwatch's first claim, in milliseconds since 1970.
     package var livesSince: Int64
 
     package init(id: Int64, attempts: Int, client: String?, app: String?, grantedAt: Int64, livesSince: Int64) {
@@ -23,16 +23,16 @@ package struct WaitingCode: Sendable {
         self.livesSince = livesSince
     }
 
-    /// For how many clients codes are looked for at once, beside those that are known.
+    /// How many clients one claim searches for codes, beside the known clients.
     package static let mostClients = 100
 
-    /// A due time beyond any that a code is put off to is of a clock that has since been set back.
+    /// The latest possible due time of a code. A later one came from a clock that has since been set back.
     package static func furthest(at now: Timestamp) -> Timestamp { now.advanced(by: AuthorizationCode.life * 2) }
 
-    /// The time of a code is over that lives since then, or longer.
+    /// A code that lives since this time or longer has expired.
     package static func latest(at now: Timestamp) -> Int64 { now.advanced(by: .zero - AuthorizationCode.life).milliseconds }
 
-    /// Those that are to be claimed, nearest deadline first: as many as there are permits, and besides those that are not to be sent.
+    /// The codes to claim, nearest deadline first: as many as there are permits, and the codes that siwatch will not send.
     package static func choose(
         _ waiting: [WaitingCode],
         upTo limit: Int,

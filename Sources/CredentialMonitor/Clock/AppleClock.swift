@@ -5,7 +5,7 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 import Synchronization
 
-/// Apple's clock as its answers show it, beside ours: a wrong one makes client secrets invalid and new sign-ins wait.
+/// Compares our clock with Apple's, as its answers show it. A wrong clock makes client secrets invalid and new sign-ins wait.
 package final class AppleClock: Sendable {
     private let clock: WallClock
     private let clockGuard: ClockGuard
@@ -15,11 +15,12 @@ package final class AppleClock: Sendable {
 
     private struct Observation: Equatable {
         var date: Timestamp
-        /// On our clock.
+        /// By our clock.
         var second: Int64
     }
 
-    /// Half of what a client secret is dated back: beyond the whole of it Apple takes ours for tokens from the future.
+    /// Half of the time by which client secrets are dated back. If our clock is ahead by more than the whole, Apple takes them for tokens
+    /// from the future.
     static let limit = Duration.seconds(30)
 
     package init(clock: WallClock, clockGuard: ClockGuard, telemetry: Telemetry) {
@@ -28,10 +29,10 @@ package final class AppleClock: Sendable {
         self.telemetry = telemetry
     }
 
-    /// - Parameter date: what an answer that has just come is dated, in whole seconds, cut off.
+    /// - Parameter date: the `Date` of an answer that has just come, cut to whole seconds.
     package func observe(_ date: Timestamp) {
         let now = clock.now
-        // Of thousands of answers in a second, one says it all.
+        // Of thousands of answers in a second, one is enough.
         let observation = Observation(date: date, second: now.milliseconds / 1000)
         let isNew = last.withLockedValue { last in
             defer { last = observation }
@@ -42,7 +43,7 @@ package final class AppleClock: Sendable {
         clockGuard.hear(apple: date)
         let skew = now.duration(to: date)
         telemetry.appleClock(skew: skew)
-        // Only well within the limit does an episode end, so that a clock at its edge is not news every second.
+        // A skew ends only at half the limit, so that a clock at the limit is not reported every second.
         let isOff = skew > Self.limit || skew < .zero - Self.limit
         let isRight = skew < Self.limit / 2 && skew > .zero - Self.limit / 2
         if isOff, !isSkewed.exchange(true, ordering: .relaxed) { telemetry.clockSkewed(skew) }

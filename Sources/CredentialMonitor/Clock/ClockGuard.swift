@@ -4,7 +4,7 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Gives out the time only where it can be trusted: whoever forgets, expires or erases by age asks here, and waits where there is none.
+/// Gives out the time only while it can be trusted. Code that deletes, expires or erases by age asks here, and waits if there is none.
 package final class ClockGuard: Sendable {
     private let clock: WallClock
     private let uptime: @Sendable () -> Duration
@@ -17,7 +17,7 @@ package final class ClockGuard: Sendable {
         var isTold = false
     }
 
-    /// - Parameter uptime: what a clock that never steps shows.
+    /// - Parameter uptime: reads a clock that never steps.
     package init(clock: WallClock, uptime: @escaping @Sendable () -> Duration, telemetry: Telemetry) {
         self.clock = clock
         self.uptime = uptime
@@ -25,16 +25,16 @@ package final class ClockGuard: Sendable {
         state = NIOLockedValueBox(State(trust: ClockTrust(wall: clock.now, uptime: uptime())))
     }
 
-    /// Now; nil where the clock has stepped, or differs from Apple's, or has proved nothing yet.
+    /// Now. Nil if the clock has stepped, differs from Apple's, or is not proven yet.
     package var trusted: Timestamp? { look() }
 
-    /// Whether the clock is known to be wrong: it has stepped, or differs from Apple's.
+    /// Whether the clock is known to be wrong: it has stepped, or it differs from Apple's.
     var isWrong: Bool {
         look()
         return state.withLockedValue(\.isTold)
     }
 
-    /// Takes in what Apple's clock shows.
+    /// Takes in the time of Apple's clock.
     func hear(apple date: Timestamp) {
         look(hearing: date)
     }
@@ -52,7 +52,7 @@ package final class ClockGuard: Sendable {
             }
             return (now, doubt, wasTold)
         }
-        // Not under the lock, because work waits for it.
+        // Outside the lock, because work waits for the lock.
         telemetry.clockHeld(doubt != nil)
         switch doubt {
         case .stepped?, .skewed?: if !wasTold { telemetry.clockDoubted(doubt!) }

@@ -4,26 +4,25 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// The clock that a fleet shares, its database's, as a clock that never steps carries it on between two looks. This machine's own may show
-/// what it likes.
+/// The clock that a fleet shares: its database's. Between two looks, a clock that never steps carries it on. This machine's wall clock does
+/// not matter.
 package final class FleetClock: Sendable {
     private let local: WallClock
     private let uptime: @Sendable () -> Duration
-    /// What the shared clock showed when the uptime was zero.
+    /// The time of the shared clock at uptime zero.
     private let origin: NIOLockedValueBox<Timestamp>
-    /// At which uptime the others were last asked about with success.
+    /// The uptime at the start of the last successful renewal.
     private let askedAt = NIOLockedValueBox<Duration?>(nil)
 
-    /// Shows the local time until it has heard of the shared one.
+    /// Shows the local time until the first look at the shared clock.
     ///
-    /// - Parameter uptime: what a clock that never steps shows.
+    /// - Parameter uptime: reads a clock that never steps.
     package init(local: WallClock, uptime: @escaping @Sendable () -> Duration) {
         self.local = local
         self.uptime = uptime
         origin = NIOLockedValueBox(local.now.advanced(by: .zero - uptime()))
     }
 
-    /// The shared clock.
     package var wallClock: WallClock {
         WallClock(
             now: { self.now },
@@ -35,28 +34,29 @@ package final class FleetClock: Sendable {
 
     private var now: Timestamp { origin.withLockedValue { $0 }.advanced(by: uptime()) }
 
-    /// By how much this machine's clock is ahead of the shared one.
+    /// How far this machine's clock is ahead of the shared clock.
     package var skew: Duration { now.duration(to: local.now) }
 
-    /// Whether this machine's clock is so far off that something is wrong with it.
+    /// Whether this machine's clock differs from the shared clock by more than `most`.
     package func isOff(by most: Duration) -> Bool { skew > most || skew < .zero - most }
 
-    /// Whether the others were heard of lately: who was cut off or frozen for longer does not know what they are about.
+    /// Whether the last successful renewal is less than `time` ago. After a longer break, this replica does not know what the other
+    /// replicas do.
     package func hearsOthers(within time: Duration) -> Bool { askedAt.withLockedValue { $0 }.map { uptime() - $0 < time } ?? false }
 
-    /// Looks at the shared clock, before there is anything to do by it.
+    /// Reads the shared clock, before any work needs it.
     package func look(at fleet: any Fleet) async throws {
         let askedAt = uptime()
         goBy(try await fleet.time, askedAt: askedAt, answeredAt: uptime())
     }
 
-    /// The others have been heard of, and the time with them.
+    /// Takes in a renewal, which shows the other replicas and the database's time.
     func observe(_ time: Timestamp, askedAt: Duration, answeredAt: Duration) {
         self.askedAt.withLockedValue { $0 = askedAt }
         goBy(time, askedAt: askedAt, answeredAt: answeredAt)
     }
 
-    /// Goes by what the shared clock showed at some moment in between; as long as that leaves ours possible, ours stays.
+    /// Corrects the origin by a reading taken between `askedAt` and `answeredAt`. While our origin agrees with the reading, it stays.
     private func goBy(_ time: Timestamp, askedAt: Duration, answeredAt: Duration) {
         let possible = time.advanced(by: .zero - answeredAt)...time.advanced(by: .zero - askedAt)
         origin.withLockedValue { $0 = min(max($0, possible.lowerBound), possible.upperBound) }

@@ -4,13 +4,12 @@
 package import CredentialCore
 import ServiceLifecycle
 
-/// Keeps what this replica of a fleet owns, and says that it lives. It stands before the writer in the service group, so that it gives the
-/// lanes back when nothing is under way any more.
+/// Renews the leases of this replica's lanes, and tells the fleet that the replica lives. It stops after the writer, because it stands
+/// before the writer in the service group. So it gives the lanes back when no work is under way.
 package struct LaneKeeper: Service {
     private let fleet: any Fleet
     private let replica: Replica
     private let leases: [FleetLane: LaneLease]
-    /// Of each app.
     private let clients: [FleetLane: Set<String>]
     private let clock: FleetClock
     private let uptime: @Sendable () -> Duration
@@ -18,14 +17,14 @@ package struct LaneKeeper: Service {
     private let reader: any CredentialReader
     private let telemetry: Telemetry
 
-    /// How long a lane stays with a replica that is not heard of any more.
+    /// How long a lane stays with a replica that no longer renews.
     package static let lease = Duration.seconds(3)
     private static let interval = Duration.seconds(1)
 
     /// - Parameters:
-    ///   - leases: of the lanes that this replica could own.
-    ///   - clients: about whose tokens Apple is asked in a lane.
-    ///   - uptime: what a clock that never steps shows: that of the leases and of `clock`.
+    ///   - leases: for each lane that this replica may own.
+    ///   - clients: of each app.
+    ///   - uptime: the clock of the leases and of `clock`, which never steps.
     package init(
         _ fleet: any Fleet,
         as replica: Replica,
@@ -48,7 +47,7 @@ package struct LaneKeeper: Service {
         self.telemetry = telemetry
     }
 
-    /// One that came before is at work with other apps, clients, canaries or rules: each would judge rows of the other differently.
+    /// An older replica runs with other apps, clients, canaries or rules. Each would judge the other's rows differently.
     package struct OtherConfiguration: Error {
         package var elder: Replica
 
@@ -64,13 +63,13 @@ package struct LaneKeeper: Service {
             await leave()
             throw OtherConfiguration(elder: elder)
         }
-        // Cut short, something may be under way: the leases end by themselves.
+        // A cancelled run may leave work under way. Its leases end by themselves.
         if !Task.isCancelled { await leave() }
     }
 
-    /// Renews once. Where that fails, what this replica owns ends with its lease.
+    /// Renews once. If that fails, this replica's lanes end with their leases.
     ///
-    /// - Returns: one that came before and has another configuration.
+    /// - Returns: an older replica that has another configuration.
     @discardableResult
     package func renew() async -> Replica? {
         let askedAt = uptime()
@@ -88,12 +87,12 @@ package struct LaneKeeper: Service {
                     if isNew { telemetry.laneTaken(lane, epoch: epoch) }
                 }
             }
-            // What somebody else may own by now ends, however long it was ours to be.
+            // Another replica may own these lanes by now.
             for (lane, lease) in leases where tenure.epochs[lane] == nil { lease.end() }
             renew { $0.isOurs(since: $1) }
-            // What others have judged and what operators have asked of others: before a lane is at work, and as long as it is.
+            // Other replicas judge answers and serve operators too. So breakers are loaded before a lane starts, and at each renewal.
             try await breakers.load(from: reader)
-            // What Apple said meanwhile was said to others: answers from before prove nothing of what is normal now.
+            // Apple's latest answers went to other replicas. Older answers no longer prove what is normal.
             for (lane, epoch) in tenure.epochs where leases[lane]?.isOurs(since: epoch) == false {
                 breakers.forgetProofs(of: clients[lane] ?? [])
             }
@@ -105,7 +104,7 @@ package struct LaneKeeper: Service {
         return nil
     }
 
-    /// Gives every lane back, so that others need not wait for the end of a lease.
+    /// Gives every lane back, so that other replicas need not wait for the leases to end.
     package func leave() async {
         for lease in leases.values { lease.end() }
         do {

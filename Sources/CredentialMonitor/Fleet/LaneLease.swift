@@ -4,10 +4,10 @@
 import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Whether a lane is ours, by a clock that never steps: asked right before each request is sent.
+/// Whether this replica owns a lane, by a clock that never steps. Lanes ask right before each request.
 ///
-/// The lease is counted from before it was asked for, so it ends here before anybody else can have it; and who has taken it waits a second,
-/// so that no second holds requests of two.
+/// The lease counts from before the renewal was sent, so it ends here before another replica can take the lane. A new owner waits a second,
+/// so that no second holds requests of two owners.
 package final class LaneLease: Sendable {
     private let uptime: @Sendable () -> Duration
     private let state: NIOLockedValueBox<State>
@@ -20,11 +20,11 @@ package final class LaneLease: Sendable {
         func holds(at uptime: Duration) -> Bool { begin <= uptime && uptime < end }
     }
 
-    /// What is sent in it may still be on its way.
+    /// Ends a lease early, because a request that was sent within it may still be on its way.
     static let margin = Duration.milliseconds(250)
     private static let pause = Duration.seconds(1)
 
-    /// - Parameter uptime: what a clock that never steps shows.
+    /// - Parameter uptime: reads a clock that never steps.
     package init(uptime: @escaping @Sendable () -> Duration) {
         self.uptime = uptime
         state = NIOLockedValueBox(State())
@@ -35,20 +35,20 @@ package final class LaneLease: Sendable {
         state = NIOLockedValueBox(State(end: .seconds(1)))
     }
 
-    /// Where nobody else is: one process holds the lock on its database.
+    /// For a store without other replicas: one process holds the lock on its database.
     package static let endless = LaneLease()
 
     package var holds: Bool {
         state.withLockedValue { $0.holds(at: uptime()) }
     }
 
-    /// Whether it has been ours without a break.
+    /// Whether this replica has owned the lane without a break since `epoch`.
     func isOurs(since epoch: Int64) -> Bool { state.withLockedValue { $0.epoch == epoch } }
 
     /// - Parameters:
-    ///   - epoch: another than before where somebody else may have had it in between.
-    ///   - askedAt: by the uptime, as `answeredAt`.
-    /// - Returns: whether it is taken anew.
+    ///   - epoch: a new one if another replica may have owned the lane in between.
+    ///   - askedAt: by the uptime, as is `answeredAt`.
+    /// - Returns: whether the lane is taken anew.
     func renew(_ epoch: Int64, askedAt: Duration, answeredAt: Duration, for length: Duration) -> Bool {
         state.withLockedValue { state in
             let isNew = state.epoch != epoch
@@ -58,7 +58,7 @@ package final class LaneLease: Sendable {
         }
     }
 
-    /// - Returns: whether it was ours, and its end has not been told yet.
+    /// Returns true once for each lease that has ended.
     func isLost() -> Bool {
         state.withLockedValue { state in
             guard state.epoch != nil, state.end <= uptime() else { return false }
@@ -67,7 +67,6 @@ package final class LaneLease: Sendable {
         }
     }
 
-    /// Ends it now.
     func end() {
         state.withLockedValue { $0.end = min($0.end, uptime()) }
     }

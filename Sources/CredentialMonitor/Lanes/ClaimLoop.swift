@@ -11,21 +11,19 @@ package protocol WorkHandler: Sendable {
     var lane: Lane { get }
     /// How many pieces of work may be under way at once. It may change.
     var width: Int { get }
-    /// What may be claimed before there is a hand for it. Where there is a reserve, nobody waits for the outcome, and work is claimed and
-    /// committed in greater numbers.
+    /// Work that may be claimed before a hand is free. With a reserve, nobody waits for the outcome, so claims and commits are larger.
     var reserve: Reserve? { get }
-    /// Whether somebody waits for the outcome: it is committed before all else.
+    /// Whether somebody waits for the outcome. Urgent settlements are committed before all others.
     var isUrgent: Bool { get }
-    /// How much of the room has to be free before more is claimed.
+    /// How much of the room must be free before the loop claims more.
     func handful(of room: Int) -> Int
 
-    /// Claims at most `slots` pieces.
     func claim(upTo slots: Int) async throws -> [Work]
-    /// Whether what has waited in reserve is not to be resolved: its claim runs out.
+    /// Whether work that has waited in reserve must not be resolved. Its claim then runs out.
     func isHeld(_ work: Work) -> Bool
-    /// Finds out what becomes of a piece of work. Failure is a settlement too.
+    /// Finds out what becomes of a piece of work. A failure is a settlement too.
     func resolve(_ work: Work) async -> [Settlement]
-    /// How soon to look again although nobody hints: where claiming stopped for another reason than want of work.
+    /// How soon to look again without a hint. Nil unless claiming stopped for another reason than a lack of work.
     func retryDelay() -> Duration?
 }
 
@@ -33,7 +31,7 @@ extension WorkHandler {
     package var isUrgent: Bool { false }
     package var reserve: Reserve? { nil }
 
-    /// A quarter: claiming in handfuls instead of ones doubles throughput.
+    /// A quarter. Claiming in handfuls instead of one by one doubles throughput.
     package func handful(of room: Int) -> Int { max(1, room / 4) }
 
     package func isHeld(_ work: Work) -> Bool { false }
@@ -41,12 +39,12 @@ extension WorkHandler {
     package func retryDelay() -> Duration? { nil }
 }
 
-/// Work that is claimed before there is a hand for it: what is done in a twelfth of a second, or as much as may be under way if that is
-/// more. What a process that dies leaves behind stays small so, and at full speed a commit has much to do.
+/// Work that is claimed before a hand is free: what is done in a twelfth of a second, or `width` if that is more. So a dying process leaves
+/// little behind, and at full speed a commit has much to do.
 package struct Reserve: Sendable {
-    /// In pieces.
+    /// In pieces of work.
     package var most: Int
-    /// What has waited for longer is left to its lease.
+    /// Work that has waited for longer is left to its lease.
     package var longestWait: Duration
 
     package init(most: Int, longestWait: Duration) {
@@ -55,7 +53,7 @@ package struct Reserve: Sendable {
     }
 }
 
-/// The lanes by the name that logs and health reports use.
+/// The lanes, by the names in logs and health reports.
 package enum Lane: Sendable, Hashable, CustomStringConvertible {
     case notifications
     case grants
@@ -76,7 +74,7 @@ package enum Lane: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Wake, claim, resolve concurrently, submit.
+/// Wakes, claims, resolves concurrently, submits.
 package struct ClaimLoop<Handler: WorkHandler>: Service {
     private let handler: Handler
     private let writer: SettlementWriter
@@ -87,8 +85,8 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     private let executors: [(any TaskExecutor)?]
 
     /// - Parameters:
-    ///   - mayClaim: false while others who share the work have not been heard of.
-    ///   - executors: where pieces of work are resolved, by turns. Without any, wherever a thread is free.
+    ///   - mayClaim: false while this replica has not heard of the other replicas.
+    ///   - executors: where work is resolved, in turn. If empty, on any free thread.
     package init(
         _ handler: Handler,
         writer: SettlementWriter,
@@ -113,7 +111,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         await withDiscardingTaskGroup { group in
             for await _ in wakeups.untilShutdown() {
                 hands.hasHinted = false
-                // While nothing can be committed nothing is claimed, and the lane makes no progress.
+                // While nothing can be committed, nothing is claimed and the lane makes no progress.
                 guard !writer.isInTrouble else {
                     progress.refused(handler.lane)
                     continue
@@ -136,12 +134,12 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
                     }
                 }
             }
-            // What is under way ends before the group does.
+            // Work under way ends before the group ends.
         }
         if handler.reserve != nil { await writer.drain() }
     }
 
-    /// How many pieces of work may be claimed; nil while it is less than a handful.
+    /// How many pieces of work may be claimed. Nil while that is less than a handful.
     private func free(_ hands: Hands<Handler.Work>) -> Int? {
         let (claimed, donePerSecond) = hands.counts
         let reserve = handler.reserve
@@ -149,11 +147,11 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         if let reserve { room += min(max(donePerSecond / 12, handler.width), reserve.most) }
         let free = room - claimed
         guard free >= handler.handful(of: room) else { return nil }
-        // Those whose outcome nobody waits for go on claiming when commits do not follow.
+        // A lane with a reserve does not wait for commits, so it must stop when they fall behind.
         return reserve == nil || writer.waiting < SettlementWriter.mostWaiting ? free : nil
     }
 
-    /// One hand: settles a piece of work, and then what is in reserve.
+    /// One hand: settles a piece of work, then work from the reserve.
     private func settle(from first: Handler.Work, _ hands: Hands<Handler.Work>) async {
         await settle(first)
         hands.finish()
@@ -166,7 +164,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         hint(hands)
     }
 
-    /// Wakes the loop where it can claim. Once is enough until it has woken.
+    /// Wakes the loop if it can claim. One hint is enough until the loop has woken.
     private func hint(_ hands: Hands<Handler.Work>) {
         if !hands.hasHinted, free(hands) != nil {
             hands.hasHinted = true
@@ -174,9 +172,9 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         }
     }
 
-    /// One round without sequence or service: claims once, resolves all of it, and submits.
+    /// One round without a sequence or a service: claims once, resolves, submits.
     ///
-    /// - Returns: how many pieces of work there were.
+    /// - Returns: how many pieces of work were claimed.
     package func round() async throws -> Int {
         let claimed = try await handler.claim(upTo: handler.width)
         try await withThrowingDiscardingTaskGroup { group in
@@ -187,7 +185,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         return claimed.count
     }
 
-    /// Nil where the store is in trouble, or others have not been heard of.
+    /// Nil if the store is in trouble, or if this replica has not heard of the other replicas.
     private func claim(upTo slots: Int) async -> [Handler.Work]? {
         guard mayClaim() else {
             progress.refused(handler.lane)
@@ -196,7 +194,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         do {
             let claimed = try await handler.claim(upTo: slots)
             if !claimed.isEmpty { telemetry.claimCommitted() }
-            // It may have waited for a road that was dark. What it has claimed is left to its lease.
+            // The claim may have waited for a dead network. Its rows are left to their lease.
             guard claimed.isEmpty || mayClaim() else {
                 progress.refused(handler.lane)
                 return nil
@@ -215,7 +213,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         do {
             try await writer.submit(settlements, isUrgent: handler.isUrgent)
         } catch {
-            // Nothing is lost: the claim runs out and the row is due again.
+            // Nothing is lost: the claim runs out and the row becomes due again.
             telemetry.settlementFailed(handler.lane, error)
         }
     }

@@ -4,9 +4,9 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Exchanges authorization codes: somebody is signing in.
+/// Exchanges authorization codes while users wait for their sign-in.
 ///
-/// One lane for all apps, with permits of its own, so that no backlog of checks delays anybody.
+/// One lane for all apps, with permits of its own, so that no backlog of checks delays a sign-in.
 package struct CodeHandler: WorkHandler {
     /// An app whose users sign in by code.
     package struct App: Sendable {
@@ -15,9 +15,8 @@ package struct CodeHandler: WorkHandler {
         package var endpoint: any TokenEndpoint
         /// The permits of this lane.
         package var budget: RequestBudget
-        /// Those of all else that the app asks.
+        /// The permits of the app's checks and revocations.
         package var checks: RequestBudget
-        /// Whether the configuration allows to revoke.
         package var mayRevoke: Bool
 
         package init(
@@ -55,10 +54,10 @@ package struct CodeHandler: WorkHandler {
     package let lane = Lane.codes
     package let isUrgent = true
 
-    /// How often it is looked for codes that are to be tried again.
+    /// How often to look for codes that are due for another try.
     private static let retryPoll = Duration.milliseconds(250)
 
-    /// - Parameter records: how codes were judged before, by client; a process begins without any.
+    /// - Parameter records: earlier judgements of codes, by client. A new process has none.
     package init(
         apps: [App],
         store: any WorkStore,
@@ -105,23 +104,21 @@ package struct CodeHandler: WorkHandler {
         self.telemetry = telemetry
     }
 
-    /// The permits of this lane for an app. A sign-in tries, within half a minute, whether Apple still blames the client.
-    ///
-    /// - Parameter lease: of the app's lane.
+    /// The permits of this lane for an app. Within half a minute, a sign-in tries whether Apple still blames the client.
     package static func budget(_ limits: RequestLimits, lease: LaneLease = .endless) -> RequestBudget {
         RequestBudget(limits, longestPause: .seconds(30), lease: lease)
     }
 
-    /// Hands for all that every app may ask at once: one that Apple answers slowly keeps nobody else's users waiting. Nor does an
-    /// answer that waits for a signing key.
+    /// Hands for the concurrent requests of all apps. Neither an app that Apple answers slowly nor an answer that waits for a signing key
+    /// delays other users.
     package var width: Int { max(apps.map(\.budget.limits.maxConcurrentRequests).reduce(0, +), 1) + judge.keyWaits.hands }
 
-    /// Outlives the request, and the wait for a key.
+    /// Outlives the request and the wait for a signing key.
     private var lease: Duration { policy.lease(attempts: 0) + IssueJudge.longestWaitForKey }
 
     package func handful(of room: Int) -> Int { 1 }
 
-    /// Takes permits first, like the checks. While no key of Apple's is known nothing is sent: what came back could not be verified.
+    /// Takes permits first, like the checks. Sends nothing while no signing key of Apple's is known, because no answer could be verified.
     package func claim(upTo slots: Int) async throws -> [ClaimedCode] {
         let now = clock.now
         let isNothingUnderWay = slots == width
@@ -168,9 +165,9 @@ package struct CodeHandler: WorkHandler {
         return [.code(asked, verdict)]
     }
 
-    /// Nil where our own fault keeps a verdict from being: the row stays claimed.
+    /// Nil if a fault of our own or a stop prevents a verdict. The row stays claimed.
     ///
-    /// - Parameter asked: the same work. Who asked is noted on it, and what Apple said of the client.
+    /// - Parameter asked: the same work, for noting the team that asked and what Apple said of the client.
     private func verdict(on work: ClaimedCode, noting asked: inout ClaimedCode) async -> CodeVerdict? {
         if work.claim.isPoison { return .rejected(.poison) }
         guard let content = work.content else { return .rejected(.malformed) }
@@ -189,7 +186,7 @@ package struct CodeHandler: WorkHandler {
         let response = await app.budget.whileUnderWay { await exchange(content, by: app.endpoint) }
         let answeredAt = clock.now
         asked.teamID = response.identity.teamID
-        // It never left: another replica is to send it.
+        // The request never left, so another replica must send the code.
         if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.budget.isOurs { return .unpermitted(at: answeredAt) }
         if case .issued = response.outcome { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
@@ -212,7 +209,7 @@ package struct CodeHandler: WorkHandler {
         case .refused(let reason, let detail): return .rejected(reason, detail: detail)
         case .misconfigured(let error):
             return .failed(at: answeredAt, isAnswerLost: false, detail: error)
-        // No answer says less than the last one.
+        // An earlier refusal of the client says more, so it stays with the row.
         case .throttled:
             telemetry.throttled(app.name)
             return .failed(at: answeredAt, isAnswerLost: false, detail: work.isBlamed ? nil : "status 429")
@@ -222,13 +219,15 @@ package struct CodeHandler: WorkHandler {
         }
     }
 
-    /// By a clock that is known to be wrong nothing is given up before it has waited here for as long: Apple is asked, and knows.
+    /// Whether the code's life is over. While our clock is known to be wrong, only its time here counts: Apple knows better, so Apple is
+    /// asked.
     private func isLate(_ work: ClaimedCode) -> Bool {
         let since = clockGuard.isWrong ? work.firstClaimedAt : min(work.grantedAt, work.firstClaimedAt)
         return since.advanced(by: AuthorizationCode.life) <= clock.now
     }
 
-    /// The store knows no clock but ours, and where that is wrong it may have taken a code for late, which needs no permit.
+    /// Whether the code has a permit. The store knows only our clock. If that is wrong, it may have claimed a code as late, without a
+    /// permit.
     private func isPermitted(_ work: ClaimedCode, by app: App) -> Bool {
         let now = clock.now
         return work.deadline > now || verifier.hasKeys && app.budget.take(upTo: 1, at: now) == 1
@@ -242,7 +241,7 @@ package struct CodeHandler: WorkHandler {
 }
 
 extension RefreshPolicy {
-    /// How long a request took. A clock that stepped in between says nothing of that; longer than the time-out it never takes.
+    /// How long a request took. If the clock stepped in between, the time-out, which no request exceeds.
     func elapsed(from sentAt: Timestamp, to answeredAt: Timestamp) -> Duration {
         let elapsed = sentAt.duration(to: answeredAt)
         return (.zero...timeout).contains(elapsed) ? elapsed : timeout

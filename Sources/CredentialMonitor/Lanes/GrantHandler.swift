@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// Claimed grants → verdicts. A token is sealed here and stands in clear no longer.
+/// Judges claimed grants. It seals their tokens, so that no token stays in clear.
 package struct GrantHandler: WorkHandler {
     private let store: any WorkStore
     private let sealer: any TokenSealer
@@ -21,8 +21,8 @@ package struct GrantHandler: WorkHandler {
     private static let lease = Duration.seconds(60)
 
     /// - Parameters:
-    ///   - clients: every client that an app of the configuration names.
-    ///   - clockGuard: what a grant's week of waiting is measured by; without one the clock is always right.
+    ///   - clients: every client that the configuration names.
+    ///   - clockGuard: measures a grant's week of waiting. Without it, the clock counts as right.
     package init(
         store: any WorkStore,
         sealer: any TokenSealer,
@@ -63,7 +63,7 @@ package struct GrantHandler: WorkHandler {
                 if case .inFuture = verdict { early += 1 }
                 return .grant(grant, verdict)
             } catch {
-                // Our own fault, and not the row's: it stays claimed and comes back.
+                // The fault is ours, not the row's. The row stays claimed and becomes due again.
                 telemetry.sealingFailed(error)
                 return nil
             }

@@ -4,11 +4,11 @@
 import NIOConcurrencyHelpers
 import Synchronization
 
-/// What a loop has claimed: pieces of work under way, each in a hand of its own, and others in reserve.
+/// The claimed work of one loop: pieces under way, each in a hand of its own, and pieces in reserve.
 final class Hands<Work: Sendable>: Sendable {
     private struct State {
         var busy = 0
-        /// The next one last, and until when each may be taken up.
+        /// Each piece, and until when it may be taken up. The next piece is last.
         var reserve: [(work: Work, end: ContinuousClock.Instant)] = []
         var throughput = Throughput(at: .now)
     }
@@ -17,7 +17,7 @@ final class Hands<Work: Sendable>: Sendable {
     private let isWaiting = Atomic<Bool>(false)
     private let isHinted = Atomic<Bool>(false)
 
-    /// Whether the loop has been hinted at since it last woke.
+    /// Whether the loop has had a hint since it last woke.
     var hasHinted: Bool {
         get { isHinted.load(ordering: .relaxed) }
         set { isHinted.store(newValue, ordering: .relaxed) }
@@ -28,7 +28,7 @@ final class Hands<Work: Sendable>: Sendable {
         state.withLockedValue { ($0.busy + $0.reserve.count, $0.throughput.perSecond(at: .now)) }
     }
 
-    /// - Returns: what is to be taken up at once. The rest is kept in reserve.
+    /// - Returns: the pieces to take up at once. The rest stay in reserve.
     func receive(_ work: [Work], width: Int, longestWait: Duration) -> ArraySlice<Work> {
         let end = ContinuousClock.now + longestWait
         return state.withLockedValue { state in
@@ -39,12 +39,11 @@ final class Hands<Work: Sendable>: Sendable {
         }
     }
 
-    /// One piece of work is done.
     func finish() {
         state.withLockedValue { $0.throughput.add(at: .now) }
     }
 
-    /// What a hand takes up after it has finished something; nil where it is to rest.
+    /// The next piece for a hand that has finished one. Nil if the hand must rest.
     func next(width: Int) -> Work? {
         let now = ContinuousClock.now
         return state.withLockedValue { state in
@@ -56,7 +55,7 @@ final class Hands<Work: Sendable>: Sendable {
         }
     }
 
-    /// Whether the caller is the one to wait: one delayed hint at a time is enough.
+    /// Whether the caller may begin to wait. One delayed hint at a time is enough.
     func startWaiting() -> Bool {
         !isWaiting.exchange(true, ordering: .relaxed)
     }

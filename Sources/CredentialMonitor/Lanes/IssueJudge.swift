@@ -4,14 +4,14 @@
 import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Judges what Apple has issued for a code: whose sign-in it is, or why it is none.
+/// Judges what Apple issued for a code: whose sign-in it is, or why it is no sign-in.
 struct IssueJudge: Sendable {
     let store: any WorkStore
     let verifier: any IdentityTokenVerifier
     let sealer: any TokenSealer
     let clock: WallClock
     let telemetry: Telemetry
-    /// Whether the configuration allows to revoke for the app of a client.
+    /// Whether the configuration allows revocations for the app of a client.
     let mayRevoke: @Sendable (String) -> Bool
     let keyWaits = KeyWaits()
     /// By client, since the process started.
@@ -35,15 +35,14 @@ struct IssueJudge: Sendable {
         self.telemetry = telemetry
     }
 
-    /// How long an answer is kept whose id_token is signed with a key that is not known yet: keys are fetched once a minute then. The store
-    /// is waited for within it, too.
+    /// How long an answer waits for an unknown signing key, which is fetched once a minute, and for the store.
     static let longestWaitForKey = Duration.seconds(75)
 
     /// - Parameters:
     ///   - requestedAt: by Apple's clock.
-    ///   - issuedAt: the same of the answer.
-    ///   - answeredAt: by ours.
-    /// - Returns: nil where our own fault, or a stop, keeps a verdict from being: the row stays claimed.
+    ///   - issuedAt: when Apple answered, by its clock.
+    ///   - answeredAt: the same, by our clock.
+    /// - Returns: nil if a fault of our own or a stop prevents a verdict. The row stays claimed.
     func verdict(
         on tokens: IssuedTokens,
         of work: ClaimedCode,
@@ -58,8 +57,8 @@ struct IssueJudge: Sendable {
             identity = try await verify(tokens.identityToken, for: content, at: issuedAt)
         } catch {
             if case .keyNotYetKnown = error {
-                // A stop has cut the wait short. Else it cannot be told whose it is, for which the road to the keys may be to blame: nobody is
-                // signed in, and nothing is ended.
+                // A stop cut the wait short. Otherwise nobody knows whose token it is, perhaps because keys cannot be fetched. So nobody is
+                // signed in, and nothing is revoked.
                 return Task.isCancelled ? nil : .rejected(.badIDToken, detail: error.text)
             }
             await discard(tokens, of: work.id, content, by: endpoint)
@@ -73,7 +72,7 @@ struct IssueJudge: Sendable {
         let credential = CredentialID(clientID: content.clientID, userID: identity.userID)
         let grantedAt: Timestamp
         do {
-            // `iat` is cut to the second. Within it, the answer came after the sign-in and before all that follows from it.
+            // `iat` is cut to the second. Within it, the answer came after the sign-in and before everything that follows from it.
             let time = min(max(issuedAt, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
             grantedAt = try await min(time, firstRequestToRevoke(credential, since: work.grantedAt, answeredAt: answeredAt) ?? time)
         } catch {
@@ -91,8 +90,8 @@ struct IssueJudge: Sendable {
         }
     }
 
-    /// Who deletes an account means the sign-in before that, however late Apple was asked for its token. A sign-in that is dated after the
-    /// request would undo it, and the code is used up: so its answer waits for the store as it does for a key.
+    /// When the app first asked to revoke, since `time`. A user who deletes an account means the sign-in before that, however late Apple
+    /// was asked. A sign-in dated after the request would undo it. The code is used up, so its answer waits for the store as for a key.
     private func firstRequestToRevoke(
         _ credential: CredentialID,
         since time: Timestamp,
@@ -110,7 +109,8 @@ struct IssueJudge: Sendable {
         }
     }
 
-    /// Apple may have begun to sign with a new key: the code is used up, so its answer waits for the key to be published.
+    /// Verifies an id_token. Waits for an unknown key, because Apple may sign with a new one before it is published. The code is used up,
+    /// so its answer must not be lost.
     private func verify(
         _ token: Secret?,
         for content: ClaimedCode.Content,
@@ -131,37 +131,42 @@ struct IssueJudge: Sendable {
         }
     }
 
-    /// Nobody will use what Apple has issued, so it is asked to end it. Best effort, and only where nobody else is harmed: Apple may end
-    /// all that a user has granted to the app, and a sign-in that went wrong must not end one that did not.
+    /// Asks Apple to revoke what it issued, because nobody will use it. Best effort, and only if it harms nobody else: Apple may end
+    /// everything that the user granted to the app, and a failed sign-in must not end a good one.
     private func discard(_ tokens: IssuedTokens, of row: Int64, _ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async {
         let doubt = records.withLockedValue { records in
             records[content.clientID, default: CodeRecord()].append(isFailure: true)
             return records[content.clientID]?.doubt
         }
         guard let token = tokens.refreshToken, mayRevoke(content.clientID) else { return }
-        // A mistake that strikes every sign-in would end every consent.
+        // If a mistake strikes every sign-in, revoking would end every consent.
         if let doubt { return telemetry.codeTokenKept(content.clientID, because: TokenKept(doubt)) }
-        // Whom Apple does not name, nobody knows.
+        // If Apple names no user, nobody knows whose consent would end.
         guard let namedUserID = tokens.namedUserID else { return telemetry.codeTokenKept(content.clientID, because: .nobodyNamed) }
         for userID in Set([namedUserID, content.userID].compactMap(\.self)) {
             let credential = CredentialID(clientID: content.clientID, userID: userID)
-            guard (try? await store.isSignedIn(credential, besides: row)) == false else {
-                return telemetry.codeTokenKept(content.clientID, because: .signedIn)
+            do {
+                let isSignedIn = try await store.isSignedIn(credential, besides: row)
+                if isSignedIn { return telemetry.codeTokenKept(content.clientID, because: .signedIn) }
+            } catch {
+                return telemetry.codeTokenKept(content.clientID, because: .unread)
             }
         }
         _ = await endpoint.revoke(token, of: content.clientID)
     }
 }
 
-/// Why what a bad code brought is not revoked.
+/// Why the token that a bad code brought is not revoked.
 enum TokenKept: String {
-    /// The user is signed in otherwise.
+    /// The user has another sign-in.
     case signedIn = "signed_in"
-    /// Apple does not say whose it is.
+    /// The store could not say whether the user has another sign-in.
+    case unread
+    /// Apple does not say whose token it is.
     case nobodyNamed = "nobody_named"
     /// No code of the client has brought a sign-in since the start.
     case noneSucceeded = "none_succeeded"
-    /// Too many of the client's last codes brought none.
+    /// Too many of the client's last codes brought no sign-in.
     case tooManyFailed = "too_many_failed"
 
     init(_ doubt: CodeRecord.Doubt) {
@@ -172,10 +177,10 @@ enum TokenKept: String {
             }
     }
 
-    /// Whether somebody has to mend something.
+    /// Whether somebody has to correct something.
     var isMistake: Bool {
         switch self {
-        case .signedIn, .nobodyNamed: false
+        case .signedIn, .unread, .nobodyNamed: false
         case .noneSucceeded, .tooManyFailed: true
         }
     }

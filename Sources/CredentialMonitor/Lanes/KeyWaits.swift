@@ -3,16 +3,16 @@
 
 import NIOConcurrencyHelpers
 
-/// How many answers of Apple's wait for a signing key, and the hands that stand in for those that hold them.
+/// How many of Apple's answers wait for a signing key, and the extra hands in place of those that hold them.
 ///
-/// Apple asks nothing of such an answer any more, so it is not to keep another user's code from being sent.
+/// Such an answer asks nothing more of Apple, so it must not keep another user's code from being sent.
 final class KeyWaits: Sendable {
     private let state = NIOLockedValueBox((waiting: 0, hands: 0))
 
-    /// What waits beyond that holds up others. An answer is a few kilobytes.
+    /// Answers beyond this number hold up other codes. An answer is a few kilobytes.
     static let most = 4096
 
-    /// Hands to be had beside the usual ones.
+    /// Hands in addition to the usual ones.
     var hands: Int { state.withLockedValue(\.hands) }
 
     func begin() {
@@ -26,8 +26,8 @@ final class KeyWaits: Sendable {
         state.withLockedValue { $0.waiting -= 1 }
     }
 
-    /// Takes back the hands that nothing waits in any more. Only a claim does it, so that between the count of what is free and the claim
-    /// there never are fewer: a claim would believe that nothing is under way.
+    /// Takes back extra hands without a waiting answer. Only a claim does this, so that the number cannot shrink between the count of free
+    /// hands and the claim: the claim would believe that nothing is under way.
     func takeBack() {
         state.withLockedValue { $0.hands = min($0.waiting, Self.most) }
     }

@@ -5,7 +5,7 @@ import CredentialCore
 import NIOConcurrencyHelpers
 import ServiceLifecycle
 
-/// When each loop last turned, which is what health means here: a bare timer would prove nothing.
+/// When each loop last turned. This decides health, because a bare timer would prove nothing.
 package final class LoopProgress: Sendable {
     private let lanes: Set<Lane>
     private let limit: Duration
@@ -13,16 +13,15 @@ package final class LoopProgress: Sendable {
     private let writer: SettlementWriter?
     private let now: @Sendable () -> ContinuousClock.Instant
     private let turns = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
-    /// When each loop last heard from the store that it cannot work now.
+    /// When each loop last heard that it cannot work now.
     private let refusals = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
     private let firstTurns: AsyncStream<Void>
     private let allTurned: AsyncStream<Void>.Continuation
 
     /// - Parameters:
-    ///   - lanes: those that are to run.
+    ///   - lanes: those that have to run.
     ///   - pollInterval: a loop that has not turned within twice this time is stalled.
-    ///   - longestSilence: of the store, until it says that it cannot.
-    ///   - writer: whom they wait for.
+    ///   - longestSilence: how long the store may take to say that it cannot work.
     package init(
         lanes: Set<Lane>,
         pollInterval: Duration,
@@ -34,7 +33,7 @@ package final class LoopProgress: Sendable {
         self.now = now
         self.longestSilence = longestSilence
         self.writer = writer
-        // A busy machine may take a while to run a ready task; that is no stall.
+        // A busy machine may take a while to run a ready task. That is no stall.
         limit = max(pollInterval * 2, .seconds(5))
         (firstTurns, allTurned) = AsyncStream.makeStream()
     }
@@ -47,25 +46,26 @@ package final class LoopProgress: Sendable {
         if turned { allTurned.finish() }
     }
 
-    /// The store answered, and the answer was no: no progress, but no hang either.
+    /// Notes that the loop was told no: no progress, but no hang either.
     func refused(_ lane: Lane) {
         refusals.withLockedValue { $0[lane] = now() }
     }
 
-    /// Returns once every loop has turned, or a stop or a cancellation came first. To be awaited once.
+    /// Returns once every loop has turned, or at a stop or a cancellation. Await it once.
     ///
-    /// - Returns: whether every loop has turned and none is to stop yet.
+    /// - Returns: whether every loop has turned and no stop has begun.
     package func waitForFirstTurns() async -> Bool {
         for await _ in firstTurns.cancelOnGracefulShutdown() {}
         return !Task.isShuttingDownGracefully && !Task.isCancelled
     }
 
-    /// Who makes no progress, by name: loops that have not turned for too long or not at all, and a writer whose commit does not end.
+    /// Loops that have not turned for too long or never, by name, and a writer whose commit does not end.
     package var stalled: [String] {
         silent(in: turns.withLockedValue { $0 }) + hungWriter
     }
 
-    /// Who does not even hear that there is trouble. A new process would find a full disk as full; only a hang is worth a restart.
+    /// Loops that do not even hear of trouble, by name, and a writer whose commit does not end. Only a hang is worth a restart: a new
+    /// process would find a full disk just as full.
     package var hung: [String] {
         let heard = turns.withLockedValue { $0 }.merging(refusals.withLockedValue { $0 }) { max($0, $1) }
         return silent(in: heard, for: limit + longestSilence) + hungWriter

@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// Claimed notifications → verdicts.
+/// Verifies claimed notifications and judges them.
 package struct NotificationHandler: WorkHandler {
     private let store: any WorkStore
     private let verifier: any NotificationVerifier
@@ -11,12 +11,12 @@ package struct NotificationHandler: WorkHandler {
     private let haste: Haste
 
     package let lane = Lane.notifications
-    /// One chunk a core.
+    /// One chunk for each core.
     package let width: Int
 
-    /// Rows per chunk, and so per commit: users come in no order, and the more of them a commit holds the fewer pages each one touches.
+    /// Rows in a chunk, and so in a commit. Users come in no order, so the more users a commit holds, the fewer pages each one touches.
     private var chunk: Int { haste.isOn ? 128 : 4096 }
-    /// A chunk is verified in milliseconds; whoever holds it for longer is gone.
+    /// A chunk is verified in milliseconds. A process that holds it for longer than this is gone.
     private static let lease = Duration.seconds(60)
 
     package init(store: any WorkStore, verifier: any NotificationVerifier, clock: WallClock, cores: Int, haste: Haste = Haste()) {

@@ -5,14 +5,14 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 import ServiceLifecycle
 
-/// Carries out what operators' commands ask of the running daemon. A command waits for its answer, so one comes within milliseconds.
+/// Carries out the requests of operators' commands. A command waits for its answer, so the answer comes within milliseconds.
 ///
-/// It changes schedules, the quarantine and pauses, never a state, so it passes by the writer.
+/// Requests change schedules, the quarantine and pauses, never a state. So they need no writer.
 package struct OperatorRequestHandler: Service {
     private let desk: any OperatorDesk
     private let breakers: Breakers
     private let reader: any BreakerReader
-    /// Whether the store holds other breakers and pauses than are known here.
+    /// Whether the store holds newer breakers and pauses than this process knows.
     private let isStale = NIOLockedValueBox(false)
     private let rules: @Sendable () -> RecheckRules
     private let clock: WallClock
@@ -49,7 +49,7 @@ package struct OperatorRequestHandler: Service {
     package func run() async throws {
         for await _ in wakeups.untilShutdown() {
             do {
-                // A long one goes on at the next start.
+                // A long request goes on at the next start.
                 while !Task.isShuttingDownGracefully, try await handleNext() { progress.turn(Self.lane) }
                 progress.turn(Self.lane)
             } catch {
@@ -59,9 +59,9 @@ package struct OperatorRequestHandler: Service {
         }
     }
 
-    /// - Returns: whether there was one.
+    /// - Returns: whether there was a request.
     package func handleNext() async throws -> Bool {
-        // The database may have failed right after it took the last one.
+        // The load may have failed after the last request.
         if isStale.withLockedValue(\.self) { try await takeOver() }
         guard let handled = try await desk.handleNextRequest(under: rules(), at: clock.now) else { return false }
         if let answer = handled.answer { telemetry.operatorRequestAnswered(handled.request, answer) }

@@ -4,7 +4,7 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// A due credential → what Apple says of its token. One for each app, so that none waits for another.
+/// Asks Apple about the tokens of due credentials. Each app has a handler of its own, so that no app waits for another.
 package struct RefreshHandler: WorkHandler {
     private let app: String
     private let clients: Set<String>
@@ -19,12 +19,12 @@ package struct RefreshHandler: WorkHandler {
     private let clock: WallClock
     private let telemetry: Telemetry
     private let trials = NIOLockedValueBox<[String: Timestamp]>([:])
-    /// Whether the next odd permit is that of a first check.
+    /// Whether the next odd permit goes to a first check.
     private let firstCheckGoesFirst = NIOLockedValueBox(true)
 
     package let lane: Lane
 
-    /// How often a client that Apple has not accepted yet is tried with a token that it was never asked about.
+    /// How often to try a client that Apple has not accepted yet, with a token that Apple was never asked about.
     private static let trialInterval = Duration.seconds(60)
 
     package init(
@@ -56,15 +56,15 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package var width: Int { budget.limits.maxConcurrentRequests }
-    /// Enough for a commit to be worth its fsync, and no more than the limits let out in a twelfth of a second: what is in reserve has its
-    /// permit, and goes out at once after Apple was slow. While the app is held back there is none: what is claimed then is a probe, and
-    /// finds a hand at once.
+    /// Enough for a commit to be worth its fsync, and no more than the limits allow in a twelfth of a second: work in reserve has its
+    /// permit, and goes out at once after Apple was slow. While the app is held back there is no reserve: claimed work is then a probe, and
+    /// finds a hand.
     package var reserve: Reserve? {
         let permitted = min(max(Int(budget.limits.maxRequestsPerSecond / 12), 1), 512)
         return Reserve(most: isHeldBack ? 0 : permitted, longestWait: policy.longestReserve)
     }
 
-    /// What was claimed before the app or the client was held back. To believe a rejection asks Apple nothing.
+    /// Holds work that was claimed before the app or the client was held back. An admission asks Apple nothing, so it is never held.
     package func isHeld(_ work: DueCredential) -> Bool {
         if case .admission = work.purpose { false } else { isHeldBack || budget.isPaused(work.id.clientID, at: clock.now) }
     }
@@ -72,10 +72,10 @@ package struct RefreshHandler: WorkHandler {
     /// Whether Apple has asked for patience, the breaker is open for more than a blamed client, or an operator has paused the app.
     private var isHeldBack: Bool { budget.isPaused(at: clock.now) || breakers.isHeldBack(app) }
 
-    /// Rejections that are to be believed need no permit. For all else takes permits first and claims exactly that many, so that
-    /// no claim waits for a permit: canaries, then clients that Apple has blamed, then credentials that have waited longest.
+    /// Claims pending rejections that are believed now, without permits. Otherwise takes permits and claims exactly that many checks, so
+    /// that no claim waits for a permit: canaries, then clients that Apple has blamed, then the credentials that have waited longest.
     package func claim(upTo slots: Int) async throws -> [DueCredential] {
-        // What Apple said to another replica is not known here, so nothing can be admitted by it either.
+        // Apple's answers to other replicas are not known here, so nothing can be admitted by them.
         guard budget.isOurs else { return [] }
         let now = clock.now
         let settled = try await store.claimPendingRejections(
@@ -87,7 +87,7 @@ package struct RefreshHandler: WorkHandler {
         )
         guard settled.isEmpty else { return settled }
         let breaker = breakers.breaker(of: app)
-        // As of now: what the store was asked before may have taken its time, and others have taken permits since.
+        // As of now, because the store took its time and other lanes have taken permits since.
         let permits = budget.take(upTo: slots, at: clock.now, isProbing: breaker.isProbed)
         guard permits > 0 else { return [] }
         var due: [DueCredential] = []
@@ -112,14 +112,14 @@ package struct RefreshHandler: WorkHandler {
                 due += try await tryUnprovenClients(but: Set(full.keys), upTo: permits - due.count, at: now)
             }
         } catch let error as StoreError where !due.isEmpty {
-            // The store keeps that a canary was taken: if Apple is not asked about it now, it is not for an hour.
+            // The store keeps that the canary was taken. If Apple is not asked about it now, it waits for an hour.
             telemetry.claimFailed(lane, error)
         }
         return due
     }
 
-    /// Half of the permits, and of an odd one every second: nobody knows whether new tokens are any good, and there may be many. While the
-    /// app is only probed they wait for tokens that Apple has accepted before, whose answers close it.
+    /// Half of the permits, and every second odd one. No more, because nobody knows whether new tokens are any good, and there may be many.
+    /// While the app is only probed, first checks wait: answers about accepted tokens close the breaker.
     private func firstChecks(among permits: Int, whileProbed isProbed: Bool) -> Int {
         if isProbed { return 0 }
         guard permits % 2 == 1 else { return permits / 2 }
@@ -129,10 +129,11 @@ package struct RefreshHandler: WorkHandler {
         }
     }
 
-    /// Somebody's first check comes at once where their client has no 200 yet: whoever has just set it up learns whether the key works.
+    /// Claims a first check at once for clients without a 200, so that a developer who has just set up a client learns whether the key
+    /// works.
     private func tryUnprovenClients(but excluded: Set<String>, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
         let untried = breakers.unproven(clients.subtracting(excluded), at: now).filter { client in
-            // A moment that has yet to come is from a clock that has since been set back.
+            // A trial in the future means that the clock was set back.
             trials.withLockedValue { $0[client] }.map { now < $0 || $0.advanced(by: Self.trialInterval) <= now } ?? true
         }
         guard !untried.isEmpty else { return [] }
@@ -149,11 +150,11 @@ package struct RefreshHandler: WorkHandler {
 
     package func resolve(_ work: DueCredential) async -> [Settlement] {
         if case .admission(let rejection) = work.purpose { return [.admission(work, rejection)] }
-        // What another replica is to ask, and what was claimed before its client was paused, is left to its lease.
+        // Left to its lease: another replica owns the app, or the client was paused after the claim.
         guard let (response, sentAt) = await ask(work) else { return [] }
         let answeredAt = clock.now
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        // What it proves is known before others hear of it: the blame of another client stops short of one that is proven.
+        // Before the pace is set, because blame of another client spares a client that this answer proves.
         let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
         let sign = RoadSign(response)
         pace.follow(sign, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
@@ -165,7 +166,7 @@ package struct RefreshHandler: WorkHandler {
         return [.refresh(asked, verdict)]
     }
 
-    /// What the answer comes to for the user. A 200 and a rejection prove something of the client and the key, too.
+    /// Judges the answer for the user, and notes what it proves of the client and the key.
     private func verdict(
         on response: RefreshResponse,
         to work: DueCredential,
@@ -194,7 +195,7 @@ package struct RefreshHandler: WorkHandler {
         }
     }
 
-    /// Nil where the app is another replica's by now, or the client is paused.
+    /// Nil if another replica owns the app by now, or if the client is paused.
     private func ask(_ work: DueCredential) async -> (RefreshResponse, sentAt: Timestamp)? {
         let token: Secret
         do {

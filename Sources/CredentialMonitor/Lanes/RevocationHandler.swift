@@ -3,8 +3,7 @@
 
 package import CredentialCore
 
-/// Revokes at Apple what a backend has asked to be revoked, and proves it: one question at a time, and what is known is committed after
-/// each.
+/// Revokes tokens at Apple for backends, and proves each revocation. It asks one question at a time, and commits what it knows after each.
 ///
 /// Its questions take permits of the app, ahead of the checks.
 package struct RevocationHandler: WorkHandler {
@@ -13,7 +12,6 @@ package struct RevocationHandler: WorkHandler {
         package var clientIDs: Set<String>
         package var endpoint: any TokenEndpoint
         package var budget: RequestBudget
-        /// Whether the configuration allows to revoke.
         package var mayRevoke: Bool
 
         package init(
@@ -115,7 +113,7 @@ package struct RevocationHandler: WorkHandler {
             return [.revocationRequest(request, verdict(on: request))]
         case .token(let revocation):
             var asked = revocation
-            // Nil where the app is another replica's by now: it is left to its lease.
+            // Nil if another replica owns the app by now. The row is left to its lease.
             guard let verdict = await verdict(on: revocation, noting: &asked) else { return [] }
             return [.revocation(asked, verdict)]
         }
@@ -132,23 +130,24 @@ package struct RevocationHandler: WorkHandler {
 
     // MARK: A token
 
-    /// Whether the configuration forbids what comes next. What was sent is sent: that it worked is worth knowing.
+    /// Whether the configuration forbids the next question. The last question is allowed: the revocation was sent, and its result is worth
+    /// knowing.
     private func isForbidden(_ work: DueRevocation) -> Bool {
         apps[work.app]?.app.mayRevoke == false && work.proof.next != .isStillAccepted
     }
 
-    /// What Apple is to be asked; nil where it is not to be asked at all.
+    /// What to ask Apple next. Nil if Apple must not be asked.
     private func question(of work: DueRevocation) -> RevocationProof.Question? {
         if work.claim.isPoison || !clientIDs.contains(work.id.clientID) || isForbidden(work) { return nil }
         switch work.proof.next {
         case .isBelieved: return work.newerSignIn == .none && breakers.mayAskAgain(work, at: clock.now) ? .isBelieved : nil
         case .isAccepted, .revoke: return work.newerSignIn == .none ? work.proof.next : nil
-        // What was sent is sent: that it worked is worth knowing, whoever has signed in since.
+        // The result of a sent revocation is worth knowing, even if the user has signed in since.
         case .isStillAccepted: return .isStillAccepted
         }
     }
 
-    /// - Parameter asked: the same work. What Apple said of the client is noted on it.
+    /// - Parameter asked: the same work, for noting the team that asked and what Apple said of the client.
     private func verdict(on work: DueRevocation, noting asked: inout DueRevocation) async -> RevocationVerdict? {
         if work.claim.isPoison { return .poison }
         if isForbidden(work) { return .disabled }
@@ -167,7 +166,7 @@ package struct RevocationHandler: WorkHandler {
             return .failed(at: clock.now)
         }
         guard app.budget.isOurs else { return nil }
-        // It was claimed before its client was paused, or another question tries the client.
+        // The work was claimed before its client was paused, or another question is trying the client.
         guard app.budget.maySend(of: work.id.clientID, at: clock.now) else { return .unpermitted(at: clock.now) }
         let sentAt = clock.now
         if question == .revoke {
@@ -181,7 +180,7 @@ package struct RevocationHandler: WorkHandler {
         if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
         asked.teamID = response.identity.teamID
         if response.outcome == .valid || response.outcome == .unnamed {
-            // After its revocation it has been accepted before in any case.
+            // A revoked token had been accepted before, so this 200 is a proof.
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted
             breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
         }
@@ -192,7 +191,7 @@ package struct RevocationHandler: WorkHandler {
 
     /// Sets the pace by an answer.
     ///
-    /// - Returns: what it says of the client.
+    /// - Returns: what the answer says of the client.
     private func follow<Outcome>(
         _ sign: RoadSign,
         _ response: EndpointResponse<Outcome>,
@@ -228,7 +227,7 @@ package struct RevocationHandler: WorkHandler {
         case .unnamed where question != .isStillAccepted && work.standing == .neverAccepted: .unnamedUser
         case .valid, .unnamed: .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
         case .rejected where question == .isBelieved && response.identity.keyID == work.proof.keyID:
-            work.verifiedTeam == nil || work.verifiedTeam == response.identity.teamID ? .admitted : .otherTeam
+            work.wasAccepted(byAnotherTeamThan: response.identity.teamID) ? .otherTeam : .admitted
         case .rejected: .answered(RevocationProof.Answer(.rejected, askedAt: sentAt, date: response.date), by: response.identity)
         case .anotherUser where question != .isStillAccepted: .anotherUser
         case .anotherUser, .ambiguous, .misconfigured: .failed(at: clock.now)

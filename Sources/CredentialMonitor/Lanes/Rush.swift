@@ -3,15 +3,15 @@
 
 package import CredentialCore
 
-/// Commits that follow one another with gaps so short that whoever looks now and then seldom meets one.
+/// Commits with gaps so short that a process which tries the lock now and then rarely meets one.
 package struct Rush {
     private var start: Timestamp
     private var end: Timestamp
 
-    /// A gap that ends it.
+    /// A gap of this length ends the rush.
     private static let breath = Duration.milliseconds(50)
-    /// How long it lasts before others get their turn at the database: less than half of what a backend waits for its lock, of the five
-    /// seconds that docs/schema.md asks for.
+    /// How long a rush lasts before backends get their turn. Less than half of the five seconds for which docs/schema.md asks them to wait
+    /// for the lock.
     private static let longest = Duration.seconds(2)
 
     package init(at now: Timestamp) {
@@ -20,12 +20,12 @@ package struct Rush {
 
     /// - Parameter now: the start of a commit.
     package mutating func begin(at now: Timestamp) {
-        // A start that has yet to come is from a clock that has since been set back.
+        // A start in the future means that the clock was set back.
         if now < start || end.advanced(by: Self.breath) <= now { start = now }
     }
 
     /// - Parameter now: the end of a commit.
-    /// - Returns: whether others are to get their turn.
+    /// - Returns: whether backends must get their turn.
     package mutating func isLong(at now: Timestamp) -> Bool {
         end = now
         return start.advanced(by: Self.longest) < now

@@ -6,9 +6,9 @@ import NIOConcurrencyHelpers
 import ServiceLifecycle
 import Synchronization
 
-/// The only place where state changes. Whoever submits while a commit runs goes into the next one, so that a batch costs one fsync.
+/// The only place where state changes. Submissions during a commit go into the next one, so that a batch costs one fsync.
 ///
-/// It stands before the loops in the service group, so it stops after them: what they submit on their way out is still written.
+/// It stands before the loops in the service group, so it stops after them and still writes their last submissions.
 package final class SettlementWriter: Service {
     private let store: any WorkStore
     private let rules: SettlementRules
@@ -28,11 +28,11 @@ package final class SettlementWriter: Service {
         var waiting: [Submission] = []
         var isClosed = false
         var committedAt = ContinuousClock.now
-        /// When the store was asked to commit what it has not answered yet.
+        /// When the store was asked for a commit. Nil after its answer.
         var askedAt: ContinuousClock.Instant?
     }
 
-    /// Longer than any commit takes on a disk that works.
+    /// Longer than any commit takes on a working disk.
     private var longestCommit: Duration { store.longestSilence + .seconds(20) }
 
     private struct Submission {
@@ -42,32 +42,32 @@ package final class SettlementWriter: Service {
     }
 
     private enum Urgency {
-        /// It goes before what waits, in a commit of its own.
+        /// Goes before waiting submissions, in a commit of its own.
         case urgent
         case waiting
-        /// Nobody waits for it.
+        /// Nobody waits for this submission.
         case patient
     }
 
-    /// Settlements per commit, at most: a longer transaction gains nothing and keeps others waiting.
+    /// The most settlements in a commit. A longer transaction gains nothing and keeps others waiting.
     private var largestBatch: Int { haste.isOn ? 256 : 4096 }
     private static let gap = Duration.milliseconds(10)
-    /// A little longer than whoever waits for SQLite's lock sleeps between two looks.
+    /// A little longer than a process that waits for SQLite's lock sleeps between two tries.
     private static let rest = Duration.milliseconds(110)
-    /// Nobody claims more while so many submissions wait.
+    /// Lanes with a reserve claim no more while this many submissions wait.
     static let mostWaiting = 1024
-    /// Between two commits of what nobody waits for.
+    /// Between two commits of submissions that nobody waits for.
     private static let patience = Duration.milliseconds(50)
-    /// How often it is looked meanwhile whether somebody waits.
+    /// How often the writer looks meanwhile whether somebody waits.
     private static let look = Duration.milliseconds(2)
-    /// Waits between tries to commit; the last one repeats.
+    /// Waits between tries to commit. The last one repeats.
     private static let retries: [Duration] = [.milliseconds(50), .milliseconds(200), .seconds(1), .seconds(2), .seconds(5)]
-    /// Tries before the store counts as broken and the process ends, so that it starts afresh. A full disk is waited for.
+    /// Tries before the store counts as broken and the process ends, to start afresh. A full disk is waited for.
     private static let mostTries = 12
 
     package struct Closed: Error {}
 
-    /// - Parameter onReplenished: hears of apps of which new tokens were committed.
+    /// - Parameter onReplenished: gets the apps that have new tokens after a commit.
     package init(
         store: any WorkStore,
         rules: SettlementRules,
@@ -87,10 +87,10 @@ package final class SettlementWriter: Service {
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Returns after the commit.
+    /// Submits settlements, and returns after their commit.
     ///
-    /// - Parameter isUrgent: whether it goes before what waits, in a commit of its own.
-    /// - Throws: where nothing of this submission was written, as far as is known; its claims then run out.
+    /// - Parameter isUrgent: whether they go before waiting submissions, in a commit of their own.
+    /// - Throws: if nothing of this submission was written, as far as is known. Its claims then run out.
     package func submit(_ settlements: [Settlement], isUrgent: Bool = false) async throws {
         guard !settlements.isEmpty else { return }
         try await withCheckedThrowingContinuation { done in
@@ -98,8 +98,8 @@ package final class SettlementWriter: Service {
         }
     }
 
-    /// Returns at once. Under load it waits for company, so that a commit has more of it. Where nothing of this submission was written, as
-    /// far as is known, the log says so, and its claims run out.
+    /// Submits settlements that nobody waits for, and returns at once. Under load they wait, so that a commit holds more. If nothing of
+    /// them was written, as far as is known, the log says so, and the claims run out.
     func submitPatiently(_ settlements: [Settlement], of lane: Lane) {
         guard !settlements.isEmpty else { return }
         submit(
@@ -109,7 +109,7 @@ package final class SettlementWriter: Service {
         )
     }
 
-    /// Returns once all that was submitted before has been committed, or has failed.
+    /// Returns once all earlier submissions are committed or have failed.
     func drain() async {
         try? await withCheckedThrowingContinuation { done in submit(Submission(settlements: []) { done.resume(with: $0) }) }
     }
@@ -122,21 +122,21 @@ package final class SettlementWriter: Service {
         if isClosed { submission.done(.failure(Closed())) } else { signal.yield() }
     }
 
-    /// Whether the last try to commit failed. Nobody should claim more then.
+    /// Whether the last try to commit failed. Then nothing must be claimed.
     package var isInTrouble: Bool { troubled.load(ordering: .relaxed) }
 
-    /// Whether the store has not answered for so long that it never may.
+    /// Whether the store has not answered for so long that it may never answer.
     package var isHung: Bool {
         state.withLockedValue(\.askedAt).map { ContinuousClock.now - $0 > longestCommit } ?? false
     }
 
-    /// Submissions that wait for the next commit.
+    /// How many submissions wait for the next commit.
     package var waiting: Int { state.withLockedValue { $0.waiting.count } }
 
     package func run() async throws {
         do {
             var rush = Rush(at: clock.now)
-            // The signals end with graceful shutdown; what waits then is written below.
+            // The signals end with graceful shutdown. Submissions that still wait are written below.
             for await _ in signals.cancelOnGracefulShutdown() {
                 while let batch = await gather() {
                     rush.begin(at: clock.now)
@@ -152,13 +152,13 @@ package final class SettlementWriter: Service {
         }
     }
 
-    /// Where backends wait for the store, they have to get their turn between two commits while people sign in, and otherwise now and then.
+    /// Lets backends have their turn at the store between two commits: often while people sign in, otherwise now and then.
     private func giveWay(for gap: Duration) async {
         guard store.holdsBackendsUp, state.withLockedValue({ !$0.waiting.contains { $0.urgency == .urgent } }) else { return }
         try? await clock.sleep(for: gap)
     }
 
-    /// What is to be committed next. Not long after the last commit, what nobody waits for waits for company; whoever waits ends that.
+    /// The next batch. Soon after a commit, submissions that nobody waits for wait for company, until one comes that somebody waits for.
     private func gather() async -> [Submission]? {
         while !haste.isOn, mayWait { try? await Task.sleep(for: Self.look) }
         return next()
@@ -198,7 +198,7 @@ package final class SettlementWriter: Service {
         for submission in left { submission.done(.failure(error)) }
     }
 
-    /// - Returns: when it had ended. Who waits for it hears of it after that.
+    /// - Returns: when the commit ended. Submitters hear of the commit after that.
     @discardableResult
     private func commit(_ batch: [Submission]) async throws -> Timestamp {
         do {
@@ -214,9 +214,10 @@ package final class SettlementWriter: Service {
         }
     }
 
-    /// Commits at once, again and again while the store is in trouble. For `run`, and for whoever takes its place: there is one writer.
+    /// Commits at once, and tries again while the store is in trouble. Only for `run` and for code in its place, because there is one
+    /// writer.
     package func settle(_ settlements: [Settlement]) async throws {
-        // In a row that a new process might not meet.
+        // Failures in a row that a new process might not meet.
         var failures = 0
         for attempt in 0... {
             do {
@@ -233,10 +234,10 @@ package final class SettlementWriter: Service {
                 telemetry.settled(settlements, batch, in: ContinuousClock.now - start, at: clock.now)
                 return
             } catch StoreError.refused(let reason) {
-                // The database works: it says no. Claims may go on.
+                // The database works and refuses the batch. Claims may go on.
                 troubled.store(false, ordering: .relaxed)
                 guard settlements.count > 1 else { return telemetry.settlementRefused(reason) }
-                // One of them breaks a rule of the schema. The others must not wait for it, and it comes back alone.
+                // One settlement breaks a rule of the schema. The others must not wait for it, and its row comes back alone.
                 for one in settlements { try await settle([one]) }
                 return
             } catch let error as StoreError {

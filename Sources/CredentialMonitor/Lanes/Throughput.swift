@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How much is done in a second, by what was done in half of one.
+/// How many pieces of work are done in a second, counted over half a second.
 package struct Throughput {
     private var start: ContinuousClock.Instant
     private var count = 0
@@ -18,7 +18,7 @@ package struct Throughput {
         count += 1
     }
 
-    /// By this period or the one before, whichever was busier.
+    /// By this period or the one before, whichever is busier.
     package mutating func perSecond(at now: ContinuousClock.Instant) -> Int {
         turn(at: now)
         return max(count, before) * 2

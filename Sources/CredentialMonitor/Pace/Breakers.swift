@@ -4,10 +4,10 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// The breakers of all apps as last committed, the pauses of operators, and which clients Apple has accepted since the start.
+/// The breakers of all apps as last committed, the pauses of operators, and the clients that Apple has accepted since the start.
 ///
-/// It sets the pace and chooses what to claim. What is believed is decided in the settling transaction, on the breaker as it is then, and
-/// whether an app is paused in the transaction that claims.
+/// It sets the pace and chooses what to claim. But the settling transaction decides what is believed, on the breaker as it is then, and the
+/// claiming transaction decides whether an app is paused.
 package final class Breakers: Sendable {
     private let rules: BreakerRules
     private let interval: Duration
@@ -17,7 +17,7 @@ package final class Breakers: Sendable {
 
     private struct State {
         var breakers: [String: RejectionBreaker] = [:]
-        /// How often each was noted.
+        /// How often each app's breaker was noted.
         var changes: [String: Int] = [:]
         /// Apps that an operator has paused.
         var paused: Set<String> = []
@@ -31,19 +31,19 @@ package final class Breakers: Sendable {
         self.telemetry = telemetry
     }
 
-    /// Takes over what the store holds: at the start, after an operator's command, and where others of a fleet may have changed it.
+    /// Loads the breakers and pauses from the store: at the start, after an operator's command, and when other replicas may have changed
+    /// them.
     package func load(from reader: any BreakerReader) async throws {
         let paused = Set(try await reader.apps().filter { $0.pausedAt != nil }.map(\.app))
         state.withLockedValue { $0.paused = paused }
         for _ in 1...3 {
             let changes = state.withLockedValue(\.changes)
-            // What is committed meanwhile may be newer than what was read: that is read again.
+            // A commit during the read may be newer than what was read. Then it is read again.
             let read = try await reader.breakers()
             if note(read, unlessChangedSince: changes) { return }
         }
     }
 
-    /// Those that have changed.
     func note(_ breakers: [String: RejectionBreaker]) {
         note(breakers, unlessChangedSince: nil)
     }
@@ -75,13 +75,14 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.breakers[app] } ?? RejectionBreaker()
     }
 
-    /// Whether next to nothing of an app is to be asked: its breaker is open for more than a blamed client, or an operator has paused it.
+    /// Whether Apple is asked almost nothing for an app: its breaker is open for more than a blamed client, or an operator has paused the
+    /// app.
     func isHeldBack(_ app: String) -> Bool {
         state.withLockedValue { $0.paused.contains(app) || $0.breakers[app]?.isProbed ?? false }
     }
 
-    /// Notes a 200 or an `invalid_grant`. What Apple says of a token that it had not accepted before is no measure of its answers, nor that
-    /// it rejects to one team what it had accepted from another.
+    /// Notes a 200 or an `invalid_grant`. Answers about a token that Apple had not accepted before measure nothing. Neither do rejections
+    /// of a token that Apple had accepted from another team.
     func record(isValid: Bool, of work: DueCredential, by identity: ClientIdentity, at time: Timestamp) {
         guard isValid || work.verifiedTeam == identity.teamID else { return }
         if work.purpose == .check, work.wasAccepted {
@@ -91,14 +92,14 @@ package final class Breakers: Sendable {
         }
     }
 
-    /// Notes a 200 that is no answer to a check.
+    /// Notes a 200 that does not answer a check.
     ///
-    /// - Parameter isProof: whether it is about a token that Apple had accepted before.
+    /// - Parameter isProof: whether Apple had accepted this token before.
     func recordAccepted(by identity: ClientIdentity, isProof: Bool, at time: Timestamp) {
         state.withLockedValue { $0.proofs.recordValid(by: identity, isProof: isProof, at: time) }
     }
 
-    /// What was proved with another key no longer counts.
+    /// Forgets all proofs of clients, for instance after a change of key.
     package func forgetProofs(of clients: Set<String>) {
         state.withLockedValue { $0.proofs.forget(clients: clients) }
     }
@@ -107,18 +108,18 @@ package final class Breakers: Sendable {
         prover(clientID: identity.clientID, keyID: identity.keyID, at: now) != nil
     }
 
-    /// Who has proved, within the last interval and since the start, that Apple accepts this client with this key; nil where nobody has.
+    /// The client and key that Apple has accepted within the last interval and since the start. Nil if there is no such proof.
     func prover(clientID: String, keyID: String, at now: Timestamp) -> ClientIdentity? {
         state.withLockedValue { $0.proofs.prover(clientID: clientID, keyID: keyID, at: now, within: interval) }
     }
 
-    /// Whether a token that Apple rejected when it was first asked may be asked about once more, to believe it then: since the first time
-    /// Apple has accepted the client with that key, and an incident would be over.
+    /// Whether Apple may be asked again about a token that it rejected at the first question. A second rejection is then believed. An
+    /// incident must be over by now, and Apple must have accepted the client with the same key since.
     func mayAskAgain(_ work: DueRevocation, at now: Timestamp) -> Bool {
         guard let before = work.proof.before, let keyID = work.proof.keyID, !breaker(of: work.app).holds(work.id.clientID),
             before.askedAt.advanced(by: rules.settle) <= now
         else { return false }
-        // A request that was under way then may have been answered before whatever went wrong.
+        // A request of that moment may have been answered before the incident began.
         let answered = before.askedAt.advanced(by: timeout)
         let prover = state.withLockedValue { [interval] in
             $0.proofs.prover(clientID: work.id.clientID, keyID: keyID, after: answered, at: now, within: interval)
@@ -126,12 +127,12 @@ package final class Breakers: Sendable {
         return prover != nil
     }
 
-    /// Those that have had no 200 with the key at work, within the last interval and since the start.
+    /// The clients without a 200, with the key at work, within the last interval and since the start.
     func unproven(_ clients: Set<String>, at now: Timestamp) -> Set<String> {
         state.withLockedValue { [interval] in clients.subtracting($0.proofs.acceptedClients(at: now, within: interval)) }
     }
 
-    /// Which pending rejections of an app are to be believed now.
+    /// The rules for the pending rejections of an app that are believed now.
     func admissions(of app: String, at now: Timestamp) -> [AdmissionRule] {
         let (breaker, proofs) = state.withLockedValue { ($0.breakers[app] ?? RejectionBreaker(), $0.proofs) }
         return breaker.admissions(with: proofs, under: rules, within: interval, at: now)

@@ -3,30 +3,31 @@
 
 import CredentialCore
 
-/// The pauses of an app's clients that Apple blames: each ever longer, with a single question at its end.
+/// The pauses of clients that Apple blames. Each pause is longer than the last, and ends with a single question.
 struct ClientPauses: Sendable {
     private struct Blame {
-        /// Answers in a row that blamed it, each of which began a pause.
+        /// Answers in a row that blamed this client, each of which began a pause.
         var count = 0
         var pause: Pause?
-        /// Whether Apple blamed this client. Another one waits with it while nothing tells them apart.
+        /// Whether Apple blamed this client itself. Otherwise it waits with a blamed client, while nothing tells the two apart.
         var isOwn = true
     }
 
     private var blames: [String: Blame] = [:]
-    /// Clients that Apple has accepted in this process, and not blamed since.
+    /// Clients that Apple has accepted in this process and has not blamed since.
     private var accepted: Set<String> = []
     let longest: Duration
 
-    /// - Parameter longest: however often the blame comes.
+    /// - Parameter longest: limits each pause, however often Apple blames the client.
     init(longest: Duration) {
         self.longest = longest
     }
 
-    /// Whether Apple has blamed a client in this process, and not accepted it since.
+    /// Whether Apple has blamed any client in this process and has not accepted it since.
     var isAnyBlamed: Bool { blames.values.contains { $0.count > 0 } }
 
-    /// How many questions may be claimed of each client that is blamed: none in its pause, and one after it. Of all others any number.
+    /// How many questions may be claimed for each blamed client: none during its pause, and one after it. Clients without an entry have no
+    /// limit.
     func quotas(at now: Timestamp) -> [String: Int] {
         blames.mapValues { $0.pause?.holds(at: now) == true ? 0 : 1 }
     }
@@ -35,14 +36,14 @@ struct ClientPauses: Sendable {
         blames[client]?.pause?.holds(at: now) ?? false
     }
 
-    /// Notes an answer that blames a client's configuration. What was asked before the pause began counts with it: a hiccup that strikes
-    /// all requests in flight is one.
+    /// Notes an answer that blames a client's configuration. Requests from before the pause start no new pause, because a hiccup strikes
+    /// all requests in flight at once.
     ///
     /// - Parameters:
-    ///   - others: clients of the app that wait with it, because none of the app has had a 200.
-    ///   - isForeign: whether a lane asked that has pauses of its own. Its questions do not lengthen a pause of this one: codes are tried
-    ///     each half minute, and checks would soon wait for hours.
-    /// - Returns: how long the client is paused now; nil where it was already.
+    ///   - others: clients that wait with this one, because no client of the app has had a 200.
+    ///   - isForeign: whether a lane with pauses of its own asked. Its questions do not lengthen a pause here: codes are tried every half
+    ///     minute, so checks would soon wait for hours.
+    /// - Returns: the length of the new pause. Nil if the client was paused already.
     mutating func blame(
         _ client: String,
         and others: Set<String>,
@@ -58,19 +59,19 @@ struct ClientPauses: Sendable {
         let count = (blames[client]?.count ?? 0) + 1
         let pause = Pause(start: now, length: length(afterFailures: count))
         blames[client] = Blame(count: count, pause: pause)
-        // One that is being tried meanwhile will say for itself.
+        // A client that is being tried will get its own answer.
         for other in others where other != client && blames[other] == nil { blames[other] = Blame(pause: pause, isOwn: false) }
         return pause.length
     }
 
-    /// Has a client tried by single questions that was blamed before this process started. That Apple has accepted it since, the breaker
-    /// that says so may not have heard yet.
+    /// Tries a client by single questions, because Apple blamed it before this process started. A client that Apple has accepted since is
+    /// left out: the breaker that names it may not know yet.
     mutating func suspect(_ client: String) {
         if blames[client] == nil, !accepted.contains(client) { blames[client] = Blame() }
     }
 
-    /// Whether a question of a client may be sent now. The one that tries a blamed client begins its next pause, so that it is the only
-    /// one.
+    /// Whether a question about a client may be sent now. The question that tries a blamed client begins its next pause, so that no second
+    /// one is sent.
     mutating func send(of client: String, at now: Timestamp) -> Bool {
         guard let blame = blames[client] else { return true }
         guard blame.pause?.holds(at: now) != true else { return false }
@@ -79,7 +80,7 @@ struct ClientPauses: Sendable {
         return true
     }
 
-    /// Apple has accepted a client: its blame ends, and those that waited with others go on.
+    /// Ends the blame of a client that Apple has accepted. Clients that only waited with others go on too.
     ///
     /// - Returns: whether it was paused in this process.
     mutating func accept(_ client: String) -> Bool {

@@ -4,12 +4,12 @@
 import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Whether people are signing in by code, and wait for it: others work in short steps then, so that nobody waits long for the
-/// processor or for the lock.
+/// Whether people are signing in by code now. Other work then runs in short steps, so that nobody waits long for the processor or for the
+/// lock.
 package final class Haste: Sendable {
     private let since = NIOLockedValueBox<ContinuousClock.Instant?>(nil)
 
-    /// Where one has signed in, the next is not far.
+    /// After one sign-in by code, the next one is probably near.
     private static let memory = Duration.minutes(10)
 
     package init() {}

@@ -3,11 +3,11 @@
 
 import CredentialCore
 
-/// What an answer of Apple's says about how fast to go on.
+/// What an answer from Apple says about how fast to go on.
 enum RoadSign: Sendable, Equatable {
     /// A 200.
     case clear
-    /// Our configuration is to blame.
+    /// Apple blames our configuration.
     case blamed(String)
     case throttled(retryAfter: Duration?)
     case unavailable(retryAfter: Duration?)
@@ -19,11 +19,11 @@ extension RoadSign {
         self =
             switch response.outcome {
             case .valid, .unnamed: .clear
-            // A dead token answers `invalid_grant` whoever asks: it says nothing of our configuration.
+            // Apple answers `invalid_grant` for a dead token whoever asks, so it says nothing of our configuration.
             case .rejected, .ambiguous, .anotherUser: .none
             case .misconfigured(let error): .blamed(error)
             case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
-            // A token that cannot be opened never came to Apple.
+            // siwatch could not open the token, so Apple was not asked.
             case .unavailable where response.identity.keyID.isEmpty: .none
             case .unavailable(_, let retryAfter): .unavailable(retryAfter: retryAfter)
             }
@@ -43,7 +43,7 @@ extension RoadSign {
     init(_ response: RevokeResponse) {
         self =
             switch response.outcome {
-            // Whatever is sent there is answered with 200.
+            // Apple answers 200 to every revocation, so a 200 proves nothing.
             case .accepted: .none
             case .misconfigured(let error): .blamed(error)
             case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
@@ -53,8 +53,7 @@ extension RoadSign {
 }
 
 extension RoadSign {
-    /// What it says of the client, for the store. Nil where it says nothing, and where Apple was never asked: that no client secret can be
-    /// signed is no word of Apple's.
+    /// What the answer says of the client. Nil if it says nothing, or if Apple was not asked because no client secret could be signed.
     ///
     /// - Parameter requestedAt: by Apple's clock.
     func clientAnswer(requestedAt: Timestamp) -> ClientAnswer? {
@@ -66,20 +65,20 @@ extension RoadSign {
     }
 }
 
-/// Asks more, less or not at all from now on.
+/// Adjusts how much Apple is asked: more, less or nothing.
 struct Pace: Sendable {
     private let app: String
     private let clients: Set<String>
-    /// The lane's own first.
+    /// The lane's own budget first.
     private let budgets: [RequestBudget]
     private let longestPause: Duration
     private let breakers: Breakers
     private let telemetry: Telemetry
 
     /// - Parameters:
-    ///   - clients: all of the app.
+    ///   - clients: all clients of the app.
     ///   - budgets: the lane's own first. All of them hear of blame, because it is about the configuration.
-    ///   - longestPause: where Apple asks for patience. One answer is not to hold an app for hours: after it Apple may ask again.
+    ///   - longestPause: limits `Retry-After`, so that one answer does not hold an app for hours. Apple may ask again after it.
     init(
         of app: String,
         clients: Set<String>,
@@ -102,7 +101,7 @@ struct Pace: Sendable {
             guard budgets.map({ $0.resume(clientID) }).contains(true) else { break }
             telemetry.clientResumed(app, client: clientID, isAnyBlamed: budgets.contains(where: \.isAnyBlamed))
         case .blamed(let error):
-            // Where none of the app has had a 200, the key or the team may be to blame, which all share.
+            // While no client of the app has had a 200, Apple may be refusing the key or the team, which all clients share.
             let isNoneProven = breakers.unproven(clients, at: answeredAt) == clients
             let others = isNoneProven ? clients : []
             let pauses = budgets.enumerated().map { index, budget in

@@ -10,7 +10,7 @@ struct Pause: Sendable {
 
     var end: Timestamp { start.advanced(by: length) }
 
-    /// A start that has yet to come is from a clock that has since been set back, and stalls nothing.
+    /// False for a start in the future: the clock was set back, and nothing must stall.
     func holds(at now: Timestamp) -> Bool {
         start <= now && now < end
     }

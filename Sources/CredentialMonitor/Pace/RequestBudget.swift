@@ -4,7 +4,7 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// How much of Apple an app may take up.
+/// How many requests an app may send to Apple.
 package struct RequestLimits: Sendable, Equatable {
     package var maxRequestsPerSecond: Double
     package var maxConcurrentRequests: Int
@@ -15,48 +15,45 @@ package struct RequestLimits: Sendable, Equatable {
     }
 }
 
-/// How many requests an app may send now. Permits come first, then claims.
+/// How many requests an app may send now. Lanes take permits first, then claim rows.
 package final class RequestBudget: Sendable {
     private let state: NIOLockedValueBox<State>
     private let lease: LaneLease
 
     private struct State {
         var limits: RequestLimits
-        /// Permits that may be taken now.
         var permits: Double
         var refilledAt: Timestamp?
-        /// The share of the limit that Apple bears: halved when it struggles, and growing back.
+        /// The share of the limit that is in use: halved when Apple struggles, then growing back.
         var share = 1.0
-        /// When it was last halved.
+        /// When the share was last halved.
         var slowedAt: Timestamp?
-        /// Pieces of work that are under way, of lanes that share their hands among apps.
+        /// Pieces of work under way, in lanes that share their hands among apps.
         var underWay = 0
-        /// Permits that whoever goes first could not get, and is to have before others.
+        /// Permits reserved for revocations, which go before checks.
         var wanted = 0
-        /// When the lane that probes last took a permit while the breaker was open. No other lane may touch it.
+        /// When the refresh lane last took a probe's permit. No other lane may change it.
         var probedAt: Timestamp?
-        /// Apple asked for less.
         var throttled: Pause?
-        /// Apple blamed clients.
         var pauses: ClientPauses
 
         var rate: Double { limits.maxRequestsPerSecond * share }
-        /// A fifth of a second's worth may gather while nobody asks.
+        /// Unused permits gather up to the rate of a fifth of a second.
         var capacity: Double { max(rate / 5, 1) }
     }
 
     /// How soon to look again when all permits are taken.
     static let refill = Duration.milliseconds(100)
-    /// The rate is halved at most once in this time, so that one bad moment costs one half however many requests it strikes.
+    /// The rate is halved at most once in this time, so that one bad moment costs one half, however many requests fail.
     private static let slowing = Duration.seconds(10)
-    /// From nothing back to the limit, evenly.
+    /// How long the share takes to grow, evenly, from nothing to the whole limit.
     private static let recovery = Duration.seconds(300)
-    /// It goes on, however long an outage lasts: somebody has to notice its end.
+    /// The share stays above zero, because some request has to notice the end of an outage.
     private static let leastShare = 1.0 / 32
 
     /// - Parameters:
-    ///   - longestPause: of a client, after answers that blame it, however often they come.
-    ///   - lease: of the app's lane. The limits hold for a fleet, so only its owner has permits.
+    ///   - longestPause: of a client, however many answers blame it.
+    ///   - lease: of the app's lane. The limits hold for a fleet, so only the lane's owner has permits.
     package init(_ limits: RequestLimits, longestPause: Duration = RefreshPolicy.longestPause, lease: LaneLease = .endless) {
         self.lease = lease
         var state = State(limits: limits, permits: 0, pauses: ClientPauses(longest: longestPause))
@@ -64,10 +61,10 @@ package final class RequestBudget: Sendable {
         self.state = NIOLockedValueBox(state)
     }
 
-    /// Whether the app is asked for from here. Permits may be older than that, so it is looked at before each request.
+    /// Whether this replica asks Apple for the app. Check it before each request, because permits may be older than a change of owner.
     package var isOurs: Bool { lease.holds }
 
-    /// What may be sent in a second now, on average.
+    /// How many requests may be sent in a second now, on average.
     package func rate(at now: Timestamp) -> Double {
         state.withLockedValue { state in
             refill(&state, at: now)
@@ -75,17 +72,17 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// Changing them ends no pause.
+    /// A change ends no pause.
     package var limits: RequestLimits {
         get { state.withLockedValue(\.limits) }
         set { state.withLockedValue { $0.limits = newValue } }
     }
 
-    /// Takes up to `count` permits, none while Apple asked for patience or the app is another replica's.
+    /// Takes up to `count` permits; none while Apple asks for patience or another replica owns the app.
     ///
     /// - Parameters:
-    ///   - isProbing: whether the app's breaker is open: a single one then, in `BreakerRules.probeInterval`.
-    ///   - goesFirst: whether what cannot be had now is kept for the same caller's next call.
+    ///   - isProbing: whether the app's breaker is open. Then there is one permit in each `BreakerRules.probeInterval`.
+    ///   - goesFirst: whether missing permits are kept for the next such call.
     package func take(upTo count: Int, at now: Timestamp, isProbing: Bool = false, goesFirst: Bool = false) -> Int {
         state.withLockedValue { state in
             guard isOurs, state.throttled?.holds(at: now) != true else { return 0 }
@@ -102,16 +99,16 @@ package final class RequestBudget: Sendable {
         }
     }
 
-    /// - Parameter isProbing: as they were taken. Another lane's permits say nothing of the probe.
+    /// - Parameter isProbing: as the permits were taken. Other lanes' permits do not change the next probe.
     package func giveBack(_ count: Int, isProbing: Bool = false) {
         state.withLockedValue { state in
             state.permits = min(state.permits + Double(count), state.capacity)
-            // An unused probe may be taken at once.
+            // An unused probe may be taken again at once.
             if count > 0, isProbing { state.probedAt = nil }
         }
     }
 
-    /// How many more pieces of work the app may have under way: in a lane for all apps, a slow one is not to have every hand.
+    /// How many more pieces of work the app may have under way. In a lane for all apps, a slow app must not take every hand.
     package var room: Int { state.withLockedValue { max($0.limits.maxConcurrentRequests - $0.underWay, 0) } }
 
     package func whileUnderWay<Result>(_ body: () async -> Result) async -> Result {
@@ -120,10 +117,10 @@ package final class RequestBudget: Sendable {
         return await body()
     }
 
-    /// Whether somebody who goes first has not had all.
+    /// Whether a caller that goes first still lacks permits.
     package var isWanted: Bool { state.withLockedValue { $0.wanted > 0 } }
 
-    /// Whether claiming stopped for want of permits.
+    /// Whether claiming stopped because no permit is left.
     package func isExhausted(at now: Timestamp) -> Bool {
         state.withLockedValue { state in
             refill(&state, at: now)
@@ -133,7 +130,7 @@ package final class RequestBudget: Sendable {
 
     /// Halves the rate, because Apple throttles or gives no answer. It grows back within minutes, never above the limit.
     ///
-    /// - Parameter askedAt: when the request was sent that came to nothing. One sent before the last halving tells nothing new.
+    /// - Parameter askedAt: when the failed request was sent. A request from before the last halving tells nothing new.
     package func slowDown(askedAt: Timestamp, at now: Timestamp) {
         state.withLockedValue { state in
             refill(&state, at: now)
@@ -150,41 +147,35 @@ package final class RequestBudget: Sendable {
 
     package func pause(for duration: Duration, at now: Timestamp) {
         state.withLockedValue { state in
-            // Of many answers at once, the one that asks for the longest pause counts.
+            // If several answers ask for a pause, the longest pause counts.
             if let throttled = state.throttled, throttled.holds(at: now), throttled.end > now.advanced(by: duration) { return }
             state.throttled = Pause(start: now, length: duration)
         }
     }
 
-    /// Whether Apple asked for patience.
+    /// Whether Apple has asked for patience.
     package func isPaused(at now: Timestamp) -> Bool {
         state.withLockedValue { $0.throttled?.holds(at: now) ?? false }
     }
 
     // MARK: Clients that Apple blames
 
-    /// How many questions may be claimed of each client that Apple blames: none in its pause, and one after it. Of all others any number.
+    /// As `ClientPauses.quotas`.
     package func quotas(at now: Timestamp) -> [String: Int] {
         state.withLockedValue { $0.pauses.quotas(at: now) }
     }
 
-    /// Whether nothing of a client is to be sent.
     package func isPaused(_ client: String, at now: Timestamp) -> Bool {
         state.withLockedValue { $0.pauses.holds(client, at: now) }
     }
 
-    /// Whether a question of a client may be sent now, right before that: what was claimed before a pause is not, and after it one is.
+    /// Whether a question about a client may be sent right now. Work claimed before a pause is not sent in it; after the pause one question
+    /// is.
     package func maySend(of client: String, at now: Timestamp) -> Bool {
         state.withLockedValue { $0.pauses.send(of: client, at: now) }
     }
 
-    /// Pauses a client after an answer that blames it, ever longer.
-    ///
-    /// - Parameters:
-    ///   - others: clients that wait with it, because nothing tells them apart.
-    ///   - isForeign: whether a lane with a budget of its own asked. It begins a pause here, and lengthens none.
-    ///   - askedAt: when the request was sent.
-    /// - Returns: how long the client is paused now; nil where it was already.
+    /// Pauses a client after an answer that blames it, each time for longer. Parameters and result are those of `ClientPauses.blame`.
     package func pause(
         _ client: String,
         and others: Set<String> = [],
@@ -195,7 +186,7 @@ package final class RequestBudget: Sendable {
         state.withLockedValue { $0.pauses.blame(client, and: others, isForeign: isForeign, askedAt: askedAt, at: now) }
     }
 
-    /// Has clients tried by single questions that Apple blamed before this process started.
+    /// Tries clients by single questions, because Apple blamed them before this process started.
     package func suspect(_ clients: Set<String>) {
         guard !clients.isEmpty else { return }
         state.withLockedValue { state in for client in clients { state.pauses.suspect(client) } }
@@ -208,10 +199,9 @@ package final class RequestBudget: Sendable {
         state.withLockedValue { $0.pauses.accept(client) }
     }
 
-    /// Whether any client is blamed.
     package var isAnyBlamed: Bool { state.withLockedValue(\.pauses.isAnyBlamed) }
 
-    /// Ends all blame: the configuration is another one.
+    /// Ends all blame, because the configuration has changed.
     package func resume() {
         state.withLockedValue { state in
             state.pauses = ClientPauses(longest: state.pauses.longest)
@@ -221,8 +211,8 @@ package final class RequestBudget: Sendable {
 
     private func refill(_ state: inout State, at now: Timestamp) {
         let sinceRefill = state.refilledAt.map { $0.duration(to: now) } ?? .zero
-        // Somebody has looked at the clock before another, and comes after him: that time has brought its permits. A clock that was set
-        // back is further off.
+        // Another caller looked at the clock later but came first, and brought this time's permits. A clock that was set back is further
+        // off.
         if sinceRefill < .zero, sinceRefill > .seconds(-1) { return }
         let elapsed = max(sinceRefill, .zero).inSeconds
         state.refilledAt = now

@@ -4,7 +4,7 @@
 import CoreMetrics
 import NIOConcurrencyHelpers
 
-/// Counters, gauges and histograms, each asked for once: to find one, a backend of metrics sorts its labels and writes them out.
+/// Counters, gauges and histograms. Each is looked up once, because a metrics backend sorts and writes out its labels at each look-up.
 final class Instruments: Sendable {
     private struct Series: Hashable {
         var metric: String
@@ -36,7 +36,7 @@ final class Instruments: Sendable {
         find(\.histograms, metric, labels) { Recorder(label: $0, dimensions: $1, aggregate: true, factory: factory) }
     }
 
-    /// Takes gauges out of what is told, until they are set again.
+    /// Leaves gauges out of the metrics until they are set again.
     func forgetGauges(of metrics: [Metric]) {
         let names = Set(metrics.map(\.name))
         let forgotten = state.withLockedValue { state in

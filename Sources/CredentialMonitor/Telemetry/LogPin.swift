@@ -4,8 +4,8 @@
 package import CredentialCore
 import Synchronization
 
-/// A reader that keeps erased tokens readable, in a file's log or in dead rows of a server: told once when it has stayed for a minute, and
-/// when it has gone.
+/// Reports a reader that keeps erased tokens readable, in a file's log or in dead rows of a server: once when it has stayed for a minute,
+/// once when it has gone.
 package final class LogPin: Sendable {
     private let telemetry: Telemetry
     private let isTold = Atomic<Bool>(false)
@@ -17,12 +17,12 @@ package final class LogPin: Sendable {
         self.telemetry = telemetry
     }
 
-    /// Another one observes from now on.
+    /// Another replica observes from now on.
     package func leaveToOthers() {
         isTold.store(false, ordering: .relaxed)
     }
 
-    /// - Parameter since: since when nothing could be cleared away although something was erased; nil where it can.
+    /// - Parameter since: since when erased data could not be cleared away. Nil if it can be cleared.
     package func observe(since: Timestamp?, at now: Timestamp) {
         telemetry.logPinned(since: since)
         guard let since else {

@@ -3,9 +3,9 @@
 
 package import Logging
 
-/// Every kind of log line by its stable name, its level and its constant message. What varies is metadata.
+/// Every kind of log line by its stable name, its level and its constant message. Everything variable is metadata.
 ///
-/// The names are part of the program's public interface; docs/operations.md says what to do about each.
+/// The names are part of the program's public interface. docs/operations.md says what to do about each event.
 package struct LoggedEvent: Sendable {
     package var name: String
     package var level: Logger.Level
@@ -98,7 +98,7 @@ extension LoggedEvent {
         "The database was not told that this replica lives; what it owns becomes another's"
     )
     static let operatorRequestAnswered = LoggedEvent("operator_request_answered", .notice, "An operator's request was answered")
-    /// At debug level where somebody signs in: the news is who no longer is.
+    /// At debug level for a sign-in, because the news is who is no longer signed in.
     static let credentialChanged = LoggedEvent("credential_changed", .info, "A credential changed its state")
 
     // MARK: Apple
@@ -180,7 +180,7 @@ extension LoggedEvent {
 }
 
 extension Logger {
-    /// - Parameter level: another than the event's own.
+    /// - Parameter level: replaces the event's own level.
     package func log(
         _ event: LoggedEvent,
         _ metadata: @autoclosure () -> Logger.Metadata = [:],

@@ -227,7 +227,7 @@ extension Metric {
         logLinesSuppressed, logLinesDropped,
     ]
 
-    /// What is read off the tables: where several share them, one tells it.
+    /// Read from the tables. If several replicas share them, only one tells these metrics.
     static let ofTables = [
         queueDepth, queueOldest, queueDue, refreshRound, credentials, credentialsOverdue, credentialsUnverified, credentialsNeverAccepted,
         credentialsPending, logPinnedSince,

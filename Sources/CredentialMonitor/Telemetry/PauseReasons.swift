@@ -21,7 +21,7 @@ final class PauseReasons: Sendable {
         }
     }
 
-    /// - Returns: the apps that are paused for another reason.
+    /// - Returns: the apps that are still paused for another reason.
     func forget(_ reason: Reason) -> [String] {
         reasons.withLockedValue { reasons in
             for app in reasons.keys { reasons[app]?.remove(reason) }

@@ -5,7 +5,7 @@ package import CredentialCore
 import Logging
 import Metrics
 
-/// What Apple was asked and answered, and what follows from it for an app.
+/// What siwatch asked Apple, what Apple answered, and what follows for an app.
 extension Telemetry {
     func requestStarted() {
         inFlight.increment()
@@ -34,7 +34,7 @@ extension Telemetry {
         }
     }
 
-    /// Of a token that Apple had not accepted before.
+    /// Counts the first check of a token that Apple had not accepted before.
     func firstChecked(_ app: String, _ outcome: RefreshOutcome) {
         switch outcome {
         case .valid: count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.accepted.rawValue])
@@ -111,18 +111,18 @@ extension Telemetry {
         checks(of: app, arePaused: false, because: .blame)
     }
 
-    /// Checks may be paused by Apple's blame of a client and by an operator; the gauge stands at 1 for either.
+    /// Notes a reason to pause an app's checks: Apple's blame of a client, or an operator. The gauge is 1 for either.
     func checks(of app: String, arePaused: Bool, because reason: PauseReasons.Reason) {
         gauge(Metric.appPaused, pauses.note(reason, arePaused, of: app) ? 1 : 0, ["app": app])
     }
 
-    /// - Parameter isAnyBlamed: whether another client of the app still is.
+    /// - Parameter isAnyBlamed: whether another client of the app is still blamed.
     func clientResumed(_ app: String, client: String, isAnyBlamed: Bool) {
         if !isAnyBlamed { appUnpaused(app) }
         logger.log(.appResumed, ["app": "\(app)", "client_id": "\(client)"])
     }
 
-    /// The first line of an episode says what to look at.
+    /// Logs the start of an episode, with what to look at.
     func breakerOpened(_ app: String, _ breaker: RejectionBreaker) {
         gauge(Metric.breakerOpen, 1, ["app": app])
         let causes = breaker.causes.map(\.rawValue).joined(separator: ", ")
@@ -141,7 +141,7 @@ extension Telemetry {
         logger.log(.breakerClosed, ["app": "\(app)"])
     }
 
-    /// - Parameter count: tokens that Apple has accepted from another team than the configuration names.
+    /// - Parameter count: how many tokens Apple has accepted from a team that the configuration does not name.
     package func teamChanged(_ app: String, from oldTeam: String, to team: String, count: Int) {
         logger.log(.teamChanged, ["app": "\(app)", "reason": "from \(oldTeam), and not from \(team)", "count": "\(count)"])
     }
@@ -196,7 +196,7 @@ extension Telemetry {
     }
 }
 
-/// What Apple says of a token that it had not accepted before.
+/// Outcomes of a check of a token that Apple had not accepted before.
 enum FirstCheckLabel: String, CaseIterable {
     case accepted, rejected
 }

@@ -22,7 +22,7 @@ extension Telemetry {
             }
             for counted in Tallied.all(settlement, result) { tally[counted, default: 0] += 1 }
             revocationSettled(settlement, result)
-            // What a late code ends as is decided in the commit.
+            // The commit decides what a late code ends as.
             if case .code(let work, .late) = settlement, case .grant(_, let reason?) = result {
                 codeRejected(work, reason, detail: work.detail)
             }
@@ -36,7 +36,7 @@ extension Telemetry {
         for (counted, number) in tally { count(counted.metric, counted.labels, by: number) }
     }
 
-    /// What one settlement or change counts as, to count a batch before touching a counter.
+    /// What a settlement or a change counts as. A batch is tallied before any counter is touched.
     private enum Tallied: Hashable {
         case notification(Event.Kind.Label, NotificationLogOutcome)
         case quarantined(RejectionReason)
@@ -46,7 +46,7 @@ extension Telemetry {
         case refresh(app: String, RefreshLabel)
         case transition(app: String, from: CredentialState?, to: CredentialState, StateReason)
 
-        /// A code is a grant, too.
+        /// A code counts as a grant too.
         static func all(_ settlement: Settlement, _ result: Settled) -> [Tallied] {
             if case .code(let work, let verdict) = settlement, case .grant(let outcome, let reason) = result {
                 let label = verdict.isRefusedAsExpired ? CodeVerdict.refusedAsExpired : reason?.rawValue ?? outcome.rawValue
@@ -56,7 +56,7 @@ extension Telemetry {
             return Tallied(settlement, result).map { [$0] } ?? []
         }
 
-        /// Nil for what is not settled yet.
+        /// Nil if the work is not settled yet.
         private init?(_ settlement: Settlement, _ result: Settled) {
             switch (settlement, result) {
             case (.notification(_, .verified(let notification)), .notification(let outcome)):
@@ -70,7 +70,7 @@ extension Telemetry {
             case (.refresh(let work, _), .held):
                 self = .refresh(app: work.app, .held)
             case (.revocationRequest(let work, _), .revocation(let outcome)):
-                // Without a name where no app has the client.
+                // The app is empty if no app has the client.
                 self = .revocation(app: work.app ?? "", outcome)
             case (.revocation(let work, _), .revocation(let outcome)):
                 self = .revocation(app: work.app, outcome)
@@ -105,7 +105,7 @@ extension Telemetry {
         }
     }
 
-    /// What an operator has to know of a request to revoke, besides that it worked.
+    /// Logs what an operator has to know of a request to revoke, besides its success.
     private func revocationSettled(_ settlement: Settlement, _ result: Settled) {
         switch (settlement, result) {
         case (.revocationRequest(let work, let verdict), .revocation(.rejected)):
@@ -156,10 +156,10 @@ extension Telemetry {
 /// The outcomes of a refresh as metrics name them.
 enum RefreshLabel: String, CaseIterable {
     case valid
-    /// A 200 without an id_token, whatever it comes to.
+    /// A 200 without an id_token, whatever follows from it.
     case unnamed
     case rejected, held, ambiguous, misconfigured, throttled, unavailable
-    /// It is rejected, and Apple had never accepted it.
+    /// Rejected, and Apple had never accepted the token.
     case neverAccepted = "never_accepted"
 
     fileprivate init(_ verdict: RefreshVerdict, wasAccepted: Bool) {
@@ -177,23 +177,23 @@ enum RefreshLabel: String, CaseIterable {
 }
 
 extension GrantRejection {
-    /// What may come of a code, besides what may come of any grant, as metrics name it.
+    /// The outcomes of a code as metrics name them: outcomes and rejections of grants, and one more.
     static let codeOutcomes =
         [GrantLogOutcome.applied, .stale, .duplicate].map(\.rawValue) + GrantRejection.allCases.map(\.rawValue)
         + [CodeVerdict.refusedAsExpired]
 }
 
 extension CodeVerdict {
-    /// Apple says so of rubbish too, which anybody can send: to be told from codes that waited here for too long.
+    /// Apple says so of rubbish too, which anybody can send. So it is counted apart from codes that waited here for too long.
     fileprivate static let refusedAsExpired = "refused_as_expired"
 
-    /// What Apple says has its words with it. One that waited here for too long is `late`.
+    /// Not `late`, which is a code that waited here for too long.
     fileprivate var isRefusedAsExpired: Bool {
         if case .rejected(.codeExpired, _) = self { true } else { false }
     }
 }
 
-/// A user's name in the log, made only for a line that is written: in a flood most are held back.
+/// A user's name in the log, made only for a line that is written. In a flood most lines are held back.
 private struct LatePseudonym: CustomStringConvertible, Sendable {
     let userID: String
     let make: @Sendable (String) -> String
@@ -202,7 +202,7 @@ private struct LatePseudonym: CustomStringConvertible, Sendable {
 }
 
 extension Event.Kind {
-    /// The name by which metrics count it; both spellings of the deletion are one.
+    /// The name by which metrics count the event. Both spellings of the deletion count as one.
     fileprivate enum Label: String {
         case consentRevoked = "consent-revoked"
         case accountDeleted = "account-deleted"

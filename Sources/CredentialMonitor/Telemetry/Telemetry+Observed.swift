@@ -6,7 +6,7 @@ import Logging
 import Metrics
 import NIOConcurrencyHelpers
 
-/// What is told rather than happens: figures that are read when somebody asks, and what stands from the start.
+/// Figures that are read when a scraper asks, and metrics that exist from the start.
 extension Telemetry {
     // MARK: The configuration
 
@@ -29,7 +29,7 @@ extension Telemetry {
 
     // MARK: Gauges that are read when somebody asks
 
-    /// Reads what stands in the tables. A figure that cannot be read is left out: an old one would pass for today's.
+    /// Reads figures from the tables. A figure that cannot be read is left out, because an old one would pass for today's.
     package func observe(tablesOf store: any CredentialReader, at now: Timestamp) async {
         await observe([.credentialsPending, .credentialsNeverAccepted]) { observe(rejectionsOf: try await store.apps()) }
         await observe([.credentialsUnverified]) { observe(unverified: try await store.unverifiedCredentials()) }
@@ -47,12 +47,12 @@ extension Telemetry {
         }
     }
 
-    /// How late the checks are could not be read.
+    /// Leaves out how late checks are, because it could not be read.
     package func checksUnread() {
         instruments.forgetGauges(of: [.credentialsOverdue, .refreshRound])
     }
 
-    /// What keeps erased rows readable could not be read.
+    /// Leaves out since when erased rows stay readable, because it could not be read.
     package func logPinUnread() {
         instruments.forgetGauges(of: [.logPinnedSince])
     }
@@ -71,7 +71,7 @@ extension Telemetry {
         for (queue, count) in due { gauge(Metric.queueDue, Double(min(count, Self.mostDueCounted)), ["queue": queue]) }
     }
 
-    /// More rows are not looked at.
+    /// Due rows are counted up to this number.
     package static let mostDueCounted = 1000
 
     package func observe(unverified: [String: Int]) {
@@ -86,7 +86,7 @@ extension Telemetry {
         for (lane, isOwned) in lanes { gauge(Metric.laneOwned, isOwned ? 1 : 0, ["lane": "\(lane)"]) }
     }
 
-    /// Another replica tells what stands in the tables that all share, so that a sum over replicas counts nothing twice.
+    /// Leaves shared tables to another replica, so that a sum over replicas counts nothing twice.
     package func leaveTablesToOthers() {
         instruments.forgetGauges(of: Metric.ofTables)
     }
@@ -95,7 +95,7 @@ extension Telemetry {
         for app in apps { checks(of: app.app, arePaused: app.pausedAt != nil, because: .operator) }
     }
 
-    /// Which apps an operator has paused could not be read.
+    /// Leaves out which apps an operator has paused, because it could not be read.
     package func pausesUnread() {
         instruments.forgetGauges(of: [.appPaused])
         for app in pauses.forget(.operator) { gauge(Metric.appPaused, 1, ["app": app]) }
@@ -128,7 +128,7 @@ extension Telemetry {
         }
     }
 
-    /// Makes the series whose labels are known stand at 0 from the start, so that a rate over them misses nothing.
+    /// Creates the series with known labels at 0 from the start, so that a rate over them misses nothing.
     package func createSeries(apps: [String]) {
         func create(_ metric: Metric, _ labels: [String: String]) {
             switch metric.kind {
@@ -181,7 +181,7 @@ extension Telemetry {
 }
 
 extension StateReason {
-    /// What a credential can change to; nobody is told of one that was never granted.
+    /// The states to announce. A credential that was never granted is not announced.
     fileprivate static let announced: [(CredentialState, StateReason)] = [
         (.authorized, .granted), (.revoked, .tokenRejected), (.revoked, .consentRevoked), (.revoked, .revokedByApp),
         (.notFound, .accountDeleted),

@@ -6,13 +6,13 @@ import CredentialCore
 package import Logging
 import NIOConcurrencyHelpers
 
-/// Every log line and every metric, one method for each fact. Called after the commit.
+/// Every log line and every metric, with one method for each fact. Call them after the commit.
 ///
-/// No token, key, e-mail address or `sub` ever enters a line.
+/// No line holds a token, a key, an e-mail address or a `sub`.
 package struct Telemetry: Sendable {
     let logger: Logger
     let instruments: Instruments
-    // Touched for each piece of work, so not even looked up.
+    // Used for each piece of work, so they are not even looked up.
     let inFlight: Meter
     let refreshDuration: Recorder
     let codeExchangeDuration: Recorder
@@ -45,7 +45,7 @@ package struct Telemetry: Sendable {
         logger.log(.claimFailed, ["lane": "\(lane)", "error": "\(error)"])
     }
 
-    /// Others may settle what this process could not: then it sees by its claims that there is room again.
+    /// A claim shows that there is room again. Another replica may have settled what this process could not.
     func claimCommitted() {
         gauge(Metric.storeFull, 0)
     }
@@ -74,7 +74,7 @@ package struct Telemetry: Sendable {
         count(Metric.seals, by: number)
     }
 
-    /// A client id comes from the backend and may be anything by mistake, so only what looks like one is shown.
+    /// Only text that looks like a client id is shown: it comes from the backend and may be anything by mistake.
     func unknownClients(_ clientIDs: Set<String>, grants: Int) {
         let shown = clientIDs.filter(\.looksLikeClientID).sorted().prefix(3).joined(separator: ", ")
         logger.log(.unknownClients, ["client_id": "\(shown)", "count": "\(grants)"])
@@ -125,7 +125,7 @@ package struct Telemetry: Sendable {
 
     func laneLost(_ lane: FleetLane) {
         logger.log(.laneLost, ["lane": "\(lane)"])
-        // Whether Apple blames us still is heard by its next owner.
+        // The lane's next owner hears whether Apple still blames us.
         if case .app(let app) = lane { appUnpaused(app) }
     }
 
@@ -169,7 +169,7 @@ extension OperatorAnswer {
 }
 
 extension String {
-    /// Such as `com.example.app`: neither a `sub` nor a token, whose parts are longer.
+    /// Whether the text looks like `com.example.app`. A `sub` and a token have longer parts.
     var looksLikeClientID: Bool {
         utf8.count <= 100 && split(separator: ".").allSatisfy { $0.utf8.count <= 24 }
             && utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }

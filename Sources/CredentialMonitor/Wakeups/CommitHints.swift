@@ -4,9 +4,9 @@
 package import CredentialCore
 import ServiceLifecycle
 
-/// Wakes the loops over queues when anybody commits, in whatever process: a row is handled within milliseconds of its insert.
+/// Wakes the loops over queues when any process commits, so that a row is handled within milliseconds of its insert.
 ///
-/// The schedules of apps are nobody's but ours, and whoever changes one wakes its loop.
+/// The loops over apps' schedules need no such hint: only siwatch changes a schedule, and then wakes the loop itself.
 package struct CommitHints: Service {
     private let watch: any CommitWatch
     private let wakeups: [Wakeups]
@@ -20,7 +20,7 @@ package struct CommitHints: Service {
         for await _ in watch.commits().cancelOnGracefulShutdown() {
             for wakeup in wakeups { wakeup.hint() }
         }
-        // Before a stop the sequence has no end of its own.
+        // Before a stop the sequence does not end by itself.
         try? await gracefulShutdown()
     }
 }

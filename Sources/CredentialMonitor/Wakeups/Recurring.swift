@@ -3,7 +3,7 @@
 
 import ServiceLifecycle
 
-/// Something done now and then until shutdown. A failure is reported, and the next turn comes all the same.
+/// Repeats a task until shutdown. A failed turn is reported, and the next turn still comes.
 package struct Recurring: Service {
     private let interval: Duration
     private let body: @Sendable () async throws -> Void
@@ -24,7 +24,7 @@ package struct Recurring: Service {
             do {
                 try await cancelWhenGracefulShutdown { try await body() }
             } catch is CancellationError {
-                // The process ends, and the next one goes on with it.
+                // The process ends. The next process goes on with the task.
             } catch {
                 onFailure(error)
             }

@@ -4,10 +4,10 @@
 import AsyncAlgorithms
 import ServiceLifecycle
 
-/// Tells a loop when to look for work: at once, on a timer, on a hint; never what the work is.
+/// Tells a loop when to look for work: at once, on a timer, on a hint. It never says what the work is.
 ///
-/// A sequence that claimed rows in `next()` would lose them: `merge` and `cancelOnGracefulShutdown` may drop an element that was
-/// produced and not delivered. A dropped wake-up costs nothing, since the timer brings the next.
+/// A sequence that claims rows in `next()` loses rows: `merge` and `cancelOnGracefulShutdown` may drop an element before delivery. A
+/// dropped wake-up costs nothing, because the timer brings the next one.
 package struct Wakeups: Sendable {
     private let hints: AsyncStream<Void>
     private let hinter: AsyncStream<Void>.Continuation
@@ -18,14 +18,14 @@ package struct Wakeups: Sendable {
         (hints, hinter) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Wakes the loop soon; several hints may become one wake-up.
+    /// Wakes the loop soon. Several hints may become one wake-up.
     package func hint() {
         hinter.yield()
     }
 
-    /// The wake-ups, until graceful shutdown. To be iterated once.
+    /// The wake-ups, until graceful shutdown. Iterate once.
     ///
-    /// The timer runs on a clock that never steps, and its ticks pass a one-place buffer, because it catches up after a stall.
+    /// The timer runs on a clock that never steps. Its ticks pass a one-place buffer, because the timer catches up after a stall.
     func untilShutdown() -> some AsyncSequence<Void, Never> {
         let ticks = AsyncTimerSequence(interval: interval, clock: .continuous).map { _ in }
         return chain([()].async, merge(ticks, hints))

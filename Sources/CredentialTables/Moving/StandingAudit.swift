@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Derives the state of every credential anew from its registers, and finds those that stand otherwise in their store.
+/// Derives the state of every credential anew from its registers, and finds credentials whose stored state differs.
 package struct StandingAudit: Sendable {
     package private(set) var count = 0
-    /// How many stand otherwise, and the first of them.
+    /// How many stored states differ; `first` is the first of these credentials.
     package private(set) var different = 0
     package private(set) var first: (client: Int64, userID: String)?
 
     package init() {}
 
-    /// The registers that a state hangs on, and the state as it is stored.
+    /// The registers that decide a state, and the stored state.
     package static let table = StoredTable(
         "credential c LEFT JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app",
         .view,

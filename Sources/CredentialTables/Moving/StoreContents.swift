@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The contents of a store while they move, in one transaction beside which nobody writes.
+/// The contents of a store during a move, in one transaction that keeps other writers out.
 package protocol StoreContents: Actor {
-    /// Where the store is, in words for people. Without a password.
+    /// The place of the store, in words for people, without a password.
     nonisolated var place: String { get }
 
-    /// Begins the transaction, once everybody else's has ended, and keeps others from writing until it ends.
+    /// Begins the transaction once all others have ended, and keeps others from writing until it ends.
     ///
-    /// - Throws: `MoveRefusal` where a siwatch is at work on it, or `StoreError`.
+    /// - Throws: `MoveRefusal` if a siwatch works on the store, or `StoreError`.
     func begin() throws
-    /// Ends it without a trace.
+    /// Ends the transaction and undoes its changes.
     func rollBack() throws
 
     // MARK: Reading
 
     func count(of table: StoredTable) throws -> Int
-    /// Of a table that remembers it: the greatest id that it ever gave, 0 where it gave none.
+    /// The greatest id that a table ever gave, for a table that remembers it; 0 if it gave none.
     func greatestID(of table: StoredTable) throws -> Int64
     /// Begins to read a table from its first row.
     func beginReading(_ table: StoredTable) throws
@@ -24,50 +24,51 @@ package protocol StoreContents: Actor {
     func read() throws -> StoredRows?
 }
 
-/// A store that is left.
+/// The store that the contents leave.
 package protocol DepartingStore: StoreContents {
-    /// Where its contents have gone, or may have; nil where they are here.
+    /// Where the contents have gone, or may have gone; nil if they are here.
     nonisolated var departure: Departure? { get }
 
-    /// Writes the departure down, refuses every later write, and commits: from now on nothing starts on this store.
+    /// Writes the departure down, refuses every later write, and commits. From then on nothing starts on this store.
     func depart(_ departure: Departure) throws
-    /// Writes down that what has left has arrived.
+    /// Writes down that the contents have arrived.
     func confirmDeparture() throws
-    /// Takes back what `depart` has done: nothing has arrived.
+    /// Undoes `depart`, because nothing has arrived.
     func withdrawDeparture() throws
 }
 
-/// A store that is moved to.
+/// The store that the contents move to.
 package protocol ArrivingStore: StoreContents {
-    /// Whether the contents of that departure are here, outside of the transaction. Whoever may still be committing them is waited for.
+    /// Whether the contents of that departure are here. Reads outside of the transaction, and waits for a process that may still commit
+    /// them.
     func hasArrived(_ id: String) throws -> Bool
-    /// Makes room.
+    /// Removes the rows of settings to make room.
     ///
     /// - Throws: `MoveRefusal.notEmpty`
     func clear() throws
     func beginWriting(_ table: StoredTable) throws
-    /// Rows of that table, in the order of its key.
+    /// Writes rows of that table, in the order of its key.
     func write(_ rows: StoredRows) throws
     func endWriting() throws
-    /// Adds what this store needs beside the contents.
+    /// Adds what this store needs besides the contents.
     ///
-    /// - Parameter greatestIDs: the greatest that each table ever gave, where it remembers that.
+    /// - Parameter greatestIDs: the greatest id that each table ever gave, for tables that remember it.
     func complete(greatestIDs: [String: Int64]) throws
-    /// Writes the arrival down, and commits.
+    /// Writes the arrival down and commits.
     func arrive(_ id: String, from place: String, at time: Timestamp) throws
 }
 
-/// That the contents of a store have gone to another, or are about to be there.
+/// The note that the contents of a store have moved to another store, or are on the way.
 ///
-/// It is written down, and nothing starts on the store any more, before the other commits. So there is no moment, whoever dies, in which
-/// two could be at work on the same users.
+/// It is written, and nothing starts on this store any more, before the other store commits. So even after a crash, two siwatch never work
+/// on the same users.
 package struct Departure: Sendable, Equatable {
-    /// Random. It stands in the other store, too, once the contents are there.
+    /// A random id. The other store holds it too, once the contents are there.
     package var id: String
-    /// Where to: that store's `place`.
+    /// The `place` of the other store.
     package var destination: String
     package var at: Timestamp
-    /// Whether they are known to have arrived.
+    /// Whether the contents are known to have arrived.
     package var isComplete: Bool
 
     package init(id: String, destination: String, at: Timestamp, isComplete: Bool = false) {
@@ -77,7 +78,7 @@ package struct Departure: Sendable, Equatable {
         self.isComplete = isComplete
     }
 
-    /// - Parameter time: `at`, as people read it.
+    /// - Parameter time: `at`, for people.
     package func sentence(of place: String, at time: String) -> String {
         isComplete
             ? "\(place) was moved to \(destination) at \(time); nothing works on it any more"
@@ -87,7 +88,7 @@ package struct Departure: Sendable, Equatable {
             """
     }
 
-    /// What backends are told who still insert.
+    /// The refusal for backends that still insert.
     package var refusal: String { "siwatch has moved to \(destination): nothing is taken here any more" }
 }
 
@@ -95,12 +96,12 @@ package struct Departure: Sendable, Equatable {
 package enum MoveRefusal: Error, Sendable, Equatable {
     /// These tables of the destination hold rows.
     case notEmpty(place: String, tables: [String])
-    /// There is nothing to be moved.
+    /// The store has nothing to move.
     case nothing(place: String)
-    /// It is on the way to another destination already.
+    /// The store is already on the way to another destination.
     case elsewhere(String, Departure)
-    /// A siwatch is at work there.
+    /// A siwatch works on the store.
     case inUse(place: String)
-    /// A queue holds what PostgreSQL could not keep as it is: text that is not UTF-8 or has a NUL, or a number that is too great.
+    /// A queue holds a value that PostgreSQL could not keep: text that is not UTF-8 or has a NUL, or a number that is too great.
     case unreadable(table: String, column: String, id: Int64)
 }

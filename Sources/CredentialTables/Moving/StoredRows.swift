@@ -3,29 +3,29 @@
 
 /// Rows of a table on their way from one store to another.
 ///
-/// Their bytes are those of PostgreSQL's binary COPY: of each row the number of its values in two bytes, and of each value its length in
-/// four, or -1 for NULL, and its bytes; numbers with the greatest byte first. So one store hands them on as they are, equal rows have equal
-/// bytes wherever they come from, and a digest of them is a digest of the contents.
+/// The bytes are those of PostgreSQL's binary COPY. Each row has the number of its values in two bytes. Each value has its length in four
+/// bytes, or -1 for NULL, and its bytes. Numbers have the greatest byte first. So the stores pass the bytes on unchanged, equal rows of any
+/// store have equal bytes, and a digest of them is a digest of the contents.
 package struct StoredRows: Sendable {
     package private(set) var bytes: [UInt8] = []
     package private(set) var count = 0
 
     package init() {}
 
-    /// About what one portion holds.
+    /// The approximate size of one portion, in bytes.
     package static let portion = 1 << 18
 
     package var isFull: Bool { bytes.count >= Self.portion }
 
     // MARK: Writing
 
-    /// A row that was encoded elsewhere.
+    /// Appends a row that was encoded elsewhere.
     package mutating func append(row: UnsafeRawBufferPointer) {
         bytes.append(contentsOf: row)
         count += 1
     }
 
-    /// Begins a row; as many values follow.
+    /// Begins a row. As many values must follow.
     package mutating func beginRow(of columns: Int) {
         append(number: Int16(columns))
         count += 1
@@ -35,7 +35,7 @@ package struct StoredRows: Sendable {
         append(number: Int32(-1))
     }
 
-    /// - Returns: false where the number does not fit; nothing is appended then.
+    /// - Returns: false if the number does not fit; nothing is appended then.
     package mutating func append(_ number: Int64, bytes width: Int) -> Bool {
         switch width {
         case 8: append(value: number)
@@ -66,14 +66,14 @@ package struct StoredRows: Sendable {
     /// The values of one row.
     package struct Row {
         fileprivate let bytes: UnsafeRawBufferPointer
-        /// Where each value stands; nil for NULL.
+        /// The place of each value; nil for NULL.
         fileprivate let places: [Range<Int>?]
 
         package subscript(column: Int) -> UnsafeRawBufferPointer? {
             places[column].map { UnsafeRawBufferPointer(rebasing: bytes[$0]) }
         }
 
-        /// Of any width. Nil for NULL.
+        /// An integer of any width; nil for NULL.
         package func integer(at column: Int) -> Int64? {
             guard let value = self[column], let first = value.first else { return nil }
             // One byte is a BOOLEAN, without a sign.

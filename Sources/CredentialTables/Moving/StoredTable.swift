@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A table or view of a store, as it is read when the store moves: its columns, in the order of its key.
+/// A table or view of a store, as a move reads it: its columns, in the order of its key.
 package struct StoredTable: Sendable {
     package struct Column: Sendable, Equatable {
         package var name: String
         package var form: Form
     }
 
-    /// How the values of a column stand in `StoredRows`.
+    /// The form of a column's values in `StoredRows`.
     package enum Form: Sendable, Equatable {
-        /// Of so many bytes, as PostgreSQL's column has them; 1 is a BOOLEAN. To SQLite all are INTEGER.
+        /// An integer of so many bytes, as in PostgreSQL's column; 1 is a BOOLEAN. In SQLite all are INTEGER.
         case integer(Int)
         /// UTF-8 without a NUL.
         case text
         case bytes
-        /// What anybody may have sent: BYTEA in PostgreSQL, and TEXT of any bytes in SQLite.
+        /// Bytes that anybody may have sent: BYTEA in PostgreSQL, and TEXT of any bytes in SQLite.
         case payload
     }
 
-    /// What becomes of the rows that an arriving store has already.
+    /// What happens to rows that an arriving store already has.
     package enum Kind: Sendable {
-        /// They are what a configuration and a first start have made, and give way.
+        /// A configuration and a first start made the rows. They are replaced.
         case setting
-        /// They are of users: the store is not empty.
+        /// The rows belong to users, so the store is not empty.
         case users
-        /// The same, and what a backend wrote stands in them as it came. Text that is none is mended: nobody judges by it any more.
+        /// Like `users`, with text as a backend wrote it. Invalid text is repaired, because nothing is judged by it any more.
         case log
-        /// There are none of its own.
+        /// A view has no rows of its own.
         case view
     }
 
     package let name: String
     package let kind: Kind
-    /// SQL: the columns in whose order the rows are read.
+    /// SQL: the columns that order the rows for reading.
     package let key: String
     package let columns: [Column]
-    /// SQL: which rows are contents. What only one of the stores needs is not.
+    /// SQL: which rows move. Rows that only one of the stores needs do not.
     package let condition: String
-    /// Whether an id is never given twice, even if its row has gone.
+    /// Whether an id is never given twice, even if its row is gone.
     package let remembersGreatestID: Bool
 
     package init(
@@ -73,7 +73,7 @@ extension [StoredTable.Column] {
 }
 
 extension StoredTable {
-    /// All that a store holds, in an order in which no row refers to one that comes later.
+    /// All tables of a store, in an order in which no row refers to a later one.
     package static let all = [
         StoredTable(
             "app",
@@ -90,7 +90,7 @@ extension StoredTable {
             .integers("app", "valid_at", "proved_at", "refused_since", "refused_at"),
             .texts("refusal")
         ),
-        // PostgreSQL has a row of each user, to lock it, though nothing may have happened.
+        // PostgreSQL has a row for each user, to lock it, even without any event.
         StoredTable(
             "user_event",
             .users,
@@ -189,7 +189,7 @@ extension StoredTable {
         StoredTable("signing_key", .setting, key: "kid", .texts("kid", "jwk"), .integers("first_seen_at", "last_seen_at")),
         StoredTable("secret", .setting, key: "name", .texts("name"), .bytes("sealed")),
         StoredTable("credential_count", .setting, key: "app, state", .integers("app", "count"), .texts("state")),
-        // Where SQLite's claims of new notifications stand is told by the rows themselves in PostgreSQL, and that siwatch lives by its fleet.
+        // SQLite only: PostgreSQL's rows tell which new notifications are claimed, and its fleet tells whether siwatch lives.
         StoredTable(
             "counter",
             .setting,
@@ -198,7 +198,7 @@ extension StoredTable {
             .texts("name"),
             .integers("value")
         ),
-        // PostgreSQL has a row of each app, to lock it, though it may have judged nothing.
+        // PostgreSQL has a row for each app, to lock it, even if its breaker has judged nothing.
         StoredTable("breaker", .setting, key: "app", where: "state IS NOT NULL", .integers("app"), .texts("state")),
         StoredTable("canary", .users, key: "user_id, client", .texts("user_id"), .integers("client", "asked_at")),
         StoredTable(
@@ -216,7 +216,7 @@ extension StoredTable {
         ),
     ]
 
-    /// What backends read of it.
+    /// The views that backends read.
     package static let views = [
         StoredTable(
             "credential_state",

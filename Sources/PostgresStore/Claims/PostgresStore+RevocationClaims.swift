@@ -194,7 +194,8 @@ extension PostgresStore {
                 """
                 SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
                  WHERE q.user_id = $1 AND q.opened_at IS NULL AND q.requested_at >= $3 AND client.app = $2
-                HAVING MIN(q.requested_at) > COALESCE(GREATEST(
+                   -- A sign-in that is known ends an older request, and leaves a newer one.
+                   AND q.requested_at > COALESCE(GREATEST(
                          (SELECT MAX(granted_at) FROM credential WHERE user_id = $1 AND app = $2),
                          (SELECT GREATEST(consent_revoked_at, deleted_at) FROM user_event WHERE user_id = $1 AND app = $2)), 0)
                 """,

@@ -10,7 +10,7 @@ extension SettlementTransaction {
         let settled = SettledBatch(
             results: changes.results,
             announcements: changes.announcements,
-            breakers: changes.breakers,
+            breakers: changes.knownBreakers,
             replenished: changes.replenished
         )
         var queues = QueueWrites(on: connection, at: now)

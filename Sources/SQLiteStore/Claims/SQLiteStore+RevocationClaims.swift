@@ -167,15 +167,6 @@ extension SQLiteStore {
         let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
         guard let app else { return nil }
         return try await read { db in
-            let first = try Int64.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
-                         WHERE q.user_id = ?1 AND q.opened_at IS NULL AND q.requested_at >= ?3 AND client.app = ?2
-                        """
-                ),
-                arguments: [credential.userID, app, time.milliseconds]
-            )
             let newest = try Int64.fetchOne(
                 db.cachedStatement(
                     sql: """
@@ -186,7 +177,16 @@ extension SQLiteStore {
                 ),
                 arguments: [credential.userID, app]
             )
-            return first.flatMap { $0 > newest ?? .min ? Timestamp(milliseconds: $0) : nil }
+            // A sign-in that is known ends an older request, and leaves a newer one.
+            return try Int64.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
+                         WHERE q.user_id = ?1 AND q.opened_at IS NULL AND q.requested_at >= ?3 AND q.requested_at > ?4 AND client.app = ?2
+                        """
+                ),
+                arguments: [credential.userID, app, time.milliseconds, newest ?? 0]
+            ).map(Timestamp.init(milliseconds:))
         }
     }
 

@@ -10,7 +10,7 @@ extension SettlementTransaction {
         var batch = SettledBatch(
             results: changes.results,
             announcements: changes.announcements,
-            breakers: changes.breakers,
+            breakers: changes.knownBreakers,
             replenished: changes.replenished
         )
         var hasErased = try writeQueueRows(changes.queueRows, &batch)

@@ -6,18 +6,18 @@ import CredentialCore
 import CredentialSealing
 import SQLiteStore
 
-/// Why a command ends early: sentences for people, a code for programs.
+/// Why a command ends early: sentences for people, and an exit code for programs.
 struct CommandFailure: Error {
     var code: ExitCode
     var messages: [String]
 
-    /// Failed at run time.
+    /// A failure at run time.
     static func failed(_ message: String) -> CommandFailure { CommandFailure(code: .failure, messages: [message]) }
-    /// A wrong command line, or an input that cannot be meant. `EX_USAGE` of sysexits.h.
+    /// A wrong command line, or input that makes no sense. `EX_USAGE` of sysexits.h.
     static func wrongUsage(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(64), messages: [message]) }
     /// A needed service is down, or another siwatch holds the database. `EX_UNAVAILABLE` of sysexits.h.
     static func unavailable(_ message: String) -> CommandFailure { CommandFailure(code: ExitCode(69), messages: [message]) }
-    /// Configuration, keys or database are unusable. `EX_CONFIG` of sysexits.h: systemd does not restart after it.
+    /// Configuration, keys or database are unusable. `EX_CONFIG` of sysexits.h: systemd does not restart siwatch after it.
     static func unusable(_ messages: [String]) -> CommandFailure { CommandFailure(code: ExitCode(78), messages: messages) }
 }
 
@@ -50,7 +50,7 @@ extension CommandFailure {
 // MARK: The database
 
 extension CommandFailure {
-    /// A database that is in use or has no room is worth another try soon; one that is not ours or damaged is not.
+    /// Another try soon may help a database that is in use or full, but not one that is damaged or not siwatch's.
     init(database error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure

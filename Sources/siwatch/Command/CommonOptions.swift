@@ -16,7 +16,7 @@ struct CommonOptions: ParsableArguments {
         config ?? ProcessInfo.processInfo.environment["SIWATCH_CONFIG"] ?? "/etc/siwatch/siwatch.toml"
     }
 
-    /// - Throws: every mistake of the file at once.
+    /// - Throws: every mistake in the file at once.
     func readConfiguration() throws(CommandFailure) -> Configuration {
         do {
             return try Configuration(contentsOf: configurationPath)

@@ -4,11 +4,11 @@
 import ArgumentParser
 import Foundation
 
-/// Writes the manual pages from what the commands say of themselves, so that neither can go stale.
+/// Writes the manual pages from the commands' own descriptions, so that neither can go stale.
 ///
-/// Not by `generate-manual`, the plugin of swift-argument-parser 1.8: it needs this package and a compiler, where this needs the installed
-/// program alone. Its pages say "exits 0 on success, and >0 if an error occurs", have no environment, files, defaults or values of an option,
-/// name subcommands without what they do, and there are some for hidden commands too.
+/// Not by `generate-manual`, the plugin of swift-argument-parser 1.8. The plugin needs this package and a compiler; this command needs only
+/// the installed program. The plugin's pages say "exits 0 on success, and >0 if an error occurs", have no environment, files, defaults or
+/// values of an option, and list subcommands without descriptions. Hidden commands get pages too.
 struct Manual: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Writes the manual pages into a folder.",
@@ -32,7 +32,7 @@ struct Manual: ParsableCommand {
     }
 }
 
-/// What ArgumentParser tells of a program, as far as a manual needs it.
+/// The parts of ArgumentParser's description of a program that a manual needs.
 private struct Help: Decodable {
     var command: Command
 
@@ -69,7 +69,7 @@ private struct ManualPage {
 }
 
 extension Help.Command {
-    /// The pages of this command and of those below it.
+    /// The pages of this command and of its subcommands.
     fileprivate func pages(below parents: [String] = []) -> [ManualPage] {
         guard shouldDisplay, commandName != "help" else { return [] }
         let path = parents + [commandName]
@@ -153,7 +153,7 @@ extension Help.Argument {
 }
 
 extension String {
-    /// As roff reads it: no escape and no request by accident.
+    /// Escaped for roff, so that no text becomes an escape or a request by accident.
     fileprivate var escaped: String {
         let text = replacing("\\", with: "\\e").replacing("-", with: "\\-").replacing("'", with: "\\(aq").replacing("`", with: "\\(ga")
             .replacing("…", with: "...")

@@ -5,17 +5,16 @@ import ArgumentParser
 import CredentialCore
 import Foundation
 
-/// How a command prints its report.
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON, for programs.") var json = false
 
-    /// Prints one of two forms of a report, which has members: the number of its form stands among them.
+    /// Prints a report as text, or as JSON with the number of its form, `schema`.
     func print(_ report: some Encodable, _ text: @autoclosure () -> String) throws {
         try printOutput(json ? Versioned(report).json() : text())
     }
 }
 
-/// A report with the number of its form. Within one `schema`, members are added and never changed.
+/// A report with the number of its form. Within one `schema`, members are added but never changed.
 private struct Versioned<Report: Encodable>: Encodable {
     private let report: Report
 
@@ -33,7 +32,7 @@ private struct Versioned<Report: Encodable>: Encodable {
         try container.encode(1, forKey: .schema)
     }
 
-    /// With escapes for what is legal in JSON and yet moves a terminal, which the encoder leaves alone.
+    /// Escapes characters that are legal in JSON but control a terminal. The encoder leaves them alone.
     func json() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -44,7 +43,7 @@ private struct Versioned<Report: Encodable>: Encodable {
     }
 }
 
-/// Writes to standard output, or says why that cannot be done: `print` would lose it without a word.
+/// Writes to standard output. Throws if that fails, because `print` would lose the text silently.
 func printOutput(_ text: String) throws(CommandFailure) {
     var bytes = Array((text + "\n").utf8)[...]
     while !bytes.isEmpty {
@@ -57,8 +56,7 @@ func printOutput(_ text: String) throws(CommandFailure) {
     }
 }
 
-/// Writes a line to standard error. One that cannot be written, on a full disk or to a reader that has stalled, must neither end the
-/// program nor hold up its end.
+/// Writes a line to standard error. A full disk or a stalled reader loses the line, but neither ends the program nor delays its end.
 func printError(_ line: String) {
     var place = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
     guard poll(&place, 1, 1000) != 0 else { return }

@@ -4,7 +4,6 @@
 import ArgumentParser
 import Foundation
 
-/// `siwatch` and its subcommands.
 @main
 struct Siwatch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -19,7 +18,7 @@ struct Siwatch: AsyncParsableCommand {
         ]
     )
 
-    /// Runs a command and turns what it throws into one sentence each on stderr and an exit code.
+    /// Runs a command. Each error that the command throws becomes a sentence on stderr and an exit code.
     static func main() async {
         do {
             var command = try parseAsRoot()

@@ -5,7 +5,6 @@ import CredentialCore
 import Foundation
 
 extension WallClock {
-    /// The machine's clock.
     static let system = WallClock(
         now: { .current },
         sleep: { deadline, tolerance in

@@ -45,10 +45,10 @@ struct Check: AsyncParsableCommand {
             } else {
                 isThere = try database.exists()
             }
-            // To read beside a daemon takes the right to write, too.
+            // Reading beside a daemon needs the right to write too.
             if isThere, obstacles.isEmpty { (unknownCanaries, rounds, otherTeams) = try await examine(database, configuration, keys) }
         } catch DatabaseFile.Unusable.unreadable where !obstacles.isEmpty {
-            // Why that is so is said.
+            // An obstacle already gives the reason.
         } catch {
             let failure = CommandFailure(database: error)
             guard failure.code == CommandFailure.unusable([]).code else { throw failure }
@@ -74,9 +74,9 @@ struct Check: AsyncParsableCommand {
         if keys.ring == nil { print("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it") }
     }
 
-    /// Whether the database goes with the configuration and its keys.
+    /// Examines whether the database fits the configuration and its keys.
     ///
-    /// - Returns: the canaries it has no token of, how long a check of all tokens takes, and the tokens of other teams.
+    /// - Returns: the canaries without a token in the database, how long a check of all tokens takes, and the tokens of other teams.
     private func examine(
         _ database: DatabaseLocation,
         _ configuration: Configuration,
@@ -102,7 +102,7 @@ struct Check: AsyncParsableCommand {
 }
 
 extension DatabaseLocation {
-    /// What is said of one that is not there.
+    /// The message for a database that does not exist.
     fileprivate var absence: String {
         if case .file(let file) = self, file.isEmptyFile {
             return "an empty file, which some program left; siwatch migrate creates the database in its place"

@@ -5,13 +5,11 @@ import CredentialCore
 import Foundation
 import Logging
 
-/// From TOML to a configuration, or to all of its mistakes at once.
+/// Reads a configuration from TOML, or finds all of its mistakes at once.
 extension Configuration {
-    /// Reads a file.
+    /// Reads a file. It blocks the thread while the parser works.
     ///
-    /// It blocks the thread while the parser is at work.
-    ///
-    /// - Parameter credentials: The folder of systemd's credentials, where a key file may be found by its bare name.
+    /// - Parameter credentials: The folder of systemd's credentials. A key file there may be named without a folder.
     init(
         contentsOf path: String,
         credentials: String? = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"],
@@ -32,7 +30,7 @@ extension Configuration {
         try self.init(table, from: path, credentials: credentials)
     }
 
-    /// Reads a parsed document as if it stood in the file at `path`.
+    /// Reads a parsed document as if it came from the file at `path`.
     init(_ table: ConfigurationTable, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
         var root = TableReader(table)
         self.init()
@@ -44,11 +42,11 @@ extension Configuration {
         resolve(FileNames(relativeTo: path, credentials: credentials))
     }
 
-    /// In bytes: about a thousand apps.
+    /// In bytes: enough for about a thousand apps.
     private static let longestFile = 1 << 18
-    /// The answers are written down with every commit.
+    /// Limited, because every commit writes the answers in the window.
     private static let longestWindow = 10_000
-    /// In seconds. A process that stood still for six minutes has to notice it, and it does after twice this time and half a minute.
+    /// In seconds. A process that stood still for six minutes must notice it, and does after twice this time and half a minute.
     private static let longestPollInterval = 60
 
     private mutating func read(_ root: inout TableReader) {
@@ -111,7 +109,7 @@ extension Configuration {
         }
     }
 
-    /// Names that may stand once only. Empty ones are mistakes already.
+    /// Notes names that appear more than once. Empty names are noted as mistakes already.
     private func noteRepetitions(in root: inout TableReader) {
         var names = FirstPlaces()
         var clients = FirstPlaces()
@@ -168,7 +166,7 @@ extension Configuration.App {
     }
 }
 
-/// Where each name stood first.
+/// The place where each name first appears.
 private struct FirstPlaces {
     private var places: [String: String] = [:]
 

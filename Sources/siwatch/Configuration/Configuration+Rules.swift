@@ -5,7 +5,7 @@ import AppleIdentity
 import CredentialCore
 import CredentialMonitor
 
-/// The configuration in the terms of those who go by it.
+/// Parts of the configuration in the types of other modules.
 extension Configuration {
     var refreshPolicy: RefreshPolicy { RefreshPolicy(interval: refresh.interval, timeout: refresh.timeout) }
 
@@ -13,7 +13,6 @@ extension Configuration {
         NotificationPolicy(issuers: Set(apple.issuers), clientIDs: clientIDs, clockSkew: queues.clockSkew)
     }
 
-    /// - Parameter time: when this process started.
     func settlementRules(startedAt time: Timestamp) -> SettlementRules {
         SettlementRules(
             policy: refreshPolicy,
@@ -30,14 +29,13 @@ extension Configuration {
         )
     }
 
-    /// Of all apps.
     var clientIDs: Set<String> { Set(apps.flatMap(\.clientIDs)) }
 
     var clientsOfApps: [AppClients] { apps.map { AppClients(name: $0.name, clientIDs: $0.clientIDs) } }
 }
 
 extension Configuration.Refresh {
-    /// Of one app.
+    /// The limits for one app.
     var limits: RequestLimits {
         RequestLimits(maxRequestsPerSecond: Double(maxRequestsPerSecond), maxConcurrentRequests: maxConcurrentRequests)
     }

@@ -6,13 +6,13 @@ import Foundation
 import Logging
 import PostgresStore
 
-/// What `siwatch.toml` says. The values here are the defaults; etc/siwatch.toml explains each.
+/// The content of `siwatch.toml`. The values here are the defaults. etc/siwatch.toml explains each.
 struct Configuration: Sendable, Equatable {
-    /// The file it was read from.
+    /// The file from which the configuration was read.
     var source = "siwatch.toml"
 
     var database = Database()
-    /// At least one, once read.
+    /// After reading, there is at least one app.
     var apps: [App] = []
     var encryption = Encryption()
     var refresh = Refresh()
@@ -24,13 +24,12 @@ struct Configuration: Sendable, Equatable {
     var apple = Apple()
 
     struct Database: Sendable, Equatable {
-        /// Of an SQLite file.
+        /// The path of an SQLite file.
         var path = "/var/lib/siwatch/siwatch.sqlite"
-        /// Of a database on a PostgreSQL server; nil where the file is used.
+        /// The URL of a database on a PostgreSQL server. Nil if siwatch uses an SQLite file.
         var url: String?
-        /// Where in that database siwatch's tables stand.
         var schema = "siwatch"
-        /// Nil where libpq finds a password by itself, or none is needed.
+        /// Nil if libpq finds a password by itself, or if no password is needed.
         var passwordFile: String?
     }
 
@@ -39,9 +38,9 @@ struct Configuration: Sendable, Equatable {
         var name = ""
         var teamID = ""
         var clientIDs: [String] = []
-        /// The first signs. More than one while a key is being changed.
+        /// The first key signs. There is more than one only during a change of keys.
         var keys: [Key] = []
-        /// Users whom the operator knows to be good, by their `sub`.
+        /// Users that the operator knows to be good, by their `sub`.
         var canaries: [String] = []
         /// Whether Apple may be asked to revoke.
         var revocations = true
@@ -57,7 +56,7 @@ struct Configuration: Sendable, Equatable {
         var keyFile = "siwatch.key"
     }
 
-    /// The limits are per app.
+    /// The limits hold for each app.
     struct Refresh: Sendable, Equatable {
         var interval = Duration.hours(24)
         var maxRequestsPerSecond = 50
@@ -65,7 +64,7 @@ struct Configuration: Sendable, Equatable {
         var timeout = Duration.seconds(15)
     }
 
-    /// When Apple's rejections are not to be believed. The figures are per app.
+    /// When Apple's rejections are not believed. The figures hold for each app.
     struct Breaker: Sendable, Equatable {
         var window = 500
         var maxRejections = 20
@@ -79,7 +78,7 @@ struct Configuration: Sendable, Equatable {
     }
 
     struct Operations: Sendable, Equatable {
-        /// Nil where nothing is to be served.
+        /// Nil if siwatch serves nothing.
         var listen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9464)
     }
 
@@ -105,7 +104,7 @@ struct Configuration: Sendable, Equatable {
 }
 
 extension Configuration {
-    /// What is legal and yet hardly meant.
+    /// Settings that are legal but probably not meant.
     var warnings: [ConfigurationMistake] {
         var warnings: [ConfigurationMistake] = []
         if refresh.interval < .hours(24), apple.tokenEndpoint == Apple().tokenEndpoint {

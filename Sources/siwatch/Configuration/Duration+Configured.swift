@@ -5,9 +5,9 @@ import CredentialCore
 
 /// Durations as the TOML file writes them.
 extension Duration {
-    /// Reads whole numbers with the units `d` `h` `m` `s` `ms`, each unit once and the greater ones first: `24h`, `1h30m`, `20ms`.
+    /// Reads whole numbers with the units `d` `h` `m` `s` `ms`, each unit once and greater units first: `24h`, `1h30m`, `20ms`.
     ///
-    /// - Returns: nil for anything else, for zero, and beyond 274 years, where nanoseconds leave 64 bits and clocks trap.
+    /// - Returns: nil for anything else, for zero, and beyond 274 years, because there nanoseconds overflow 64 bits and clocks trap.
     init?(configured text: String) {
         var rest = text[...]
         var total = Duration.zero

@@ -3,11 +3,11 @@
 
 import Foundation
 
-/// What the names in the TOML file stand for.
+/// Turns file names in the TOML file into paths.
 struct FileNames {
     /// The folder of the TOML file.
     private let folder: String
-    /// The folder of systemd's credentials, where the service has any.
+    /// The folder of systemd's credentials, if the service has credentials.
     private let credentials: String?
 
     init(relativeTo source: String, credentials: String? = nil) {
@@ -15,12 +15,12 @@ struct FileNames {
         self.credentials = credentials
     }
 
-    /// A relative name begins at the folder of the TOML file.
+    /// A relative name starts at the folder of the TOML file.
     func path(of name: String) -> String {
         name.hasPrefix("/") ? name : folder + name
     }
 
-    /// A bare name is that of a systemd credential, where there is one; else a path as any other.
+    /// A name without a slash means a systemd credential, if that exists. Otherwise it is a path like any other.
     func keyPath(of name: String) -> String {
         if let credentials, !name.contains("/") {
             let credential = "\(credentials)/\(name)"

@@ -4,9 +4,9 @@
 import CredentialCore
 import Foundation
 
-/// What the text of a host says, asking no resolver.
+/// Judges a host by its text, without a resolver.
 enum Host {
-    /// `localhost`, 127.0.0.0/8 or ::1. A name that merely begins like one of them is none.
+    /// `localhost`, 127.0.0.0/8 or ::1. A name that only begins like one of these does not count.
     static func isLoopback(_ host: String) -> Bool {
         host == "localhost" || bytes(of: host, AF_INET, count: 4)?.first == 127
             || bytes(of: host, AF_INET6, count: 16) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
@@ -16,12 +16,12 @@ enum Host {
         bytes(of: host, AF_INET6, count: 16) != nil
     }
 
-    /// A name or an IPv4 address: letters, digits, dots and hyphens.
+    /// Whether the text is a name or an IPv4 address: letters, digits, dots and hyphens.
     static func isName(_ host: String) -> Bool {
         !host.isEmpty && host.utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }
     }
 
-    /// - Returns: nil where it is no numeric address of the family.
+    /// - Returns: nil if the text is not a numeric address of the family.
     private static func bytes(of host: String, _ family: Int32, count: Int) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
         return inet_pton(family, host, &bytes) == 1 ? bytes : nil

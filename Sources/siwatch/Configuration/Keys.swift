@@ -7,9 +7,9 @@ import CredentialSealing
 
 /// The keys that a configuration names, read and found usable.
 struct Keys {
-    /// The keys that sign client secrets, by app, the first one first.
+    /// The keys for client secrets, by app. The first key of an app signs.
     var clientSecretKeys: [String: [ClientSecretKey]] = [:]
-    /// Absent where the file is; it is made then, if nothing is sealed yet.
+    /// Nil if the file is absent. siwatch then creates the file, if nothing is sealed yet.
     var ring: KeyRing?
 
     /// - Throws: every unusable file at once.
@@ -46,12 +46,11 @@ struct AppKey: Sendable, Equatable {
 }
 
 extension Configuration {
-    /// Reads the keys of every app, in the order of the file.
-    ///
-    /// It is a step of its own, so that a mistake in the TOML file is found where the keys are not at hand.
+    /// Reads the keys of every app, in the order of the file. It is a separate step, so that mistakes in the TOML file are found on
+    /// machines without the keys.
     ///
     /// - Returns: By the name of the app.
-    /// - Throws: All mistakes at once; none quotes what a file holds.
+    /// - Throws: All mistakes at once. None quotes what a file holds.
     func readKeys() throws(InvalidConfiguration) -> [String: [AppKey]] {
         var keys: [String: [AppKey]] = [:]
         var mistakes: [ConfigurationMistake] = []
@@ -75,12 +74,12 @@ extension Configuration {
         return keys
     }
 
-    /// In bytes; Apple's are 257 long.
+    /// In bytes. Apple's key files are 257 bytes long.
     private static let longestKeyFile = 16_384
 }
 
 extension String {
-    /// Whether it is one PEM block of a private key, by its looks; what is inside is judged where it is used.
+    /// Whether the text looks like one PEM block of a private key. The content is judged when the key is used.
     fileprivate var isPrivateKey: Bool {
         let lines = split(whereSeparator: \.isWhitespace).joined(separator: " ")
         guard

@@ -5,7 +5,7 @@ import CredentialCore
 
 /// A host and a port, as in `127.0.0.1:9464` or `[::1]:9464`.
 struct ListenAddress: Sendable, Equatable {
-    /// A name or an address, an IPv6 one without its brackets.
+    /// A name or an address. An IPv6 address has no brackets here.
     var host: String
     /// 0 lets the system choose.
     var port: Int

@@ -3,15 +3,15 @@
 
 import CredentialCore
 
-/// One TOML table while it is being read.
+/// One TOML table while it is read.
 ///
-/// Asking for a key makes it a known one. A wrong value is noted and its default stays, so that one pass finds every mistake.
-/// A decoder would stop at the first, report a wrong type as a missing key, and pass over keys that it does not know.
+/// Each key that is asked for becomes a known key. A wrong value is noted and the default stays, so that one pass finds every mistake. A
+/// decoder would stop at the first mistake, report a wrong type as a missing key, and skip unknown keys.
 struct TableReader {
     private let table: ConfigurationTable
-    /// Where it stands, as in `app[0].key[1]`; empty for the file itself.
+    /// The place of the table, as in `app[0].key[1]`. Empty for the file itself.
     private let path: String
-    /// How it is written, as in `app.key`.
+    /// The table's name in a header, as in `app.key`.
     private let name: String
     private var known: Set<String> = []
     private var mistakes: [ConfigurationMistake] = []
@@ -38,7 +38,7 @@ struct TableReader {
         if table[key] == nil { note(.at(place(of: key), "is missing")) }
     }
 
-    /// Whether a key stands there, right or wrong.
+    /// Whether the key is there, with a right or a wrong value.
     func has(_ key: String) -> Bool { table[key] != nil }
 
     /// Reads a table that may be absent: `[key]`.
@@ -47,7 +47,7 @@ struct TableReader {
         read(value, at: place(of: key), name: name(of: key), body)
     }
 
-    /// Reads tables of which there must be one at least: `[[key]]`.
+    /// Reads tables: `[[key]]`. There must be at least one.
     mutating func tables(_ key: String, _ body: (inout TableReader) -> Void) {
         let (place, name) = (place(of: key), name(of: key))
         guard let value = value(of: key) else {
@@ -66,7 +66,7 @@ struct TableReader {
         mistakes.append(mistake)
     }
 
-    /// All mistakes, the keys that nobody asked for among them.
+    /// All mistakes, including unknown keys.
     consuming func finish() -> [ConfigurationMistake] {
         mistakes + table.keys.filter { !known.contains($0) }.map { .at(place(of: $0), "is not a key that siwatch knows") }
     }
@@ -94,7 +94,7 @@ struct TableReader {
 
     private func place(of key: String) -> String {
         let isBare = !key.isEmpty && key.utf8.allSatisfy { $0.isLetterOrDigit || "-_".utf8.contains($0) }
-        // Quoted, control characters stay off the terminal.
+        // Quoted, so that control characters do not reach the terminal.
         return (path.isEmpty ? "" : path + ".") + (isBare ? key : String(reflecting: key))
     }
 }

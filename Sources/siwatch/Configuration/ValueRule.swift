@@ -5,13 +5,12 @@ import CredentialCore
 import Foundation
 import PostgresStore
 
-/// How a value is read: the TOML type it must have, and what makes it possible.
+/// How a value is read: the TOML type that it must have, and the values that are allowed.
 struct ValueRule<Value> {
-    /// Returns nil after noting why.
+    /// Returns nil after it has noted the mistake.
     let read: (_ value: ConfigurationValue, _ path: String, _ mistakes: inout [ConfigurationMistake]) -> Value?
 
-    /// Reads a string.
-    /// - Parameter parse: Returns nil where the problem is as named.
+    /// - Parameter parse: Returns nil if the value has the problem.
     static func string(_ problem: String, _ parse: @escaping (String) -> Value?) -> ValueRule {
         ValueRule { value, path, mistakes in
             guard let string = value.string else {
@@ -81,7 +80,7 @@ extension ValueRule<String> {
         .string("must not be empty") { $0.isEmpty ? nil : $0 }
     }
 
-    /// The name of an app, which is a label of metrics and a column of tables.
+    /// The name of an app. It is a label of metrics and a column of tables.
     static var name: ValueRule {
         .string("must be 1 to 64 characters without control characters") {
             isName($0) ? $0 : nil
@@ -92,7 +91,7 @@ extension ValueRule<String> {
         (1...64).contains(text.count) && !text.hasControlCharacters
     }
 
-    /// The identifier of a team or of a key, as Apple hands them out.
+    /// The identifier of a team or a key, as Apple assigns it.
     static var appleID: ValueRule {
         .string("must be the 10 capital letters and digits that Apple shows") {
             $0.utf8.count == 10 && $0.utf8.allSatisfy { $0.isDigit || $0.isCapital } ? $0 : nil
@@ -113,7 +112,6 @@ extension ValueRule<String> {
         }
     }
 
-    /// A schema of a PostgreSQL database.
     static var schema: ValueRule {
         .string(schemaForm) { isSchema($0) ? $0 : nil }
     }
@@ -136,7 +134,7 @@ extension ValueRule<String?> {
         ValueRule { value, path, mistakes in rule.read(value, path, &mistakes).map { .some($0) } }
     }
 
-    /// Where a database on a PostgreSQL server is. What is wrong with one is said without quoting it: it may hold a password.
+    /// The URL of a database on a PostgreSQL server. A mistake never quotes the URL, because it may hold a password.
     static var databaseURL: ValueRule {
         ValueRule { value, path, mistakes in
             guard let text = value.string else {
@@ -153,7 +151,7 @@ extension ValueRule<String?> {
 }
 
 extension ValueRule<[String]> {
-    /// A list, which is not empty unless it may be. Where an element is wrong, an empty string holds its place.
+    /// A list of texts, empty only if `mayBeEmpty`. A wrong element is replaced by an empty string.
     static func texts(_ rule: ValueRule<String>, mayBeEmpty: Bool = false) -> ValueRule {
         ValueRule { value, path, mistakes in
             guard let elements = value.list else {

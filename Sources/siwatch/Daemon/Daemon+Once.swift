@@ -9,7 +9,7 @@ import UnixSignals
 
 /// `run --once`.
 extension Daemon {
-    /// Settles what is due now, and stops like the daemon if a signal comes first.
+    /// Settles work that is due now. If a signal comes first, stops like the daemon.
     func runOnce() async throws {
         var writing = ServiceGroupConfiguration.ServiceConfiguration(service: writer)
         writing.successTerminationBehavior = .gracefullyShutdownGroup
@@ -25,7 +25,7 @@ extension Daemon {
         do {
             try await ServiceGroup(configuration: group).run()
         } catch  where error is CancellationError || error is SettlementWriter.Closed {
-            // In the middle of something.
+            // The stop came in the middle of work.
             logger.log(.stopCutShort, ["duration_ms": "\(Self.longestStop.milliseconds)"])
         }
     }
@@ -36,22 +36,22 @@ extension Daemon {
         do {
             try await cancelWhenGracefulShutdown { try await maintain() }
         } catch is CancellationError where Task.isShuttingDownGracefully {
-            // The next start goes on with it.
+            // The next start goes on with the housekeeping.
         }
     }
 
     private func settleAll() async throws {
         await refreshKeys()
-        // Of a fleet, the lanes that nobody else owns are ours by then.
+        // By then, the lanes that no other replica owns are ours.
         if seat.isShared { try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(2)) } }
         try await settleAll(codes)
         try await settleAll(grants)
         try await settleAll(notifications)
         try await settleAll(revocations)
         let due = try await store.overdueCredentials(before: clock.now, upTo: .max)
-        // No more than are due now: with a short interval some are due again before the last is done.
+        // No more than are due now, because with a short interval some are due again before the last is done.
         for app in apps { try await settleAll(app.refreshes, atMost: due[app.name] ?? 0) }
-        // What Apple has accepted by now proves rejections that have waited long enough.
+        // Apple's 200s until now may prove rejections that have waited long enough.
         for app in apps where !Task.isShuttingDownGracefully { _ = try await loop(app.refreshes).round() }
     }
 

@@ -28,7 +28,7 @@ extension Daemon {
             output.level = taken.log.level
             for app in apps {
                 for budget in [app.budget, app.codeBudget] { budget.limits = taken.refresh.limits }
-                // A key is one of its team's; one that replaces a wrong one is tried at once.
+                // A key belongs to its team. A key that replaces a wrong one is tried at once.
                 let isSameTeam = new.apps.contains { $0.name == app.name && $0.teamID == app.teamID }
                 if isSameTeam, let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
                     for budget in [app.budget, app.codeBudget] { budget.resume() }

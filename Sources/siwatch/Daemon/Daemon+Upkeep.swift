@@ -8,11 +8,11 @@ import Logging
 import PrometheusMetrics
 import SQLiteStore
 
-/// What happens now and then, and what is done when somebody asks.
+/// Work that is repeated, and work on request.
 extension Daemon {
     func refreshKeys() async {
         let outcome = await signingKeys.refreshIfDue()
-        // A fetch that the end of the process cuts short says nothing of Apple, nor of the database.
+        // A fetch that the end of the process cuts short says nothing of Apple or of the database.
         guard !Task.isCancelled else { return }
         switch outcome {
         case .notDue: return
@@ -28,9 +28,9 @@ extension Daemon {
         Recurring(every: .seconds(1), onFailure: { _ in }) { await refreshKeys() }
     }
 
-    /// A commit that writes one row, which an idle disk bears, while every loop makes progress.
+    /// Commits one row, which an idle disk can bear, while every loop makes progress.
     func heartbeat(_ progress: LoopProgress) -> Recurring {
-        // That nothing can be committed is said by the writer, and by the beat that does not come.
+        // The writer reports that nothing can be committed, and the missing beat shows it.
         Recurring(every: .seconds(10), onFailure: { _ in }) { [store, clock] in
             if let file = store as? SQLiteStore, progress.stalled.isEmpty { try await file.beat(at: clock.now) }
         }
@@ -39,7 +39,7 @@ extension Daemon {
     var maintenance: Recurring {
         Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, logPin, telemetry] in
             if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }
-            // One of those who share a database does what is to be done once.
+            // One replica does the housekeeping for all.
             guard seat.keepsHouse else { return logPin.leaveToOthers() }
             do {
                 try await maintain()
@@ -73,7 +73,7 @@ extension Daemon {
         }
     }
 
-    /// As a reload has left it.
+    /// The settings as the last reload left them.
     private var refresh: @Sendable () -> Configuration.Refresh {
         { [configuration, apps] in
             var refresh = configuration.refresh

@@ -36,7 +36,7 @@ struct Daemon {
     let clockGuard: ClockGuard
     let logPin: LogPin
 
-    /// What a reload changes of an app, and what it runs on.
+    /// What a reload changes in an app, and what the app runs on.
     struct WatchedApp {
         var name: String
         var teamID: String
@@ -44,7 +44,6 @@ struct Daemon {
         var secrets: ClientSecrets
         var endpoint: AppleTokenEndpoint
         var budget: RequestBudget
-        /// Of its codes.
         var codeBudget: RequestBudget
         var refreshes: RefreshHandler
         var wakeups: Wakeups
@@ -221,7 +220,7 @@ struct Daemon {
         )
     }
 
-    /// Runs until a signal asks for a stop, and then drains.
+    /// Runs until a signal asks for a stop, then drains.
     func run() async throws {
         let lanes = Set(
             [notifications.lane, grants.lane, codes.lane, revocations.lane, OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)
@@ -261,7 +260,7 @@ struct Daemon {
         }
         let eventLoops = client.eventLoopGroup.makeIterator().map(EventLoopExecutor.init)
 
-        // Stopped in reverse: first readiness ends, then the loops, then the writer, while metrics are served throughout.
+        // Services stop in reverse: first readiness, then the loops, then the writer. Metrics are served throughout.
         var services: [any Service] = [
             SystemdReports(
                 notifier: notifier,
@@ -275,9 +274,9 @@ struct Daemon {
             services.append(operationsServer(address, progress, readiness))
         }
         services += [keyRefresh, maintenance, overdueCount, databaseWatch.service(every: pollInterval), heartbeat(progress)]
-        // It gives the lanes back when all else has stopped.
+        // Gives the lanes back after the writer and the loops have stopped.
         if let keeper = seat.keeper(writer.breakers, store, telemetry) {
-            // The lanes that all share need not wait for its first turn. Whom it has to give way to it finds again then.
+            // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
             await keeper.renew()
             services.append(keeper)
         }
@@ -307,9 +306,9 @@ struct Daemon {
             logger.log(.starting, ["version": "\(Version.current)", "count": "\(configuration.apps.count)"])
             try await ServiceGroup(configuration: group).run()
         } catch is CancellationError where readiness.stoppingSince != nil {
-            // The stop was cut short in the middle of something.
+            // The stop was cut short in the middle of work.
         } catch {
-            // A start that failed has nothing under way, and the others need not take this replica for a living one.
+            // A failed start has no work under way. Other replicas need not take this one for living.
             if !readiness.isStarted, readiness.stoppingSince == nil { try? await (store as? any Fleet)?.release() }
             throw error
         }
@@ -317,15 +316,15 @@ struct Daemon {
         logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])
     }
 
-    /// An app whose tokens Apple has accepted from another team has changed hands, or its line is wrong.
+    /// Reports apps whose tokens Apple has accepted from another team: the app has changed hands, or its `team_id` is wrong.
     func sayOtherTeams(than configuration: Configuration) async {
-        // Where the database does not answer, other lines say so.
+        // If the database does not answer, other log lines say so.
         for team in (try? await store.otherTeams(than: configuration)) ?? [] {
             telemetry.teamChanged(team.app, from: team.oldTeamID, to: team.teamID, count: team.tokens)
         }
     }
 
-    /// Less than TimeoutStopSec in the unit: what is left then comes back by its lease.
+    /// Less than TimeoutStopSec in the unit. Work that is left then comes back by its lease.
     static let longestStop = Duration.seconds(45)
 }
 

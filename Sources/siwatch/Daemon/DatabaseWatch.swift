@@ -7,8 +7,8 @@ import Logging
 import NIOConcurrencyHelpers
 import SQLiteStore
 
-/// Sees when the database file is moved, removed or replaced under the daemon: what backends insert from then on goes elsewhere, and what
-/// siwatch writes is read by nobody.
+/// Notices when the database file is moved, removed or replaced under the daemon. From then on backends insert elsewhere, and nobody reads
+/// what siwatch writes.
 struct DatabaseWatch: Sendable {
     private let store: SQLiteStore?
     private let path: String
@@ -21,7 +21,7 @@ struct DatabaseWatch: Sendable {
         self.logger = logger
     }
 
-    /// What is wrong with the file, as of the last look; nil where nothing is, and on a server.
+    /// What is wrong with the file, as of the last look. Nil if nothing is wrong, and on a server.
     var trouble: String? { found.withLockedValue { $0 } }
 
     func look() {

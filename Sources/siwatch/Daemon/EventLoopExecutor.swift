@@ -3,7 +3,7 @@
 
 import NIOCore
 
-/// Runs tasks on an event loop: what asks Apple is then prepared, sent, answered and judged by one thread.
+/// Runs tasks on an event loop, so that one thread prepares, sends, receives and judges a request to Apple.
 final class EventLoopExecutor: TaskExecutor {
     private let eventLoop: any EventLoop
 

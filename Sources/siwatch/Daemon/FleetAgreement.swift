@@ -3,12 +3,12 @@
 
 import CredentialCore
 
-/// What all replicas of a database have to agree on, because the same rows would be judged differently otherwise.
+/// The rules that all replicas of a database must share, because otherwise they would judge the same rows differently.
 ///
-/// Replicas of two releases compare it during an upgrade. So a rule keeps its name and its form, whatever it is called in the code, and a
-/// rule that a release adds is left out while it has the value by which the release before it goes.
+/// Replicas of two releases compare these rules during an upgrade. So a rule keeps its name and its form, even if the code renames it. A
+/// rule that a release adds is left out while it has the value that the release before goes by.
 struct FleetAgreement {
-    /// A line for each rule.
+    /// One line for each rule.
     let text: String
 
     init(_ configuration: Configuration, keyIDs: [String]) {
@@ -31,7 +31,7 @@ struct FleetAgreement {
             .map { $0 + "\n" }.joined()
     }
 
-    /// The text in 64 bits, by FNV-1a.
+    /// The text as 64 bits, by FNV-1a.
     var digest: String {
         String(text.utf8.reduce(UInt64(0xcbf2_9ce4_8422_2325)) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }, radix: 16)
     }

@@ -5,11 +5,11 @@ import CredentialCore
 import CredentialMonitor
 import Foundation
 
-/// This process's place among those that share a database. Where it holds the lock on a file it is alone, and every lane is its own.
+/// This process's place among those that share a database. With the lock on a file it is alone, and owns every lane.
 struct FleetSeat: Sendable {
-    /// The database's, where several have to agree on the time.
+    /// The database's clock, if several processes must agree on the time.
     let clock: WallClock
-    /// What a clock that never steps shows.
+    /// Reads a clock that never steps.
     let uptime: @Sendable () -> Duration
     private let replica: Replica
     private let leases: [FleetLane: LaneLease]
@@ -37,7 +37,7 @@ struct FleetSeat: Sendable {
         shared = (fleet, clock)
     }
 
-    /// The clock that all go by who work on a store.
+    /// The clock for work on a store: the database's if replicas share it, else the machine's.
     static func clock(of store: any CredentialStore) async throws -> WallClock {
         guard let fleet = store as? any Fleet else { return .system }
         let start = ContinuousClock.now
@@ -53,24 +53,24 @@ struct FleetSeat: Sendable {
         return lease
     }
 
-    /// Of every lane whether it is this process's.
     var ownership: [FleetLane: Bool] { leases.mapValues(\.holds) }
 
-    /// Whether this process does what is to be done once for all.
+    /// Whether this process does the housekeeping for all.
     var keepsHouse: Bool { lease(of: .maintenance).holds }
 
-    /// Whether Apple may be asked for an app, at the moment of asking; nil where nobody else would.
+    /// Whether this process may ask Apple for an app, at the moment of asking. Nil if no other replica can be there.
     func mayAsk(for app: String) -> (@Sendable () -> Bool)? {
         guard isShared, let lease = leases[.app(app)] else { return nil }
         return { lease.holds }
     }
 
-    /// Whether others can be known of: whoever was cut off or frozen for a lease may find that they go by another configuration.
+    /// Whether this process has lately heard of the other replicas. After a break of a lease or more, the others may have another
+    /// configuration.
     var hearsOthers: @Sendable () -> Bool {
         { [clock = shared?.clock] in clock?.hearsOthers(within: LaneKeeper.lease) ?? true }
     }
 
-    /// Nil where nobody else is.
+    /// Nil if no other replica can be there.
     func keeper(_ breakers: Breakers, _ reader: any CredentialReader, _ telemetry: Telemetry) -> LaneKeeper? {
         shared.map { fleet, clock in
             LaneKeeper(
@@ -87,23 +87,23 @@ struct FleetSeat: Sendable {
         }
     }
 
-    /// Why this process is not to be relied on; nil where it is.
+    /// Why nobody should rely on this process. Nil if there is no reason.
     func trouble(clockSkew: Duration) -> String? {
         guard let clock = shared?.clock, clock.isOff(by: clockSkew) else { return nil }
         return Self.trouble(skew: clock.skew)
     }
 
-    /// - Parameter skew: by how much this host's clock is ahead.
+    /// - Parameter skew: how far this host's clock is ahead.
     static func trouble(skew: Duration) -> String {
         "this host's clock is \(max(skew, .zero - skew).text) \(skew < .zero ? "behind" : "ahead of") the database's"
     }
 }
 
 extension Replica {
-    /// How long one may be away that comes back to its place.
+    /// How long a replica may be away and still come back to its place.
     private static let absence = Duration.seconds(30)
 
-    /// This process, with the names of its sealing keys: what one seals the others have to open.
+    /// This process. Its sealing keys count, because other replicas must open what it seals.
     init(_ configuration: Configuration, keyIDs: [String]) {
         self.init(
             host: ProcessInfo.processInfo.hostName,
@@ -113,14 +113,14 @@ extension Replica {
         )
     }
 
-    /// Refuses to go on beside others that would judge the same rows differently, before anything of ours is written. Of two who come at
-    /// once each is there before it looks, and the younger goes. Whoever is not refused is one of the fleet from here on.
+    /// Joins the fleet, or refuses if replicas there would judge the same rows differently, before anything of ours is written. Of two that
+    /// come at once, each joins before it looks, and the younger one leaves.
     ///
     /// - Throws: `CommandFailure`, `StoreError`.
     func join(_ store: any CredentialStore) async throws {
         guard let fleet = store as? any Fleet else { return }
-        // Those that lost their server for a while are about to come back, and would take whoever came meanwhile for one that was there
-        // before them. One that was stopped in order is not among them.
+        // A replica that lost its server for a while is about to come back, and would take a newcomer for its elder. A replica that was
+        // stopped in order is not in this list.
         let recent = try await fleet.time.advanced(by: .zero - Self.absence)
         let others = try await fleet.replicas().filter { $0.replica.configuration != configuration && $0.seenAt > recent }
         if let other = others.first { throw CommandFailure(LaneKeeper.OtherConfiguration(elder: other.replica)) }

@@ -6,7 +6,7 @@ import Logging
 import NIOConcurrencyHelpers
 import ServiceLifecycle
 
-/// Says when the daemon is ready and when it no longer is. Last in the service group, so first to hear of a stop.
+/// Tells when the daemon is ready and when it no longer is. It is the last service in the group, so it hears of a stop first.
 final class Readiness: Service {
     private let progress: LoopProgress
     private let notifier: SystemdNotifier
@@ -19,7 +19,7 @@ final class Readiness: Service {
         var stoppingSince: ContinuousClock.Instant?
     }
 
-    /// - Parameter trouble: what else keeps this process from being relied on.
+    /// - Parameter trouble: another reason why nobody should rely on this process.
     init(
         progress: LoopProgress,
         notifier: SystemdNotifier,
@@ -32,7 +32,7 @@ final class Readiness: Service {
         self.trouble = trouble
     }
 
-    /// Good from the first turn of every loop to the first moment of a stop, while every loop turns.
+    /// Good while every loop turns, from the first turn of every loop until a stop begins.
     var condition: OperationsServer.Condition {
         let condition = state.withLockedValue(\.condition)
         guard case .good = condition else { return condition }
@@ -44,11 +44,9 @@ final class Readiness: Service {
     /// Whether every loop has turned, and no stop is under way.
     var isStarted: Bool { state.withLockedValue(\.condition) == .good }
 
-    /// When the stop began.
     var stoppingSince: ContinuousClock.Instant? { state.withLockedValue(\.stoppingSince) }
 
-    /// Whether systemd may be told of progress: every loop turns or hears of the trouble, or a stop is under way, which has a limit of
-    /// its own.
+    /// Whether systemd may be told of progress: every loop turns or hears of the trouble, or a stop is under way, which has its own limit.
     var isAlive: Bool { stoppingSince != nil || progress.hung.isEmpty }
 
     func run() async throws {
@@ -58,7 +56,7 @@ final class Readiness: Service {
             logger.log(.ready)
             try? await gracefulShutdown()
         }
-        // Cut off without a stop: something else has failed.
+        // Ended without a stop, because something else has failed.
         guard Task.isShuttingDownGracefully else { return }
         state.withLockedValue { $0 = State(condition: .bad("stopping"), stoppingSince: .now) }
         await tell(.stopping, within: .seconds(1))

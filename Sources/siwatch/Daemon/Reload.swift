@@ -8,7 +8,7 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the configuration again on SIGHUP and takes over what can change while running: all of it, or on any mistake nothing.
+/// Reads the configuration again on SIGHUP, and applies every part that can change while siwatch runs. On any mistake it applies nothing.
 struct Reload: Service {
     let source: String
     let signals: UnixSignalsSequence
@@ -17,16 +17,16 @@ struct Reload: Service {
     let telemetry: Telemetry
     let clock: WallClock
     let isStarted: @Sendable () -> Bool
-    /// What else is to be said of a configuration that has been taken over.
+    /// Reports on a configuration that was applied.
     let comment: @Sendable (Configuration) async -> Void
     let takeOver: @Sendable (Configuration, Keys) -> Void
 
-    /// One after the other, however many signals come.
+    /// Handles signals one after the other, however many come.
     func run() async throws {
         for await _ in signals.cancelOnGracefulShutdown() {
             try? await notifier.notify(.reloading, within: .seconds(1))
             await reload()
-            // As ready as before, whatever came of it and whatever the lanes are in; not before the start is over.
+            // As ready as before, whatever the reload's result and the state of the lanes. Not before the start is over.
             if isStarted() { try? await notifier.notify(.ready, within: .seconds(10)) }
         }
     }
@@ -44,7 +44,7 @@ struct Reload: Service {
         }
     }
 
-    /// On a thread of its own: it waits for files and for the parser, and everything else goes on meanwhile.
+    /// On a thread of its own, because it waits for files and for the parser. Everything else goes on meanwhile.
     private func read() async throws -> (Configuration, Keys) {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {
@@ -58,21 +58,21 @@ struct Reload: Service {
         }
     }
 
-    /// Until the service runs a SIGHUP is ignored: by default it ends the process.
+    /// Ignores SIGHUP until the service runs, because by default SIGHUP ends the process.
     static func ignoreEarlySignals() {
         signal(SIGHUP, SIG_IGN)
     }
 }
 
 extension Configuration {
-    /// The configuration at work after a reload: this one, with what can change while running.
+    /// The configuration at work after a reload: this one, with the changes that are possible while siwatch runs.
     func reloading(_ new: Configuration) -> Configuration {
         var result = self
         result.log.level = new.log.level
         result.refresh.maxRequestsPerSecond = new.refresh.maxRequestsPerSecond
         result.refresh.maxConcurrentRequests = new.refresh.maxConcurrentRequests
         for index in result.apps.indices {
-            // A key is one of its team's.
+            // A key belongs to its team.
             guard let app = new.apps.first(where: { $0.name == result.apps[index].name && $0.teamID == result.apps[index].teamID })
             else { continue }
             result.apps[index].keys = app.keys

@@ -52,10 +52,10 @@ struct Run: AsyncParsableCommand {
         await database.close()
     }
 
-    /// Work moves from thread to thread, and glibc would keep what it has freed in an arena for each of them: a fifth of the memory.
+    /// Work moves between threads, and glibc would keep freed memory in an arena for each: a fifth of the memory.
     private func shareArenas() {
         #if os(Linux)
-            // Swift does not see <malloc.h>: M_ARENA_MAX is -8.
+            // Swift does not see <malloc.h>. M_ARENA_MAX is -8.
             typealias MallocOption = @convention(c) (CInt, CInt) -> CInt
             if let mallopt = dlsym(nil, "mallopt") { _ = unsafeBitCast(mallopt, to: MallocOption.self)(-8, 2) }
         #endif

@@ -3,8 +3,8 @@
 
 import ServiceLifecycle
 
-/// Services that hear of a stop at the same moment. A service group tells one after the other, and each when the one before has ended: with
-/// an Apple that takes its time, the last would hear of it too late.
+/// Services that hear of a stop at the same moment. A service group tells one after the other, each after the one before has ended. With a
+/// slow Apple, the last would hear of it too late.
 struct Together: Service {
     private let services: [any Service]
 
@@ -12,7 +12,7 @@ struct Together: Service {
         self.services = services
     }
 
-    /// Ends when all have ended, or throws what the first has thrown.
+    /// Ends when all services have ended, or throws the first error.
     func run() async throws {
         try await withThrowingDiscardingTaskGroup { group in
             for service in services { group.addTask { try await service.run() } }

@@ -44,7 +44,7 @@ struct Backup: AsyncParsableCommand {
         )
     }
 
-    /// A server is backed up by its own programs: says by which command, once it is seen that it would come to its end.
+    /// Prints the server's own commands for a backup, after a check that this user may read every table.
     private func advise(_ configuration: Configuration, _ address: PostgresAddress) throws {
         let unreadable: [String]
         do {
@@ -58,7 +58,7 @@ struct Backup: AsyncParsableCommand {
         let url = (configuration.database.url ?? "").shellQuoted
         let mode = address.addedMode.map { "PGSSLMODE=\($0) " } ?? ""
         let password = configuration.database.passwordFile.map { "PGPASSWORD=\"$(cat \($0.shellQuoted))\" " } ?? ""
-        // As a copy of a file, it is nobody else's to read.
+        // Only its user may read the dump, as with a copy of a file.
         let dump = "(umask 077; \(mode)\(password)pg_dump --format=custom --schema=\(address.schema) --file=\(file.shellQuoted) \(url))"
         let restore = mode + password + "pg_restore --single-transaction --dbname=\(url) \(file.shellQuoted)"
         try output.print(
@@ -82,17 +82,17 @@ struct Backup: AsyncParsableCommand {
     }
 
     private struct Advice: Encodable {
-        /// Commands for a shell.
+        /// Shell commands.
         var backUp: String
         var restore: String
-        /// Not in the backup, and needed to restore it.
+        /// Not in the backup, but needed for a restore.
         var keyFile: String
     }
 
     private struct Report: Encodable {
         var file: String
         var bytes: Int
-        /// Not in the backup, and needed to restore it.
+        /// Not in the backup, but needed for a restore.
         var keyFile: String
     }
 }

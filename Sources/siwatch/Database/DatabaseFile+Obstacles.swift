@@ -5,16 +5,16 @@ import CredentialCore
 import Foundation
 import SQLiteStore
 
-/// What would keep `siwatch run` from writing the database, found without writing anything.
+/// Finds what would keep `siwatch run` from writing the database, without writing anything.
 extension DatabaseFile {
-    /// Whose the database is, where root asks in the place of that user: what root may do says nothing of it.
+    /// The owner of the database, if root runs this in that user's place. Root's rights say nothing of the owner's.
     var userInPlaceOfRoot: String? {
         let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
         guard geteuid() == 0, let owner = folder.status?.st_uid, owner != 0 else { return nil }
         return Account.name(ofUser: owner)
     }
 
-    /// Why the database cannot be written, one sentence each with the command that mends it; none where it can.
+    /// Why the database cannot be written: one sentence each, with the command that corrects it. Empty if it can be written.
     var obstacles: [String] {
         let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
         guard let status = folder.status else {
@@ -23,9 +23,9 @@ extension DatabaseFile {
         }
         var obstacles = folder.obstacle.map { [$0] } ?? []
         if let names = DatabaseLockError.links(to: path) { obstacles.append("\(names)") }
-        // The other files would repeat what is said of the folder.
+        // The other files would repeat the obstacle of the folder.
         if folder.obstacle == nil || !folder.isReadOnly && (status.st_uid == geteuid() || status.st_uid == 0) {
-            // A new one takes the place of an empty file.
+            // A new database replaces an empty file.
             let names = (isEmptyFile ? [] : [path]) + ["\(path)-wal", "\(path)-shm", "\(path).lock"]
             obstacles += names.compactMap { WritablePath(path: $0, isFolder: false, folder: status).obstacle }
         }
@@ -33,11 +33,11 @@ extension DatabaseFile {
     }
 }
 
-/// A file or folder that has to be writable, as this process meets it.
+/// A file or folder that this process must be able to write.
 private struct WritablePath {
     var path: String
     var isFolder: Bool
-    /// Its folder's, where that is known.
+    /// The status of its folder, if known.
     var folder: stat?
 
     var status: stat? {
@@ -52,12 +52,12 @@ private struct WritablePath {
 
     var isReadOnly: Bool { refusal == EROFS }
 
-    /// The system's word against reading and writing it, by the rights of this process; nil where it allows both.
+    /// The system's error against reading and writing the path, by the rights of this process. Nil if both are allowed.
     private var refusal: Int32? {
         faccessat(AT_FDCWD, path, R_OK | W_OK | (isFolder ? X_OK : 0), AT_EACCESS) == 0 ? nil : errno
     }
 
-    /// Nil where it can be written, and where it is not there.
+    /// Nil if the path can be written, or does not exist.
     var obstacle: String? {
         guard !isLink else { return "\(path) is a symbolic link, which is not followed; sudo rm \(path.shellQuoted) removes it" }
         guard let refusal, refusal != ENOENT else { return nil }
@@ -74,7 +74,7 @@ private struct WritablePath {
         }
     }
 
-    /// Only the lock must not be one: whoever may write the folder could have it stand anywhere.
+    /// The lock file must not be a symbolic link: anybody who may write the folder could point it anywhere. Other files may be.
     private var isLink: Bool {
         var status = stat()
         return path.hasSuffix(".lock") && lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
@@ -82,7 +82,7 @@ private struct WritablePath {
 
     private var mend: String {
         guard let status else { return "" }
-        // Whoever runs siwatch by another user's name is not to be given that user's database.
+        // A person who runs siwatch as the wrong user must not be told to take the owner's database over.
         let home = folder ?? status
         if home.st_uid != geteuid(), home.st_uid != 0 {
             let owner = Account.name(ofUser: home.st_uid)
@@ -95,7 +95,7 @@ private struct WritablePath {
     }
 }
 
-/// Whom the process acts for, by the names that the system knows.
+/// Names of the process's user and group, as the system knows them.
 private enum Account {
     static var user: String { name(ofUser: geteuid()) }
     static var group: String { name(ofGroup: getegid()) }
@@ -112,19 +112,19 @@ private enum Account {
 extension stat {
     var modeText: String { "0" + String(st_mode & 0o7777, radix: 8) }
 
-    /// What gives a file to this process and a mode, in a shell.
+    /// The shell commands that give a file to this process and set its mode.
     func commands(for path: String, mode: mode_t, group: gid_t? = nil) -> String {
         let owner = "\(Account.user):\(Account.name(ofGroup: group ?? getegid()))"
         let isOurs = st_uid == geteuid()
         let chown = isOurs ? [] : ["sudo chown \(owner) \(path.shellQuoted)"]
-        // Changing the owner takes the bits of the group's identity away.
+        // A change of owner clears the set-group-ID bit.
         let chmod = isOurs && st_mode & 0o7777 == mode ? [] : ["sudo chmod \(String(mode, radix: 8)) \(path.shellQuoted)"]
         return (chown + chmod).joined(separator: " && ")
     }
 }
 
 extension String {
-    /// As one word of a shell's command line.
+    /// Quoted as one word of a shell command.
     var shellQuoted: String {
         let isPlain = utf8.allSatisfy { $0.isLetterOrDigit || "/._-+@%:,".utf8.contains($0) }
         return isPlain && !isEmpty ? self : "'\(replacing("'", with: #"'\''"#))'"

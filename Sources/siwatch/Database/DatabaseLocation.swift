@@ -5,14 +5,14 @@ import CredentialCore
 import PostgresStore
 import SQLiteStore
 
-/// Which database a configuration names, and how to get to it.
+/// The database that a configuration names, and how to open it.
 enum DatabaseLocation: Sendable {
-    /// One process at a time works on it, which its lock sees to.
+    /// An SQLite file. Its lock lets only one process work on it at a time.
     case file(DatabaseFile)
-    /// Any number of processes work on it.
+    /// A PostgreSQL server. Any number of processes may work on it.
     case server(PostgresAddress)
 
-    /// As reports name it; no secret.
+    /// As reports name it, without a secret.
     var name: String {
         switch self {
         case .file(let file): file.path
@@ -20,7 +20,7 @@ enum DatabaseLocation: Sendable {
         }
     }
 
-    /// Why it could not be written, one sentence each; none where it can, or where only trying would tell.
+    /// Why the database cannot be written, one sentence each. Empty if it can be written, or if only a try would tell.
     var obstacles: [String] {
         switch self {
         case .file(let file): file.obstacles
@@ -28,9 +28,9 @@ enum DatabaseLocation: Sendable {
         }
     }
 
-    /// Whether there is one, and it is ours.
+    /// Whether the database exists and belongs to siwatch.
     ///
-    /// - Throws: where it is not.
+    /// - Throws: if it does not belong to siwatch.
     func exists() throws -> Bool {
         switch self {
         case .file(let file): try file.inspect(isInUse: DatabaseLock.isHeld(database: file.path)) != .none
@@ -38,7 +38,7 @@ enum DatabaseLocation: Sendable {
         }
     }
 
-    /// Takes the right to be the only one at work on it. On a server there is no such right: rows and lanes are claimed one by one.
+    /// Takes the right to work alone on the database. On a server there is no such right, because rows and lanes are claimed one by one.
     func lock() throws(DatabaseLockError) -> DatabaseLock? {
         switch self {
         case .file(let file): try DatabaseLock.retrying(database: file.path)
@@ -46,7 +46,7 @@ enum DatabaseLocation: Sendable {
         }
     }
 
-    /// Opens it to work on it, and brings its schema up to date. The caller holds the lock.
+    /// Opens the database to work on it, and brings its schema up to date. The caller must hold the lock.
     func open(retention: Retention) throws -> any CredentialStore {
         switch self {
         case .file(let file): try SQLiteStore.open(file, retention: retention)
@@ -54,7 +54,7 @@ enum DatabaseLocation: Sendable {
         }
     }
 
-    /// Opens it beside a daemon that may be at work, to look at it.
+    /// Opens the database for reading, beside a daemon that may be at work.
     func openForReading() throws -> any CredentialStore {
         switch self {
         case .file(let file): try SQLiteStore.openForReading(file)
@@ -62,7 +62,7 @@ enum DatabaseLocation: Sendable {
         }
     }
 
-    /// Opens it beside a daemon that may be at work, to append to it as a backend does.
+    /// Opens the database to append rows as a backend does, beside a daemon that may be at work.
     func openBeside() throws -> any CredentialStore {
         switch self {
         case .file(let file): try SQLiteStore.openBeside(file)
@@ -72,15 +72,15 @@ enum DatabaseLocation: Sendable {
 }
 
 extension Configuration {
-    /// - Throws: where the file of its password cannot be read.
+    /// - Throws: if the password file cannot be read.
     func namedDatabase() throws(CommandFailure) -> DatabaseLocation {
         guard let url = database.url else { return .file(DatabaseFile(following: database.path)) }
         _ = try readPassword()
-        // Read again for each connection: one that was changed meanwhile needs no restart.
+        // The password is read again for each connection, so that a new password needs no restart.
         return .server(PostgresAddress(url, schema: database.schema) { try readPassword() })
     }
 
-    /// The database, once it is seen to be there and ours.
+    /// The database, after a check that it exists and belongs to siwatch.
     func existingDatabase() throws(CommandFailure) -> DatabaseLocation {
         let database = try namedDatabase()
         do {
@@ -91,7 +91,7 @@ extension Configuration {
         throw .unusable(["\(database.place): \(database.name) is not there yet; siwatch migrate creates it"])
     }
 
-    /// Opens the database beside a daemon that may be at work, to look at it.
+    /// Opens the database for reading, beside a daemon that may be at work.
     ///
     /// - Throws: `CommandFailure`, or `CancellationError`.
     func withStore<Value>(_ body: (any CredentialStore) async throws -> Value) async throws -> Value {
@@ -118,7 +118,7 @@ extension Configuration {
 }
 
 extension DatabaseLocation {
-    /// The key of the configuration that names it.
+    /// The key of the configuration that names the database.
     var place: String {
         switch self {
         case .file: "database.path"
@@ -128,7 +128,7 @@ extension DatabaseLocation {
 }
 
 extension CredentialStore {
-    /// Ends every connection after `body`, whatever comes of it.
+    /// Closes every connection after `body`, even if `body` throws.
     func closing<Value>(after body: (any CredentialStore) async throws -> Value) async throws -> Value {
         let result: Result<Value, any Error>
         do {

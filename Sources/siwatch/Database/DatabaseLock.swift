@@ -5,17 +5,17 @@ import Foundation
 
 /// The right to be the only siwatch on a database file.
 ///
-/// It is `flock` on `<database>.lock` and never on the database: opening and closing that file by other means than SQLite would drop
-/// SQLite's own locks. The kernel lets go of it when the process ends, however it ends, so a lock is never stale; the file stays,
+/// The lock is `flock` on `<database>.lock`, never on the database, because opening and closing the database without SQLite would drop
+/// SQLite's own locks. The kernel releases the lock when the process ends, however it ends, so a lock is never stale. The lock file stays,
 /// because removing it would let two processes lock two files of one name.
 struct DatabaseLock: Sendable {
     private let descriptor: Int32
 
-    /// Takes the lock of a database, at once or not at all. It is held until `release()` or the end of the process.
+    /// Takes the lock of a database, at once or not at all. The lock is held until `release()` or the end of the process.
     ///
-    /// The lock file is made with mode 0660 under the umask, so that the group that may write the database may take its lock too.
+    /// The lock file gets mode 0660 under the umask, so that the group that may write the database may take its lock too.
     ///
-    /// - Parameter path: without symbolic links, as `DatabaseFile` follows them.
+    /// - Parameter path: without symbolic links, as `DatabaseFile` resolves them.
     init(database path: String) throws(DatabaseLockError) {
         if let error = DatabaseLockError.links(to: path) { throw error }
         let file = path + ".lock"
@@ -38,7 +38,7 @@ struct DatabaseLock: Sendable {
 }
 
 extension DatabaseLock {
-    /// Whether somebody holds the lock of a database right now. Takes nothing and creates nothing.
+    /// Whether any process holds the lock of a database right now. Takes nothing and creates nothing.
     static func isHeld(database path: String) -> Bool {
         let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return false }
@@ -46,7 +46,7 @@ extension DatabaseLock {
         return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
     }
 
-    /// Takes the lock. `siwatch status` holds it for an instant to see whether somebody does, so "no" is asked for again.
+    /// Takes the lock. Tries again when it is held, because `siwatch status` holds it for an instant to see whether a siwatch runs.
     static func retrying(database path: String) throws(DatabaseLockError) -> DatabaseLock {
         for _ in 1...4 {
             do {
@@ -62,12 +62,12 @@ extension DatabaseLock {
 enum DatabaseLockError: Error, Equatable {
     /// Exit code 69.
     case held(database: String)
-    /// The lock file cannot be made or locked, with the system's words. Exit code 78.
+    /// The lock file cannot be created or locked, with the system's text. Exit code 78.
     case unavailable(file: String, reason: String)
-    /// Hard links: the lock beside one name keeps nobody out who comes by another, and SQLite keeps a log for each name. Exit code 78.
+    /// Hard links. The lock beside one name does not stop a process that uses another, and SQLite keeps a log for each name. Exit code 78.
     case severalNames(database: String, count: Int)
 
-    /// - Returns: nil where the database has one name, or is not there.
+    /// - Returns: nil if the database has one name, or does not exist.
     static func links(to path: String) -> DatabaseLockError? {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_nlink > 1 else { return nil }

@@ -44,7 +44,7 @@ struct Enqueue: AsyncParsableCommand {
         defer { if source != "-" { close(descriptor) } }
         var body: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
-        // One more than fits tells that it does not.
+        // Reads past the limit, to learn whether the body is too long.
         while body.count <= Queue.longestNotification {
             let count = Foundation.read(descriptor, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }

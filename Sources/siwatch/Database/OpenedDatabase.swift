@@ -11,14 +11,14 @@ struct OpenedDatabase {
     var store: any CredentialStore
     var sealer: CredentialSealer
     var pseudonyms: UserPseudonyms
-    /// What keeps it, with its version.
+    /// The program that keeps the database, with its version.
     var program: String
-    /// This process, as those who share the database know it.
+    /// This process, as other replicas on the database know it.
     let replica: Replica
 
     private let lock: DatabaseLock?
 
-    /// Takes the lock, then looks at what is there before anything is written to it.
+    /// Takes the lock, then examines the database before anything is written to it.
     init(_ configuration: Configuration, _ keys: Keys) async throws(CommandFailure) {
         let database = try configuration.namedDatabase()
         let obstacles = database.obstacles
@@ -38,7 +38,7 @@ struct OpenedDatabase {
             }
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
             pseudonyms = UserPseudonyms(ring)
-            // What a former holder of the lock has left. Of those who share a server, each may still be at work on what it has claimed.
+            // Frees what a former holder of the lock had claimed. Not on a server, because replicas there may still work on their claims.
             if let file = store as? SQLiteStore { try file.recover() }
             replica = Replica(configuration, keyIDs: ring.keyIDs)
             try await replica.join(store)
@@ -57,7 +57,7 @@ struct OpenedDatabase {
         }
     }
 
-    /// Leaves the fleet, without having been at work.
+    /// Leaves the fleet before any work.
     func leave() async {
         try? await (store as? any Fleet)?.release()
     }
@@ -76,7 +76,7 @@ extension DatabaseLocation {
         }
     }
 
-    /// Whether anything in it is sealed, so that a lost key file must not be replaced by a new one.
+    /// Whether the database holds sealed data. Then a lost key file must not be replaced by a new one.
     fileprivate func hasSealedRows() throws -> Bool {
         guard try exists() else { return false }
         switch self {

@@ -5,7 +5,6 @@ import CredentialCore
 import Foundation
 import Logging
 
-/// One line before it is written down.
 struct LogLine {
     var time: Date
     var level: Logger.Level
@@ -14,7 +13,7 @@ struct LogLine {
     var label: String
     var fields: [(key: String, value: String)]
 
-    /// For people: time, level, message, and then the fields.
+    /// For people: time, level, message, then the fields.
     var text: String {
         let level = level.rawValue.uppercased().padding(toLength: 8, withPad: " ", startingAt: 0)
         return fields.reduce("\(stamp) \(level) \(message.withoutControls) event=\(name)") { line, field in
@@ -22,7 +21,7 @@ struct LogLine {
         }
     }
 
-    /// One JSON object, its time as in RFC 3339.
+    /// One JSON object. Its time is as in RFC 3339.
     var json: String {
         let head = [("time", stamp), ("level", level.rawValue), ("event", name), ("message", message), ("logger", label)]
         return "{" + (head + fields).map { "\($0.0.jsonString):\($0.1.jsonString)" }.joined(separator: ",") + "}"
@@ -32,7 +31,7 @@ struct LogLine {
 }
 
 extension Logger.Level {
-    /// As syslog(3) and sd-daemon(3) number them.
+    /// The priority as in syslog(3) and sd-daemon(3).
     var priority: Int {
         switch self {
         case .trace, .debug: 7
@@ -46,7 +45,7 @@ extension Logger.Level {
 }
 
 extension String {
-    /// With a space for every character that a terminal would obey.
+    /// The text with a space for every character that a terminal would obey.
     fileprivate var withoutControls: String {
         String(String.UnicodeScalarView(unicodeScalars.map { $0.isControl ? " " : $0 }))
     }
@@ -55,7 +54,7 @@ extension String {
         !isEmpty && unicodeScalars.allSatisfy { $0.value > 0x20 && $0 != "\"" && $0 != "\\" && $0 != "=" && !$0.isControl }
     }
 
-    /// Quoted and escaped as RFC 8259 asks, the other control characters too: a terminal would obey them.
+    /// Quoted and escaped as RFC 8259 asks. All other control characters are escaped too, because a terminal would obey them.
     fileprivate var jsonString: String {
         var escaped = "\""
         for scalar in unicodeScalars {

@@ -4,7 +4,7 @@
 import Foundation
 import Logging
 
-/// One line on stderr for each event: text for people on a terminal, JSON for programs.
+/// Writes one line to stderr for each event: text for people on a terminal, JSON for programs.
 struct LogLines: LogHandler {
     var metadata: Logger.Metadata = [:]
 
@@ -17,7 +17,7 @@ struct LogLines: LogHandler {
         self.output = output
     }
 
-    /// The output's, until one is set here.
+    /// The output's level, until one is set here.
     var logLevel: Logger.Level {
         get { ownLevel ?? output.level }
         set { ownLevel = newValue }
@@ -29,7 +29,7 @@ struct LogLines: LogHandler {
     }
 
     func log(event: LogEvent) {
-        // Only the libraries' own lines have no name. The rate limit comes first: in a flood most lines go no further.
+        // Only lines of libraries have no name. The rate limit comes first, because in a flood most lines go no further.
         let name = (event.metadata?["event"] ?? metadata["event"]).map { "\($0)" } ?? "library"
         guard let held = output.admit(name) else { return }
         var fields = metadata.merging(event.metadata ?? [:]) { _, new in new }

@@ -6,7 +6,7 @@ import Foundation
 import Logging
 import NIOConcurrencyHelpers
 
-/// Where all lines go, and how many of each kind.
+/// Where all lines go, and how many lines of each event pass.
 final class LogOutput: Sendable {
     private let form: Form
     private let writer: LogWriter
@@ -17,7 +17,6 @@ final class LogOutput: Sendable {
         var rateLimit = LogRateLimit()
     }
 
-    /// How a line is written.
     private struct Form {
         var isJSON: Bool
         var isJournal: Bool
@@ -63,13 +62,12 @@ final class LogOutput: Sendable {
         state.withLockedValue { $0.rateLimit.takeSuppressed() }
     }
 
-    /// How many lines were dropped since the last call, because nobody read those before them.
+    /// How many lines were dropped since the last call, because nobody read the lines before them.
     func takeDropped() -> Int { writer.takeDropped() }
 
-    /// Waits until all is written, or for as long as the limit says. For the end of the process.
+    /// Waits until all lines are written, at most for the limit. For the end of the process.
     func drain(within limit: Duration) { writer.drain(within: limit) }
 
-    /// - Returns: how many lines of the event were held back before this one, or nil where this one is too.
     func admit(_ name: String) -> Int? {
         state.withLockedValue { $0.rateLimit.admit(name, at: .now) }
     }
@@ -78,7 +76,7 @@ final class LogOutput: Sendable {
         writer.write(form.text(line))
     }
 
-    /// Whether a descriptor is the socket that systemd connected to the journal, as systemd.exec(5) says to find out.
+    /// Whether a descriptor is the socket that systemd connected to the journal. systemd.exec(5) describes this test.
     ///
     /// - Parameter stream: `$JOURNAL_STREAM`, device and inode in decimal. All sockets are on one device.
     static func isJournal(_ descriptor: Int32, stream: String?) -> Bool {

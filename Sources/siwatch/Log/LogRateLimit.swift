@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Bounds how many lines of one event are written, so that a flood of them does not hide the others.
+/// Limits how many lines of one event are written, so that a flood of them does not hide other events.
 struct LogRateLimit {
-    /// Lines of one event that pass in each window.
+    /// How many lines of one event pass in each window.
     static let burst = 50
     static let window = Duration.seconds(10)
 
@@ -16,7 +16,7 @@ struct LogRateLimit {
     private var windows: [String: Window] = [:]
     private var suppressed: [String: Int] = [:]
 
-    /// - Returns: how many lines of the event were held back before this one, or nil where this one is too.
+    /// - Returns: how many lines of the event were held back before this one. Nil if this line is held back too.
     mutating func admit(_ event: String, at now: ContinuousClock.Instant) -> Int? {
         var window = windows[event] ?? Window(start: now)
         defer { windows[event] = window }

@@ -5,8 +5,8 @@ import Dispatch
 import Foundation
 import NIOConcurrencyHelpers
 
-/// Writes lines on a thread of its own, so that a reader that stalls holds up nobody who logs. Lines that find the buffer full are dropped
-/// and counted. It lives as long as the process.
+/// Writes lines on a thread of its own, so that a stalled reader blocks no code that logs. Lines that find the buffer full are dropped and
+/// counted. It lives as long as the process.
 final class LogWriter: Sendable {
     private let descriptor: Int32
     private let note: @Sendable (_ dropped: Int) -> String
@@ -16,16 +16,16 @@ final class LogWriter: Sendable {
     private struct State {
         var buffer: [UInt8] = []
         var isWriting = false
-        /// Since the buffer was last taken.
+        /// Lines dropped since the buffer was last taken.
         var dropped = 0
-        /// Since they were last asked for.
+        /// Lines dropped since the last `takeDropped`.
         var untold = 0
     }
 
-    /// How many bytes may wait to be written: thousands of lines.
+    /// How many bytes may wait for writing: thousands of lines.
     static let capacity = 1 << 20
 
-    /// - Parameter note: the line that says how many were dropped before it.
+    /// - Parameter note: makes the line that says how many lines were dropped before it.
     init(to descriptor: Int32, note: @escaping @Sendable (_ dropped: Int) -> String) {
         self.descriptor = descriptor
         self.note = note
@@ -53,7 +53,6 @@ final class LogWriter: Sendable {
         if isAwaited { isFilled.signal() }
     }
 
-    /// How many lines were dropped since the last call.
     func takeDropped() -> Int {
         state.withLockedValue { state in
             defer { state.untold = 0 }
@@ -61,13 +60,12 @@ final class LogWriter: Sendable {
         }
     }
 
-    /// Waits until all is written, or for as long as the limit says. For the end of the process.
     func drain(within limit: Duration) {
         let end = ContinuousClock.now + limit
         while !state.withLockedValue({ $0.buffer.isEmpty && !$0.isWriting }), .now < end { usleep(1000) }
     }
 
-    /// - Returns: what waits to be written; nil where nothing does.
+    /// - Returns: the bytes that wait for writing. Nil if none wait.
     private func take() -> [UInt8]? {
         let (bytes, dropped) = state.withLockedValue { state -> ([UInt8], Int) in
             defer {
@@ -88,11 +86,11 @@ final class LogWriter: Sendable {
             if count >= 0 {
                 rest = rest.dropFirst(count)
             } else if errno == EAGAIN {
-                // Whoever shares the descriptor has made it so.
+                // Another process shares the descriptor and made it non-blocking.
                 var place = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 poll(&place, 1, -1)
             } else if errno != EINTR {
-                // On a full disk, say.
+                // For instance, the disk is full.
                 return
             }
         }

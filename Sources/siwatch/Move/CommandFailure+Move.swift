@@ -10,7 +10,7 @@ extension CommandFailure {
         switch error {
         case let refusal as MoveRefusal: self = refusal.failure
         case let failure as StoreMove.Failure: self = failure.failure
-        // There is no key of a configuration to name.
+        // No key of a configuration names this database.
         case let error as DatabaseFile.Unusable: self = .unusable(["\(error)".printable])
         default: self = CommandFailure(database: error)
         }
@@ -70,7 +70,7 @@ extension StoreMove.Failure {
 }
 
 extension Departure {
-    /// What names its destination on a command line.
+    /// The options that name the destination on a command line.
     fileprivate var option: String {
         guard let match = destination.wholeMatch(of: /(postgresql:.*), schema (\w+)/) else { return "--to \(destination.shellQuoted)" }
         return "--to \(String(match.1).shellQuoted) --schema \(match.2)"

@@ -62,14 +62,14 @@ struct Move: AsyncParsableCommand {
     private func location(_ text: String?, _ option: String) throws(CommandFailure) -> DatabaseLocation {
         guard let text else { return try options.readConfiguration().namedDatabase() }
         let location = DatabaseLocation(text, schema: schema ?? "siwatch")
-        // libpq would quote what it does not understand, which may be a password.
+        // libpq would quote text that it does not understand, and that text may be a password.
         if case .server(let address) = location, !address.isUnderstood {
             throw .wrongUsage("\(option) is no address that libpq understands")
         }
         return location
     }
 
-    /// The file first: its lock says whether a siwatch is at work on it.
+    /// Opens the file first, because its lock tells whether a siwatch is at work on it.
     private func withStores(
         _ source: DatabaseLocation,
         _ destination: DatabaseLocation,
@@ -93,7 +93,8 @@ struct Move: AsyncParsableCommand {
 }
 
 extension DatabaseLocation {
-    /// Whether a text is the address of a server, and no file: a URL, or what begins with a keyword of libpq's, as in `host=…`.
+    /// Whether a text is the address of a server: a URL, or text that begins with a keyword of libpq's, as in `host=…`. Otherwise it is a
+    /// file.
     static func isAddress(_ text: String) -> Bool {
         ["postgresql://", "postgres://"].contains(where: text.hasPrefix) || text.prefixMatch(of: /[a-z_]+=/) != nil
     }
@@ -109,7 +110,7 @@ extension Move {
     struct Report: Encodable {
         var from: String
         var to: String
-        /// Whether a move that was cut short had arrived after all: then there is nothing more to prove.
+        /// Whether an earlier move that was cut short had arrived after all. Then nothing is left to prove.
         var isResumed = false
         var proof: MoveProof?
         var seconds = 0.0

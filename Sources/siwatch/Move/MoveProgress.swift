@@ -4,7 +4,7 @@
 import Foundation
 import NIOConcurrencyHelpers
 
-/// Who is told how far a move has come.
+/// Hears how far a move has come.
 protocol MoveProgress: Sendable {
     func begin(rows: Int)
     func add(rows: Int, to phase: MovePhase)
@@ -14,7 +14,7 @@ protocol MoveProgress: Sendable {
 enum MovePhase: String {
     case copying, proving
 
-    /// How often each row comes by: it is proved on both sides.
+    /// How often each row is counted. The proof counts it on both sides.
     fileprivate var passes: Int {
         switch self {
         case .copying: 1
@@ -23,14 +23,14 @@ enum MovePhase: String {
     }
 }
 
-/// For programs, and wherever nobody looks.
+/// Shows nothing: for programs, and where nobody looks.
 struct SilentProgress: MoveProgress {
     func begin(rows: Int) {}
     func add(rows: Int, to phase: MovePhase) {}
     func end() {}
 }
 
-/// A bar on a terminal, by the rows that have come by.
+/// A progress bar on a terminal, by the number of rows.
 final class ProgressBar: MoveProgress {
     private struct State {
         var total = 0
@@ -57,7 +57,7 @@ final class ProgressBar: MoveProgress {
             if state.phase != phase { (state.phase, state.rows) = (phase, 0) }
             state.rows += rows
             let now = ContinuousClock.now
-            // Ten times a second: more cannot be read, and costs.
+            // Ten times a second. More cannot be read, and costs time.
             if let shownAt = state.shownAt, now - shownAt < .milliseconds(100) { return nil }
             state.shownAt = now
             return Self.line(phase, rows: state.rows, of: state.total * phase.passes)
@@ -65,7 +65,7 @@ final class ProgressBar: MoveProgress {
         if let line { write("\r\(line)\u{1B}[K") }
     }
 
-    /// Leaves the line empty.
+    /// Clears the line.
     func end() {
         write("\r\u{1B}[K")
     }

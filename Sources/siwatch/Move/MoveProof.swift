@@ -4,14 +4,14 @@
 import CredentialCore
 import Crypto
 
-/// What both stores hold, read back from them after the copy.
+/// Compares what both stores hold, read back from them after the copy.
 struct MoveProof: Encodable {
     /// A table or view of a store.
     struct Side: Encodable, Equatable {
         var rows = 0
         /// SHA-256 of the rows in the order of their key, in hexadecimal.
         var sha256 = ""
-        /// The greatest id that was ever given, where the table remembers it.
+        /// The greatest id that was ever assigned, if the table remembers it.
         var greatestID: Int64?
     }
 
@@ -37,7 +37,7 @@ struct MoveProof: Encodable {
     init(of source: any StoreContents, and destination: any StoreContents, progress: any MoveProgress) async throws {
         states = States(count: 0, different: 0)
         for table in StoredTable.all + StoredTable.views {
-            // Each store reads by itself, so the one does not wait for the other.
+            // Each store reads by itself, so neither waits for the other.
             async let there = Self.side(table, of: destination, progress)
             let here = try await Self.side(table, of: source, progress)
             tables.append(Table(name: table.name, source: here, destination: try await there))
@@ -93,7 +93,7 @@ extension MoveProof {
 }
 
 extension MoveProof.Table {
-    /// Nil where there is none.
+    /// Nil if the two sides are equal.
     fileprivate var difference: String? {
         if isEqual { return nil }
         if source.rows != destination.rows { return "DIFFERENT: \(MoveProof.text(destination.rows)) rows in the destination" }

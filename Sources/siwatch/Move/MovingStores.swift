@@ -10,23 +10,23 @@ struct MovingFile {
     let contents: SQLiteContents
     let lock: DatabaseLock
 
-    /// - Throws: `DatabaseFile.Unusable`, `DatabaseLockError`, or what the store throws.
+    /// - Throws: `MoveRefusal`, `DatabaseFile.Unusable`, `DatabaseLockError`, or an error of the store.
     init(departing file: DatabaseFile) throws {
         try self.init(file) {
             do {
                 guard try file.inspect() != .none else { throw MoveRefusal.nothing(place: file.path) }
             } catch DatabaseFile.Unusable.departed(_, let departure) where !departure.isComplete {
-                // Cut short: whether it arrived is to be seen. Nothing has worked on it since.
+                // An earlier move was cut short. Whether it arrived is checked later. Nothing has worked on the file since.
                 return
             }
             let store = try SQLiteStore.open(file)
             defer { try? store.close() }
-            // What its last process had claimed is due.
+            // Makes rows due that the last process had claimed.
             try store.recover()
         }
     }
 
-    /// The same.
+    /// - Throws: as above, and `CommandFailure`.
     init(arriving file: DatabaseFile) throws {
         let obstacles = file.obstacles
         guard obstacles.isEmpty else { throw CommandFailure.unusable(obstacles) }
@@ -55,17 +55,17 @@ struct MovingFile {
 }
 
 extension PostgresContents {
-    /// - Throws: `StoreOpenError`, `StoreError`.
+    /// - Throws: `MoveRefusal`, `StoreOpenError`, `StoreError`.
     static func departing(_ address: PostgresAddress) throws -> PostgresContents {
         let contents = try PostgresContents(address)
         if let departure = contents.departure, !departure.isComplete { return contents }
         guard contents.isThere else { throw MoveRefusal.nothing(place: contents.place) }
-        // Brings it up to date, or says where it has gone.
+        // Updates the schema, or throws with the place to which the data has moved.
         _ = try PostgresStore.open(address)
         return contents
     }
 
-    /// The same.
+    /// - Throws: `StoreOpenError`, `StoreError`.
     static func arriving(_ address: PostgresAddress) throws -> PostgresContents {
         _ = try PostgresStore.open(address)
         return try PostgresContents(address)

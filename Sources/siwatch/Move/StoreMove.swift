@@ -3,20 +3,20 @@
 
 import CredentialCore
 
-/// Everything from one store to another: copied and proved in one transaction on each side.
+/// Moves everything from one store to another: copies and proves it in one transaction on each side.
 ///
-/// The source commits first, that it is left; then the destination, that all is there. Whoever dies between the two leaves a source on which
-/// nothing starts, and `resolve` finds out what became of it.
+/// First the source commits its departure, then the destination its arrival. If siwatch dies in between, nothing starts on the source, and
+/// `resolve` finds out what arrived.
 struct StoreMove {
     let source: any DepartingStore
     let destination: any ArrivingStore
     let progress: any MoveProgress
 
-    /// What ends a move otherwise than by an error of a store.
+    /// Failures of a move other than errors of a store.
     enum Failure: Error {
-        /// What was read back is not what was there; nothing has moved.
+        /// The data that was read back differs from the original. Nothing has moved.
         case notProved(MoveProof)
-        /// The source is left, and whether all has arrived could not be seen, or not be written down there.
+        /// The source has departed. Whether all has arrived could not be read, or could not be written into the source.
         case unfinished(Departure, any Error)
     }
 
@@ -83,7 +83,7 @@ struct StoreMove {
         do {
             try await source.depart(departure)
         } catch {
-            // Whether or not it is written down there: nothing has arrived, nor will it.
+            // Nothing has arrived and nothing will, even if the source has written its departure.
             await rollBack()
             throw error
         }
@@ -102,9 +102,9 @@ struct StoreMove {
 
     // MARK: A move that was cut short
 
-    /// Finds out whether what has left has arrived, and has the source say so.
+    /// Finds out whether the departed data has arrived, and writes the answer into the source.
     ///
-    /// - Returns: false where nothing has arrived: the source is as it was before.
+    /// - Returns: false if nothing has arrived. Then the source is as it was before.
     func resolve(_ departure: Departure) async throws -> Bool {
         do {
             try await destination.rollBack()

@@ -7,19 +7,19 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// How many connections there may be, and how long each may take.
+/// How many connections may be open, and how long each may take.
 struct ConnectionLimits: Sendable {
-    /// Beyond it the one that has been idle for longest gives way.
+    /// Beyond this number, the connection that has been idle for longest is closed.
     var count = 64
-    /// From the connection to the whole head of its first request, however its bytes come.
+    /// From the connection to the end of the head of its first request, however slowly the bytes come.
     var request = Duration.seconds(10)
-    /// From the head of a request to the last byte of the answer that the client has taken.
+    /// From the head of a request to the last byte of the answer that the client takes.
     var answer = Duration.seconds(30)
-    /// From an answer to the next request. A scraper may keep its connection between two scrapes, commonly a minute apart.
+    /// From an answer to the next request. A scraper may keep its connection between two scrapes, which are commonly a minute apart.
     var idle = Duration.minutes(2)
 }
 
-/// The connections that are open now. None blocks the next one: idle ones are closed, after a time or to make room.
+/// The open connections. No connection blocks the next one, because idle ones are closed after a time or to make room.
 final class OpenConnections: Sendable {
     let limits: ConnectionLimits
     private let state = NIOLockedValueBox(State())
@@ -28,7 +28,7 @@ final class OpenConnections: Sendable {
         var connections: [ObjectIdentifier: Connection] = [:]
         var turns = 0
 
-        /// Of those that ask for nothing the first, or else of all.
+        /// Removes the oldest connection without a request, or else the oldest of all.
         mutating func removeOldest(besides new: any Channel) -> Connection? {
             let others = connections.filter { $0.key != ObjectIdentifier(new) }
             let oldest = others.min { ($0.value.isBusy ? 1 : 0, $0.value.turn) < ($1.value.isBusy ? 1 : 0, $1.value.turn) }
@@ -39,7 +39,7 @@ final class OpenConnections: Sendable {
     private struct Connection {
         var channel: any Channel
         var isBusy = false
-        /// The number of the last thing that happened on it.
+        /// The number of the last event on this connection.
         var turn: Int
         var deadline: Scheduled<Void>
 
@@ -53,7 +53,7 @@ final class OpenConnections: Sendable {
         self.limits = limits
     }
 
-    /// Counts a new one, which has yet to become active.
+    /// Counts a new connection, which is not active yet.
     func opened(_ channel: any Channel) {
         let connection = state.withLockedValue { state in
             state.turns += 1
@@ -67,7 +67,7 @@ final class OpenConnections: Sendable {
         }
     }
 
-    /// The head of a request is there.
+    /// Notes that the head of a request has arrived.
     func asked(on channel: any Channel) {
         note(channel, isBusy: true, closedAfter: limits.answer)
     }
@@ -78,7 +78,7 @@ final class OpenConnections: Sendable {
 
     private func note(_ channel: any Channel, isBusy: Bool, closedAfter limit: Duration) {
         state.withLockedValue { state in
-            // One that was closed stays forgotten.
+            // A closed connection stays forgotten.
             guard var connection = state.connections[ObjectIdentifier(channel)] else { return }
             connection.deadline.cancel()
             state.turns += 1
@@ -96,7 +96,7 @@ extension Channel {
     }
 }
 
-/// HTTP/1 over connections that are kept within limits.
+/// HTTP/1 over a limited number of connections, each with limited time.
 struct LimitedHTTP1Channel: ServerChildChannel {
     private let http: HTTP1Channel
     private let connections: OpenConnections

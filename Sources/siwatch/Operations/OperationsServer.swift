@@ -9,11 +9,11 @@ import NIOCore
 import PrometheusMetrics
 import ServiceLifecycle
 
-/// Serves `/metrics`, `/healthz` and `/readyz` to those who watch the service.
+/// Serves `/metrics`, `/healthz` and `/readyz` to programs that watch the service.
 ///
-/// It stops after everything that works, so that readiness can be asked for throughout a stop.
+/// It stops after all services that work, so that `/readyz` answers throughout a stop.
 struct OperationsServer: Service {
-    /// How a probe turns out.
+    /// The result of a probe.
     enum Condition: Sendable, Equatable {
         case good
         /// With a reason for people.
@@ -26,12 +26,12 @@ struct OperationsServer: Service {
     var metrics: @Sendable (ExpositionFormat) async -> String
     /// Good while every loop makes progress.
     var health: @Sendable () async -> Condition
-    /// Good from the moment the loops run to the first moment of a stop.
+    /// Good from the moment when the loops run until a stop begins.
     var readiness: @Sendable () async -> Condition
-    /// Called with the port once it listens.
+    /// Called with the port once the server listens.
     var onListening: @Sendable (Int) async -> Void = { _ in }
 
-    /// - Throws: where the address is taken or is none of this machine's.
+    /// - Throws: if the address is taken, or is not an address of this machine.
     func run() async throws {
         let application = Application(
             responder: CallbackResponder<BasicRequestContext> { request, _ in await respond(to: request) },
@@ -47,9 +47,9 @@ struct OperationsServer: Service {
             },
             configuration: ApplicationConfiguration(
                 address: .hostname(address.host, port: address.port),
-                // In a flood a scraper waits for its turn; the kernel would drop it for a second.
+                // Lets a scraper wait its turn in a flood. From a full queue the kernel would drop it for a second.
                 backlog: 1024,
-                // Those that have to go are open until their event loop comes to them: no more are taken in than it closes.
+                // A connection that must close stays open until its event loop comes to it. No more are accepted than the loops close.
                 availableConnectionsDelegate: .maximum(limits.count * 2, logger: logger)
             ),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },

@@ -4,16 +4,15 @@
 import Dispatch
 import Foundation
 
-/// Tells systemd how the service is doing: one datagram to `$NOTIFY_SOCKET`, as in sd_notify(3).
+/// Tells systemd the state of the service, in one datagram to `$NOTIFY_SOCKET`, as in sd_notify(3).
 ///
-/// Where nobody listens, as on a terminal, it says nothing. It keeps nothing open, so any service may hold a copy.
+/// If nobody listens, as on a terminal, it sends nothing. It keeps nothing open, so any service may hold a copy.
 struct SystemdNotifier: Sendable {
     enum Message: Sendable, Equatable {
-        /// Start-up is complete; `systemctl start` returns.
+        /// Start-up is complete. `systemctl start` returns.
         case ready
-        /// The configuration is being read again; READY follows.
+        /// siwatch reads its configuration again. READY follows.
         case reloading
-        /// The stop has begun.
         case stopping
         /// Progress was made.
         case watchdog
@@ -21,17 +20,17 @@ struct SystemdNotifier: Sendable {
         case status(String)
     }
 
-    /// A path, or an abstract name behind an `@`.
+    /// A path, or an abstract name that begins with `@`.
     private let address: String?
 
     init(address: String? = ProcessInfo.processInfo.environment["NOTIFY_SOCKET"]) {
         self.address = address.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// Whether there is anybody to tell.
+    /// Whether systemd listens.
     var isHeard: Bool { address != nil }
 
-    /// How often systemd wants to hear of progress, at least; nil where it does not watch this process (sd_watchdog_enabled(3)).
+    /// How often, at least, systemd wants to hear of progress. Nil if it does not watch this process (sd_watchdog_enabled(3)).
     static func watchdogInterval(
         _ environment: [String: String] = ProcessInfo.processInfo.environment,
         process: Int32 = ProcessInfo.processInfo.processIdentifier
@@ -41,7 +40,7 @@ struct SystemdNotifier: Sendable {
         return .microseconds(interval)
     }
 
-    /// Sends a message that must not be lost, again and again while systemd is too busy to read.
+    /// Sends a message that must not be lost. Tries again while systemd is too busy to read.
     func notify(_ message: Message, within timeout: Duration) async throws {
         let end = ContinuousClock.now + timeout
         while true {
@@ -54,11 +53,10 @@ struct SystemdNotifier: Sendable {
         }
     }
 
-    /// Sends messages together, in one datagram.
+    /// Sends messages together, in one datagram. It never waits, because a systemd that does not read must not stop siwatch.
     ///
-    /// It never waits: a systemd that does not read must not stop us.
-    ///
-    /// - Throws: `SystemdNotifierError`. A READY that is not delivered will end the service by its start-up time-out, so it is worth a log line.
+    /// - Throws: `SystemdNotifierError`. If systemd does not get READY, its start-up time-out ends the service, so this error is worth a
+    ///   log line.
     func notify(_ messages: Message...) throws(SystemdNotifierError) {
         guard let address else { return }
         try Self.send(messages.map(\.assignment).joined(separator: "\n"), to: address)
@@ -82,7 +80,7 @@ struct SystemdNotifier: Sendable {
     }
 }
 
-/// A datagram did not reach systemd, by its `errno`.
+/// A datagram did not reach systemd. `code` is the `errno`.
 struct SystemdNotifierError: Error, Equatable, CustomStringConvertible {
     var code: Int32
 
@@ -101,12 +99,12 @@ extension SystemdNotifier.Message {
         }
     }
 
-    /// By CLOCK_MONOTONIC, which systemd compares, so that it knows READY for the answer to this reload.
+    /// By CLOCK_MONOTONIC. systemd compares this time, so that it knows that READY answers this reload.
     private static var monotonicMicroseconds: UInt64 { DispatchTime.now().uptimeNanoseconds / 1000 }
 }
 
 extension sockaddr_un {
-    /// - Returns: nil for what is neither a path nor an abstract name, or is too long for one.
+    /// - Returns: nil if the address is neither a path nor an abstract name, or is too long.
     fileprivate init?(notifyAddress address: String) {
         guard address.hasPrefix("/") || address.hasPrefix("@") else { return nil }
         self.init()

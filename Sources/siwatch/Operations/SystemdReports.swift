@@ -5,7 +5,8 @@ import CredentialCore
 import CredentialMonitor
 import ServiceLifecycle
 
-/// Feeds systemd's watchdog with progress, and `systemctl status` with figures. First in the service group, so it lasts through a stop.
+/// Tells systemd's watchdog of progress, and shows figures in `systemctl status`. It is the first service in the group, so it lasts through
+/// a stop.
 struct SystemdReports: Service {
     let notifier: SystemdNotifier
     let readiness: Readiness
@@ -20,7 +21,7 @@ struct SystemdReports: Service {
         await withDiscardingTaskGroup { group in
             if let watchdogInterval {
                 group.addTask {
-                    // Three chances in each interval.
+                    // Three tries in each interval.
                     try? await Recurring(every: watchdogInterval / 3, onFailure: { _ in }) {
                         if readiness.isAlive { try notifier.notify(.watchdog) }
                     }.run()
@@ -34,7 +35,7 @@ struct SystemdReports: Service {
         }
     }
 
-    /// Such as `12 authorized, 3 revoked, 0 notFound; waiting: 0 notification, 0 grant, 0 revocation; 0 checks overdue`.
+    /// For example `12 authorized, 3 revoked, 0 notFound; waiting: 0 notification, 0 grant, 0 revocation; 0 checks overdue`.
     private func status() async throws -> String {
         if case .bad(let reason) = readiness.condition { return reason }
         let credentials = try await reader.credentialCounts()

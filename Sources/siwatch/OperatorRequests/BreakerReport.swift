@@ -3,23 +3,22 @@
 
 import CredentialCore
 
-/// What is to be said of one app's breaker.
 struct BreakerReport: Encodable {
     var app: String
     var isOpen: Bool
-    /// Nil while it is closed, and where its state cannot be read.
+    /// Nil while the breaker is closed, or if its state cannot be read.
     var openedAt: Timestamp?
     var causes: [RejectionBreaker.Cause]
     var blamedClients: [String]
     var rejectedCanaries: [CredentialID]
-    /// The last answers that were judged, and how many of them were rejections.
+    /// The number of the last answers that were judged. `rejections` counts the rejections among them.
     var answers: Int
     var rejections: Int
     /// Answers since the rejections were out of proportion.
     var probes: Int
     var rejectedProbes: Int
     var confirmedAt: Timestamp?
-    /// Rejections that wait to be believed.
+    /// Rejections that wait until they are believed.
     var pending: Int
 
     private init(_ breaker: RejectionBreaker, of app: AppStatus) {

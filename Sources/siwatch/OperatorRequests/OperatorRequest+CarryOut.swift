@@ -4,21 +4,20 @@
 import CredentialCore
 import SQLiteStore
 
-/// How a command gets something done that only the holder of the lock may do.
+/// How a command gets work done that only the holder of the lock may do.
 extension OperatorRequest {
     private static let timeout = Duration.seconds(10)
-    /// How often the answer is looked for, in a table of one row.
+    /// How often the command looks for the answer, in a table of one row.
     private static let pollInterval = Duration.milliseconds(10)
 
-    /// Has the running daemon carry it out, or takes the lock and does it here where none runs.
+    /// Asks the running daemon to carry the request out. If none runs, takes the lock and carries it out here.
     ///
-    /// - Throws: where it was not done, and nothing is left behind that might be done later; or where the connection was lost, and nobody
-    ///   knows.
+    /// - Throws: if the request was not carried out, and will not be later. If the connection was lost, nobody knows.
     func carryOut(in configuration: Configuration) async throws(CommandFailure) -> OperatorAnswer {
         do {
             let database = try configuration.existingDatabase()
             switch database {
-            // The replicas that are at work see what is changed: it is all in the tables.
+            // Running replicas see the change, because all of it is in the tables.
             case .server: return try await database.openBeside().closing { try await carryOut(on: $0, configuration) }
             case .file(let file): return try await carryOut(in: file, configuration)
             }
@@ -28,7 +27,7 @@ extension OperatorRequest {
     }
 
     private func carryOut(in file: DatabaseFile, _ configuration: Configuration) async throws -> OperatorAnswer {
-        // Whoever held the lock may be gone by the time a request is left: a daemon that stops, a probe of `siwatch status`.
+        // The holder of the lock may be gone by the time a request is left: a daemon that stops, or a probe of `siwatch status`.
         for _ in 1...100 {
             let lock: DatabaseLock
             do {
@@ -57,25 +56,25 @@ extension OperatorRequest {
                     return answer
                 }
                 guard .now < end else { throw CommandFailure.unavailable("siwatch has not answered within \(Self.timeout.text)") }
-                // One at a time, because a recheck that somebody has asked for goes on for long. A replica may have taken ours.
+                // One at a time, because another operator's recheck may go on for long. A replica may have taken ours.
                 if try await store.handleNextRequest(under: rules, at: clock.now) == nil { try await Task.sleep(for: Self.pollInterval) }
             }
         } catch {
-            // Nobody is to do later what is said to have failed.
+            // What is reported as failed must not be carried out later.
             _ = try? await store.withdraw(id)
             throw error
         }
     }
 
-    /// Whether the request goes on after its answer, and no siwatch runs that would go on with it.
+    /// Whether the request goes on after its answer while no siwatch runs that could finish it.
     private func mustFinish(on store: any CredentialStore) async throws -> Bool {
         guard case .recheckApp = self else { return false }
         return try await (store as? any Fleet)?.isAtWork != true
     }
 
-    /// Leaves the request for the daemon and waits.
+    /// Leaves the request for the daemon and waits for the answer.
     ///
-    /// - Returns: nil where the daemon has gone meanwhile.
+    /// - Returns: nil if the daemon has gone meanwhile.
     private func ask(_ file: DatabaseFile) async throws -> OperatorAnswer? {
         let store = try SQLiteStore.openBeside(file)
         defer { try? store.close() }

@@ -21,7 +21,7 @@ extension Quarantine {
         }
 
         func run() async throws {
-            // One more than is shown tells whether there is a next page.
+            // Reads one row more than it shows, to learn whether there is a next page.
             let (found, counts) = try await options.readConfiguration().withStore { store in
                 (
                     try await store.quarantined(reason: reason, before: before, upTo: limit < .max ? limit + 1 : limit),

@@ -4,7 +4,7 @@
 import CredentialCore
 import Foundation
 
-/// A quarantined notification as programs read it, with what a terminal might obey spelled out.
+/// A quarantined notification as programs read it. Characters that a terminal might obey are spelled out.
 struct QuarantineReport: Encodable {
     var id: Int64
     var receivedAt: Timestamp
@@ -13,7 +13,7 @@ struct QuarantineReport: Encodable {
     var detail: String
     var bytes: Int
     var payload: String?
-    /// Of the token inside, decoded and not verified.
+    /// The header of the token inside, decoded but not verified.
     var header: String?
     var claims: String?
 
@@ -31,7 +31,7 @@ struct QuarantineReport: Encodable {
         claims = parts?.claims
     }
 
-    /// The first thing in a body that looks like a signed token.
+    /// The first text in a body that looks like a signed token.
     private static func token(in payload: [UInt8]) -> (header: String, claims: String)? {
         let text = String(decoding: payload, as: UTF8.self)
         guard let match = text.firstMatch(of: /([A-Za-z0-9_\-]{2,})\.([A-Za-z0-9_\-]{2,})\.[A-Za-z0-9_\-]*/),

@@ -4,7 +4,7 @@
 import ArgumentParser
 import CredentialCore
 
-/// Which rows of the quarantine are meant.
+/// The rows of the quarantine that a command is about.
 struct QuarantineSelection: ParsableArguments {
     @Argument(help: "As listed.") var ids: [Int64] = []
     @Option(help: ArgumentHelp("All that were rejected for this reason.", valueName: "reason")) var reason: RejectionReason?
@@ -16,9 +16,9 @@ struct QuarantineSelection: ParsableArguments {
         }
     }
 
-    /// Has rows moved, in as many requests as it takes.
+    /// Moves the selected rows, in as many requests as needed.
     ///
-    /// - Returns: how many were there.
+    /// - Returns: how many rows were there.
     func carryOut(_ options: CommonOptions, _ request: ([Int64]) -> OperatorRequest) async throws -> Int {
         let configuration = try options.readConfiguration()
         var moved = 0
@@ -31,7 +31,7 @@ struct QuarantineSelection: ParsableArguments {
             missing += lost
         }
         if ids.isEmpty {
-            // From the newest down: what comes into the quarantine meanwhile has a greater id.
+            // From the newest down, because rows that are added meanwhile have greater ids.
             var before: Int64?
             while true {
                 let page = try await configuration.withStore { store in

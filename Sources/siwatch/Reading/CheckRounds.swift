@@ -3,10 +3,10 @@
 
 import CredentialCore
 
-/// How long one check of every token takes each app.
+/// How long one check of every token takes for each app.
 ///
-/// Every authorized credential may have a token. Only where that many would not fit is the schedule itself counted, which takes a second
-/// for ten million, and then not again for an hour.
+/// Every authorized credential may have a token. Only if so many checks do not fit is the schedule counted. The count takes a second for
+/// ten million rows, and holds for an hour.
 actor CheckRounds {
     private let store: any CredentialReader
     private var counted: [String: (tokens: Int, at: ContinuousClock.Instant)] = [:]
@@ -60,7 +60,7 @@ struct AppRound: Encodable, CustomStringConvertible {
         try container.encode(round.sufficientRate, forKey: .sufficientRequestsPerSecond)
     }
 
-    /// Of one that does not fit.
+    /// The sentence for a round that does not fit.
     var description: String {
         """
         \(app.printable): a check of all \(round.tokens) tokens takes \(round.duration.text) at \(Int(round.requestsPerSecond)) a second, and \

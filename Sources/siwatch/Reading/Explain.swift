@@ -38,7 +38,7 @@ struct Explain: AsyncParsableCommand {
         try output.print(explanation, explanation.text)
     }
 
-    /// The name by which logs call the user; nil where the sealing key is not to be had.
+    /// The user's name in logs. Nil if the sealing key cannot be read.
     private func pseudonym(_ configuration: Configuration) -> String? {
         do {
             return UserPseudonyms(try KeyRing(contentsOf: configuration.encryption.keyFile)).pseudonym(of: user)

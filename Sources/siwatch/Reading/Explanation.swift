@@ -3,10 +3,10 @@
 
 import CredentialCore
 
-/// What `siwatch explain` says of a user.
+/// The report of `siwatch explain` on a user.
 struct Explanation: Encodable {
     var userID: String
-    /// As the log calls the user.
+    /// The user's name in the log.
     var user: String?
     /// One sentence for each app.
     var conclusions: [String]
@@ -43,7 +43,7 @@ struct Explanation: Encodable {
         try container.encode(history.changes, forKey: .changes)
         try container.encode(waiting, forKey: .waiting)
         try container.encode(tokens, forKey: .tokensBeingRevoked)
-        // Of the user's clients, by their names.
+        // Refusals of the user's clients, by client.
         let clients = Set(history.credentials.map(\.clientID) + history.waiting.map(\.clientID) + tokens.map(\.clientID))
         try container.encode(history.refusals.filter { clients.contains($0.key) }, forKey: .refusals)
     }
@@ -75,7 +75,7 @@ struct Explanation: Encodable {
 private struct Entry {
     /// When it became true at Apple.
     var at: Timestamp
-    /// What is of one time comes in the order in which one follows from the other.
+    /// Orders entries of the same time, so that a cause comes before its effect.
     var rank: Int
     var kind: String
     var text: String
@@ -96,7 +96,7 @@ extension UserHistory {
                 ? ["Nothing of this came to a credential."] : ["Nothing is known of the state: what was told still waits in its queue."]
         }
         return users.map { user in
-            // With one client asked for, its own row; else what the user is in the app.
+            // If the command asks for one client, the state of that client's row; otherwise the user's state in the app.
             let held = credentials.filter { $0.app == user.app }
             let alone = held.count == 1 ? held[0] : nil
             let (state, reason, since) = (alone?.state ?? user.state, alone?.reason ?? user.reason, alone?.changedAt ?? user.changedAt)
@@ -163,7 +163,6 @@ extension UserHistory.LoggedNotification {
 }
 
 extension GrantRejection {
-    /// What happened, in a few words.
     fileprivate var words: String {
         switch self {
         case .unknownClientExpired: "no app of the configuration named the client for as long as it could wait"
@@ -243,7 +242,7 @@ extension UserHistory.HeldCredential {
         }
     }
 
-    /// - Parameter refusal: that Apple refuses the client.
+    /// - Parameter refusal: set if Apple refuses the client.
     fileprivate func text(_ refusal: ClientRefusal?, at now: Timestamp) -> String {
         var parts = ["\(clientID.printable) is \(state.printable) (\(reason.printable))"]
         if let tokenGrantedAt {

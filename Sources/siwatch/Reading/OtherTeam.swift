@@ -3,13 +3,13 @@
 
 import CredentialCore
 
-/// Tokens of an app that Apple has accepted from another team than the configuration names: the app has changed hands, or `team_id` is
+/// Tokens of an app that Apple has accepted from a team that the configuration does not name. The app has changed hands, or `team_id` is
 /// wrong.
 struct OtherTeam: Encodable, CustomStringConvertible {
     var app: String
-    /// As the configuration has it.
+    /// The team in the configuration.
     var teamID: String
-    /// The one that the tokens were accepted from.
+    /// The team from which Apple accepted the tokens.
     var oldTeamID: String
     /// Counted up to `mostCounted`.
     var tokens: Int

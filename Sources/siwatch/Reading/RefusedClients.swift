@@ -4,7 +4,7 @@
 import CredentialCore
 
 extension CredentialReader {
-    /// The configured clients that Apple refuses: of others it is not asked any more.
+    /// The configured clients that Apple refuses. siwatch no longer asks for other clients.
     func refusedClients(of configuration: Configuration, at now: Timestamp) async throws -> [RefusedClient] {
         let configured = configuration.clientIDs
         return try await refusedClients(at: now, upTo: RefusedClient.mostCounted).filter { configured.contains($0.clientID) }
@@ -12,10 +12,10 @@ extension CredentialReader {
 }
 
 extension RefusedClient {
-    /// Of each kind.
+    /// The limit for each kind of work.
     static let mostCounted = 10_000
 
-    /// What is wrong, what waits for it, and what to do.
+    /// What is wrong, what work waits for the client, and what to do.
     var sentence: String {
         let kinds = [(codes, "codes"), (checks, "due checks"), (revocations, "tokens to revoke")]
         let waiting = kinds.filter { $0.0 > 0 }.map { count, what in "\(count)\(count < Self.mostCounted ? "" : " or more") \(what)" }
@@ -28,6 +28,6 @@ extension RefusedClient {
 }
 
 extension ClientRefusal {
-    /// For people, who know which client is meant.
+    /// For people, in a place that already names the client.
     var words: String { "Apple refuses the client since \(since.text) (\(word.printable))" }
 }

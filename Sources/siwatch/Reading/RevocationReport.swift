@@ -3,11 +3,11 @@
 
 import CredentialCore
 
-/// What `siwatch receipt` says of a user. No token is in it.
+/// The report of `siwatch receipt` on a user. It holds no token.
 struct RevocationReport: Encodable {
     var userID: String
     var receipts: [Receipt]
-    /// Requests that have not left their queue.
+    /// Requests that are still in their queue.
     var waiting: [Request]
 
     init(of userID: String, _ revocations: UserRevocations, under configuration: Configuration, at now: Timestamp) {
@@ -44,7 +44,7 @@ struct RevocationReport: Encodable {
 }
 
 extension RevocationReport {
-    /// What was proved of one token, or what became of a request without any.
+    /// The proof for one token, or the end of a request without tokens.
     struct Receipt: Encodable {
         var id: Int64
         var request: Int64
@@ -53,16 +53,15 @@ extension RevocationReport {
         var requestedAt: Timestamp
         var tokenGrantedAt: Timestamp?
         var keyID: String?
-        /// Apple's answer to a refresh, before all else.
+        /// Apple's answer to the first refresh.
         var before: Answer?
-        /// Its answer to the revocation.
         var revocation: Answer?
-        /// Its answer to a refresh, afterwards.
+        /// Apple's answer to the last refresh.
         var after: Answer?
         var settledAt: Timestamp
         var outcome: String
         var reason: String?
-        /// The outcome for people.
+        /// The outcome, for people.
         var words: String
 
         init(_ receipt: RevocationReceipt) {
@@ -96,7 +95,7 @@ extension RevocationReport {
     }
 
     struct Answer: Encodable {
-        /// When Apple was asked, by the clock siwatch goes by.
+        /// When Apple was asked, by siwatch's clock.
         var askedAt: Timestamp
         /// Apple's clock in the answer, to the second.
         var date: Timestamp?
@@ -118,16 +117,15 @@ extension RevocationReport {
         }
     }
 
-    /// A request that waits.
     struct Request: Encodable {
         var request: Int64
         var app: String?
         var clientID: String
         var requestedAt: Timestamp
-        /// Since when its tokens are at work.
+        /// When work on its tokens began.
         var openedAt: Timestamp?
         var reason: WaitingRow.Reason
-        /// What it waits for, for people.
+        /// What the request waits for, for people.
         var words: String
         var tokens: [TokenAtWork]
 
@@ -145,7 +143,6 @@ extension RevocationReport {
 }
 
 extension RevocationReceipt {
-    /// What came of it, in plain words.
     var words: String {
         switch RevocationOutcome(rawValue: outcome) {
         case .proved where proof.revocation?.word == .unheard:

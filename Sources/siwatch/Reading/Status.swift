@@ -26,7 +26,7 @@ struct Status: AsyncParsableCommand {
         if watch { return try await StatusWatch(configuration: configuration).run() }
         let report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }
         try output.print(report, StatusPage(report).lines.joined(separator: "\n"))
-        // As `systemctl status` has it of a service that is not running.
+        // The code of `systemctl status` for a service that is not running.
         if !report.isRunning { throw ExitCode(3) }
     }
 }

@@ -24,7 +24,7 @@ struct StatusPage {
         return lines + [""] + queues + [""] + apps + guards + [""] + apple + quarantine
     }
 
-    /// Each siwatch on the server, what it does alone, and how far its clock is off.
+    /// One line for each siwatch on the server: what it does alone, and how far its clock is off.
     private var replicas: [String] {
         (report.replicas ?? []).map { status in
             let replica = status.replica
@@ -63,7 +63,7 @@ struct StatusPage {
         return lines.isEmpty ? ["no app yet"] : lines
     }
 
-    /// What keeps rejections from being believed, and what else is wrong with them.
+    /// Why rejections are not believed yet, and other problems with rejections.
     private var guards: [String] {
         var lines = report.breakers.filter(\.isOpen).map { "breaker \($0.text)" }
         lines += report.apps.compactMap { app in
@@ -133,7 +133,7 @@ struct StatusPage {
         time.map { "\($0.duration(to: now).text) ago" } ?? "never"
     }
 
-    /// A bar of at most 30 characters, to an eighth of one. What is there at all is seen.
+    /// A bar of at most 30 characters, in eighths of a character. A share above zero is always visible.
     private static func bar(_ share: Double) -> String {
         let eighths = share > 0 ? max(Int((share * 240).rounded()), 1) : 0
         let rest = eighths % 8 == 0 ? "" : String(Array("▏▎▍▌▋▊▉")[eighths % 8 - 1])

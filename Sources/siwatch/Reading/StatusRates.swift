@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// How fast things went in the last half minute, from the differences between reports.
+/// The rates of the last half minute, from the differences between reports.
 struct StatusRates {
     static let answers = "answers"
     private static let longest = 30
@@ -25,7 +25,7 @@ struct StatusRates {
         last = (now, counts)
     }
 
-    /// The last rate, and a sparkline of those before it.
+    /// The last rate, and a sparkline of the last half minute.
     func column(_ name: String) -> String {
         guard let rates = rates[name], let last = rates.last else { return "–".padded(to: -10) }
         let top = rates.max() ?? 0

@@ -5,20 +5,20 @@ import CredentialCore
 import PostgresStore
 import SQLiteStore
 
-/// What `siwatch status` says.
+/// The report of `siwatch status`.
 struct StatusReport: Encodable {
-    /// By the clock that siwatch goes by there.
+    /// By the clock of the store.
     var at: Timestamp
     var version = Version.current
     var database: String
     var isRunning: Bool
-    /// The version of the library; nil on a server.
+    /// The version of the SQLite library. Nil on a server.
     var sqlite: String?
-    /// The version of the server; nil where there is none.
+    /// The version of the PostgreSQL server. Nil on a file.
     var postgresql: String?
-    /// Whether this SQLite can lose committed pages when others checkpoint; ours never do so unguarded.
+    /// Whether this SQLite can lose committed pages when other processes checkpoint. siwatch never checkpoints unguarded.
     var hasWALResetBug: Bool
-    /// Those that were seen on the server within an hour.
+    /// Replicas that were seen on the server within an hour.
     var replicas: [ReplicaStatus]?
     var queues: [QueueStatus]
     var apps: [AppStatus]
@@ -26,7 +26,7 @@ struct StatusReport: Encodable {
     var overdue: [String: Int]
     var checks: CheckStatus
     var breakers: [BreakerReport]
-    /// Clients with tokens, of which Apple has accepted none within an interval.
+    /// Clients whose tokens Apple has not accepted within an interval.
     var unprovenClients: [ClientStatus]
     var refusedClients: [RefusedClient]
     /// How long a check of every token takes.
@@ -39,7 +39,7 @@ struct StatusReport: Encodable {
     var signingKeys: Int
     var signingKeysFetchedAt: Timestamp?
 
-    /// - Parameter known: what was found a moment ago, and takes too long to be looked for again.
+    /// - Parameter known: a report from a moment ago. Its slow figures are not read again.
     init(of configuration: Configuration, in store: any CredentialStore, knowing known: StatusReport? = nil) async throws {
         let database = try configuration.namedDatabase()
         self.database = database.name
@@ -98,7 +98,7 @@ struct StatusReport: Encodable {
         signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
     }
 
-    /// Clients without a token that Apple could be asked about: of them there is nothing to say yet.
+    /// Clients without a token that Apple could be asked about. There is nothing to report on them yet.
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {

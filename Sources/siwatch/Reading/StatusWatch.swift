@@ -5,7 +5,7 @@ import CredentialCore
 import Foundation
 import UnixSignals
 
-/// A page that is drawn anew every second until Ctrl-C. Where it goes to no terminal, one page follows another.
+/// Draws a page every second until Ctrl-C. If the output is no terminal, one page follows another.
 struct StatusWatch {
     var configuration: Configuration
 
@@ -21,13 +21,13 @@ struct StatusWatch {
 
     private func draw() async throws {
         let screen = Screen()
-        // Whatever ends it, the terminal is as it was.
+        // However the watch ends, the terminal is as before.
         defer { screen?.leave() }
         var rates = StatusRates()
         var last: (report: StatusReport, age: Int)?
         do {
             while true {
-                // The quarantine is read whole, so not every second.
+                // The quarantine is read as a whole, so not every second.
                 let known = last.flatMap { $0.age < 10 ? $0.report : nil }
                 let report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0, knowing: known) }
                 last = (report, known == nil ? 0 : (last?.age ?? 0) + 1)
@@ -40,9 +40,9 @@ struct StatusWatch {
     }
 }
 
-/// The terminal's other screen, so that the lines from before come back.
+/// The terminal's alternate screen, so that earlier lines come back afterwards.
 private struct Screen {
-    /// Nil where standard output is no terminal.
+    /// Nil if standard output is no terminal.
     init?() {
         guard isatty(STDOUT_FILENO) != 0 else { return nil }
         write("\u{1b}[?1049h\u{1b}[?25l")
@@ -52,7 +52,7 @@ private struct Screen {
         write("\u{1b}[?25h\u{1b}[?1049l")
     }
 
-    /// Draws over what is there: nothing flickers.
+    /// Draws over the old page, so that nothing flickers.
     func show(_ lines: [String]) {
         var size = winsize()
         let isKnown = ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 && size.ws_row > 0

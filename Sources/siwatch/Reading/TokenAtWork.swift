@@ -3,24 +3,24 @@
 
 import CredentialCore
 
-/// A token that is being revoked: how far that is, and what it waits for.
+/// A token that is being revoked: how far its proof is, and what it waits for.
 struct TokenAtWork: Encodable {
     var clientID: String
     var tokenGrantedAt: Timestamp
     var before: RevocationReport.Answer?
     var revocation: RevocationReport.Answer?
     var after: RevocationReport.Answer?
-    /// Times that Apple was asked to revoke it and accepted it still.
+    /// How often Apple was asked to revoke the token and still accepted it.
     var rounds: Int
-    /// Questions in a row that brought no answer.
+    /// Questions in a row without an answer.
     var failures: Int
     var dueAt: Timestamp
-    /// That Apple refuses its client.
+    /// Set if Apple refuses the client of the token.
     var refusal: ClientRefusal?
-    /// How far it is, for people.
+    /// How far the proof is, for people.
     var words: String
 
-    /// - Parameter refusals: of all clients that Apple refuses.
+    /// - Parameter refusals: the refusals of all clients that Apple refuses.
     init(
         _ token: TokenBeingRevoked,
         under configuration: Configuration,
@@ -51,7 +51,6 @@ extension TokenBeingRevoked {
 }
 
 extension RevocationProof {
-    /// How far it is.
     fileprivate var words: String {
         var parts: [String]
         switch next {

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// A canary that Apple cannot be asked about.
+/// A canary without a token that Apple could be asked about.
 struct UnknownCanary: Encodable, CustomStringConvertible {
     var app: String
     var userID: String

@@ -36,7 +36,7 @@ struct Unverified: AsyncParsableCommand {
         var foreignTokens: [ForeignToken]
     }
 
-    /// Those of which Apple has repeated the rejection, as `status` counts them, and those whose rejection waits as `status` says.
+    /// Two tables, split as in `status`: tokens with a repeated rejection, and tokens with a rejection that still waits.
     private func text(_ found: [NeverAcceptedToken]) -> String {
         func table(_ found: [NeverAcceptedToken]) -> String {
             self.table("rejected", found.map { ($0.userID, $0.tokenGrantedAt, $0.rejectedAt, $0.clientID) })

@@ -3,20 +3,20 @@
 
 import CredentialCore
 
-/// The sign-ins that stay in their queue although the daemon runs, by what they wait for.
+/// Sign-ins that stay in their queue although the daemon runs, by what they wait for.
 struct WaitingGrants: Encodable {
-    /// For an app of the configuration to name their client.
+    /// Wait for an app of the configuration to name their client.
     var unknownClients: [Client] = []
-    /// For the daemon to start with the configuration that names their client.
+    /// Wait for the daemon to start with the configuration that names their client.
     var forStart = 0
-    /// For the time they are dated.
+    /// Wait for the time of their date.
     var forTime = 0
-    /// For their code to be exchanged.
+    /// Wait for the exchange of their code.
     var withCode: Int
-    /// Of the oldest of these.
+    /// The time of the oldest of these.
     var oldestCode: Timestamp?
 
-    /// No more are looked at.
+    /// Rows are counted up to this number.
     static let mostCounted = 10_000
 
     struct Client: Encodable {
@@ -41,7 +41,7 @@ struct WaitingGrants: Encodable {
             .sorted { ($1.count, $0.clientID) < ($0.count, $1.clientID) }
     }
 
-    /// A sentence for each thing that is waited for.
+    /// One sentence for each reason to wait.
     func sentences(at now: Timestamp) -> [String] {
         let putOff = unknownClients.reduce(forStart + forTime) { $0 + $1.count }
         let more = putOff < Self.mostCounted ? "" : " or more"

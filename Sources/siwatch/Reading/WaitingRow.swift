@@ -3,15 +3,15 @@
 
 import CredentialCore
 
-/// A row that has not left its queue, and what it waits for.
+/// A row that is still in its queue, and what it waits for.
 struct WaitingRow {
     var row: UserHistory.Waiting
     var reason: Reason
-    /// When what it waits for comes, or when siwatch gives it up, whichever is first; nil where nobody knows.
+    /// When the wait ends, or when siwatch gives the row up, whichever comes first. Nil if nobody knows.
     var until: Timestamp?
-    /// Whether siwatch then gives it up.
+    /// Whether siwatch gives the row up at that time.
     var isGivenUp = false
-    /// That Apple refuses its client.
+    /// Set if Apple refuses the client of the row.
     private var refusal: ClientRefusal?
 
     enum Reason: String, Encodable {
@@ -19,7 +19,7 @@ struct WaitingRow {
         case client
         /// For siwatch to start with the configuration that names its client.
         case start
-        /// For the time it is dated.
+        /// For the time of its date.
         case time
         /// For its turn.
         case turn
@@ -29,9 +29,9 @@ struct WaitingRow {
         case retry
         /// For nothing: its code has expired.
         case expiry
-        /// For a sign-in of its user that is still in its queue, or for an earlier request about the same tokens.
+        /// For a sign-in of its user that is still in the queue, or for an earlier request about the same tokens.
         case earlier
-        /// For its tokens to be revoked.
+        /// For the revocation of its tokens.
         case tokens
         /// For an operator to resume its app.
         case pause
@@ -39,7 +39,7 @@ struct WaitingRow {
         case refusal
     }
 
-    /// - Parameter refusals: of all clients that Apple refuses.
+    /// - Parameter refusals: the refusals of all clients that Apple refuses.
     init(
         _ row: UserHistory.Waiting,
         under configuration: Configuration,

@@ -4,11 +4,11 @@
 import TOMLKit
 
 extension ConfigurationTable {
-    /// Parses a TOML document, or ends the process: only a `TOMLParser`'s process calls this with what somebody may have written.
+    /// Parses a TOML document, or ends the process. Only the process of a `TOMLParser` may call this with text from outside.
     ///
-    /// - Throws: The first syntax error, with its line and column. The parser cannot go on after one.
+    /// - Throws: The first syntax error, with its line and column. The parser cannot go on after an error.
     init(parsing text: String) throws(ConfigurationMistake) {
-        // The mark is no part of the document, and TOML counts columns without it.
+        // The byte order mark is not part of the document, and TOML counts columns without it.
         let text = String(text.trimmingPrefix("\u{feff}"))
         try Self.refuseTraps(in: text)
         let table: TOMLTable
@@ -26,21 +26,21 @@ extension ConfigurationTable {
     fileprivate init(_ table: TOMLTable, depth: Int) throws(ConfigurationMistake) {
         guard depth < Self.deepest else { throw ConfigurationMistake(place: .file, problem: "is nested too deeply") }
         self.init()
-        // By `keys`, as TOMLKit's iterator traps on a key that its C strings cut short.
+        // By `keys`, because TOMLKit's iterator traps on a key that its C strings cut short.
         for key in table.keys {
             append(key, try ConfigurationValue(table[key]!, depth: depth + 1))
         }
     }
 
-    /// Tables and lists in one another; four are in use.
+    /// How deep tables and lists may be nested. siwatch.toml uses four levels.
     fileprivate static let deepest = 32
 
-    /// Refuses what TOMLKit 0.6 would misread in silence, and names the place of what would end the process.
+    /// Refuses text that TOMLKit 0.6 would misread silently, and names the place of text that would end the process.
     ///
-    /// It passes C strings, so all that follows a NUL is lost, be it in the text or escaped in a string. And its parser, toml++, asserts
-    /// in release builds too that a name follows the bracket of a header, that no brace stands where a value should, and that a date
-    /// is followed by a time or by nothing: `[[[app]]]` ends the process. Found by fuzzing; no legal siwatch.toml holds any of these.
-    /// The list is not complete, and need not be.
+    /// TOMLKit passes C strings, so it loses everything after a NUL, in the text or escaped in a string. Its parser, toml++, has assertions
+    /// that also hold in release builds: a name follows the bracket of a header, no brace stands where a value should, and a date is
+    /// followed by a time or by nothing. So `[[[app]]]` ends the process. Fuzzing found these, and no legal siwatch.toml holds any of them.
+    /// The list is not complete, and does not need to be.
     private static func refuseTraps(in text: String) throws(ConfigurationMistake) {
         try refuse(/\0|\\u0000|\\U00000000/, in: text, "a NUL character is not allowed")
         let outline = text.outline
@@ -84,9 +84,9 @@ extension ConfigurationValue {
 }
 
 extension String {
-    /// A TOML document with blanks for its comments and quotation marks for its strings; every byte keeps its line and column.
+    /// The TOML document with its comments blanked out and its strings turned into quotation marks. Every byte keeps its line and column.
     fileprivate var outline: String {
-        // Multi-line strings may end in quotation marks of their own, up to two.
+        // A multi-line string may end with up to two quotation marks of its own.
         let pattern = /"""(?s:[^\\]|\\.)*?"{3,5}|'''(?s:.)*?'{3,5}|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+'|#[^\n]*+/
         return replacing(pattern.matchingSemantics(.unicodeScalar)) { match in
             let filler = match.output.hasPrefix("#") ? UInt8(ascii: " ") : UInt8(ascii: "\"")

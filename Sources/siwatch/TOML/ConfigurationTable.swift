@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A table of the TOML file, its keys in order, as it comes from the process that parsed it.
+/// A table of the TOML file, with its keys in order, as the parsing process sends it.
 struct ConfigurationTable: Codable, Equatable, Sendable {
-    /// Not a dictionary: two keys that Unicode holds equal are two keys in TOML.
+    /// Not a dictionary, because two keys that are equal in Unicode are two keys in TOML.
     private var entries: [Entry] = []
 
     private struct Entry: Codable, Equatable {
@@ -22,7 +22,7 @@ struct ConfigurationTable: Codable, Equatable, Sendable {
     }
 }
 
-/// A value by its TOML type. Of a type that no key takes, only the type is kept.
+/// A value by its TOML type. For a type that no key takes, only the type is kept.
 enum ConfigurationValue: Codable, Equatable, Sendable {
     case string(String)
     case integer(Int)
@@ -53,7 +53,7 @@ extension ConfigurationValue {
         if case .table(let table) = self { table } else { nil }
     }
 
-    /// What it is, in a sentence.
+    /// The type of the value, for a sentence.
     var kind: String {
         switch self {
         case .string: "a string"

@@ -4,7 +4,8 @@
 import ArgumentParser
 import Foundation
 
-/// The other end of a `TOMLParser`: a document on standard input, a `ParsedDocument` as JSON on standard output, or a crash.
+/// The child process of a `TOMLParser`. It reads a document on standard input and writes a `ParsedDocument` as JSON on standard output, or
+/// crashes.
 struct ParseTOML: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "parse-toml",
@@ -15,7 +16,7 @@ struct ParseTOML: ParsableCommand {
     @Option var processorSeconds: Int
 
     func run() throws {
-        // By the kernel, so that it ends too if nobody waits for it any more.
+        // The kernel enforces the limit, so that this process ends even if its parent no longer waits for it.
         limit(__rlimit_resource_t(RLIMIT_CPU.rawValue), to: rlim_t(clamping: processorSeconds))
         limit(__rlimit_resource_t(RLIMIT_CORE.rawValue), to: 0)
         let text = String(decoding: try FileHandle.standardInput.readToEnd() ?? Data(), as: UTF8.self)
@@ -28,7 +29,7 @@ struct ParseTOML: ParsableCommand {
         try FileHandle.standardOutput.write(contentsOf: JSONEncoder().encode(answer))
     }
 
-    /// Lowers the soft limit alone: at the hard one of processor time the signal is SIGKILL, which says nothing.
+    /// Lowers the soft limit only. At the hard limit of processor time the signal is SIGKILL, which does not tell the reason.
     private func limit(_ resource: __rlimit_resource_t, to value: rlim_t) {
         var limits = rlimit()
         guard getrlimit(resource, &limits) == 0 else { return }

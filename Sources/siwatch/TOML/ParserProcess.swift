@@ -5,18 +5,17 @@ import Foundation
 
 /// A child process that reads its standard input to the end, answers on its standard output, and ends.
 ///
-/// By posix_spawn, as Foundation's `Process` watches its children by a run loop and signals, which are the daemon's own. The child is
-/// waited for by its number, gets no descriptor of ours, and handles all signals as a new program does.
+/// By posix_spawn, because Foundation's `Process` watches children by a run loop and signals, which belong to the daemon. siwatch waits for
+/// the child by its process id. The child gets no descriptor of ours, and handles all signals as a new program does.
 struct ParserProcess {
     private let identifier: pid_t
-    /// Our end of a socket, which is the child's input and output: unlike a pipe, it can be written to without SIGPIPE.
+    /// Our end of the socket that is the child's input and output. Unlike a pipe, it can be written to without SIGPIPE.
     private let socket: Int32
 
-    /// How the child ended.
     enum End: Equatable {
         case status(Int32)
         case signal(Int32)
-        /// By us, when the time was over.
+        /// siwatch killed it, because the time was over.
         case killed
     }
 
@@ -35,9 +34,10 @@ struct ParserProcess {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO)
         posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO)
-        // What a library prints as it aborts belongs on no terminal and in no journal.
+        // An aborting library prints text that belongs on no terminal and in no journal.
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-        // Not all close themselves, those of SwiftNIO not: a socket that a child still held would stay open after the daemon has crashed.
+        // Some descriptors do not close themselves, for instance SwiftNIO's. If the child held such a socket, it would stay open after a
+        // crash of the daemon.
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             guard let descriptor = Int32(name), descriptor > STDERR_FILENO else { continue }
             posix_spawn_file_actions_addclose(&actions, descriptor)
@@ -54,7 +54,7 @@ struct ParserProcess {
         posix_spawnattr_setsigdefault(&attributes, &all)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
 
-        // A crash is expected here: Swift's runtime need not describe it for seconds.
+        // A crash is expected here, so Swift's runtime must not spend seconds on a description of it.
         let environment = ProcessInfo.processInfo.environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { _, new in new }
         var argv = arguments.map { strdup($0) } + [nil]
         var envp = environment.map { strdup("\($0)=\($1)") } + [nil]
@@ -70,7 +70,7 @@ struct ParserProcess {
         socket = ends[0]
     }
 
-    /// Hands the child its input, takes its output, and waits for its end; kills it where that takes longer than `limit`.
+    /// Sends the child its input, takes its output, and waits for its end. Kills the child if that takes longer than `limit`.
     ///
     /// It blocks the thread.
     consuming func exchange(_ input: [UInt8], within limit: Duration) -> (output: [UInt8], end: End) {
@@ -80,15 +80,15 @@ struct ParserProcess {
         if output == nil { kill(identifier, SIGKILL) }
         var status: Int32 = 0
         while waitpid(identifier, &status, 0) < 0 {
-            // Somebody who started us ignores the ends of children, and so do we: the output has to tell.
+            // The program that started siwatch ignores the ends of children, so siwatch does too. The output has to tell.
             guard errno == EINTR else { return (output ?? [], .status(-1)) }
         }
         guard let output else { return ([], .killed) }
-        // As the C macros take it apart: the low seven bits are the signal, the next byte the exit code.
+        // As the C macros do: the low seven bits are the signal, the next byte is the exit code.
         return (output, status & 0x7f == 0 ? .status((status >> 8) & 0xff) : .signal(status & 0x7f))
     }
 
-    /// - Returns: false where the time was over first. A child that does not want it all is no failure: its end tells why.
+    /// - Returns: false if the time was over first. A child that does not take all input is no failure, because its end tells why.
     private func send(_ input: [UInt8], until deadline: ContinuousClock.Instant) -> Bool {
         var rest = input[...]
         while !rest.isEmpty {
@@ -102,14 +102,14 @@ struct ParserProcess {
         return true
     }
 
-    /// - Returns: nil where the time was over before the end of the output.
+    /// - Returns: nil if the time was over before the end of the output.
     private func receive(until deadline: ContinuousClock.Instant) -> [UInt8]? {
         var output: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while isReady(for: POLLIN, until: deadline) {
             let count = read(socket, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            // A child that left input unread resets the connection as it ends.
+            // A child that leaves input unread resets the connection as it ends.
             guard count > 0 else { return output }
             output += buffer[..<count]
         }

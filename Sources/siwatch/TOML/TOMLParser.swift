@@ -3,17 +3,16 @@
 
 import Foundation
 
-/// Parses TOML in a process of its own, where a document that ends the parser harms nobody.
+/// Parses TOML in a child process, so that a document that crashes the parser harms nobody.
 ///
-/// The process is this very program, started once more as `parse-toml`: by its open file, so that a daemon whose program has been
-/// replaced on disk since it started parses as it always did.
+/// The child is siwatch itself, started once more as `parse-toml`. It is started by its open file, so that a daemon whose program was
+/// replaced on disk still parses as before.
 struct TOMLParser: Sendable {
-    /// The siwatch that is started.
     var program = "/proc/self/exe"
-    /// How long the parser may compute: whole seconds of processor time, which a busy machine does not use up.
+    /// How long the parser may compute, in whole seconds of processor time. A busy machine does not use this time up.
     var processorSeconds = 5
 
-    /// For all of it: what a machine that stands still may cost.
+    /// The limit for the whole exchange, in case the machine stands still.
     private static let timeout = Duration.seconds(30)
 
     func parse(_ text: String) throws(UnparsedDocument) -> ConfigurationTable {
@@ -26,7 +25,7 @@ struct TOMLParser: Sendable {
         }
         throw switch end {
         case .signal(SIGXCPU): .endless(seconds: processorSeconds)
-        // From outside: for want of memory, or with the whole service.
+        // The signal came from outside: memory ran out, or the whole service was ended.
         case .signal(let signal) where [SIGKILL, SIGTERM, SIGINT].contains(signal): .noAnswer("was ended by \(Self.name(of: signal))")
         case .signal(let signal): .deadly(signal: Self.name(of: signal))
         case .status(let status): .noAnswer("ended with status \(status)")
@@ -48,7 +47,7 @@ struct TOMLParser: Sendable {
     }
 }
 
-/// What `parse-toml` answers.
+/// The answer of `parse-toml`.
 enum ParsedDocument: Codable {
     case table(ConfigurationTable)
     case mistake(ConfigurationMistake)
@@ -57,11 +56,11 @@ enum ParsedDocument: Codable {
 /// Why a document has no table.
 enum UnparsedDocument: Error, Equatable {
     case mistake(ConfigurationMistake)
-    /// It ended the process that parsed it.
+    /// The document ended the process that parsed it.
     case deadly(signal: String)
-    /// It took longer than any configuration does.
+    /// The document took longer than any configuration does.
     case endless(seconds: Int)
-    /// There is no telling whether anything is wrong with it: what the parser did instead, as the end of a sentence.
+    /// Nobody knows whether the document is wrong. The text says what the parser did, as the end of a sentence.
     case noAnswer(String)
 
     var mistake: ConfigurationMistake {

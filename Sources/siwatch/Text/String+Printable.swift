@@ -4,8 +4,7 @@
 import CredentialCore
 
 extension String {
-    /// The text with every character spelled out that would not show, or would do something to a terminal: what comes from outside may
-    /// hold anything.
+    /// The text with every character spelled out that is invisible or that a terminal would obey. Text from outside may hold anything.
     var printable: String {
         var text = ""
         for scalar in unicodeScalars {
@@ -14,7 +13,7 @@ extension String {
         return text
     }
 
-    /// The same for bytes, of which those that are no UTF-8 are spelled out too.
+    /// The same for bytes. Bytes that are not UTF-8 are spelled out too.
     init(printable bytes: some Collection<UInt8>) {
         self = ""
         var decoder = UTF8()
@@ -28,7 +27,7 @@ extension String {
         }
     }
 
-    /// Padded with spaces, on the left where `width` is negative.
+    /// Padded with spaces; on the left if `width` is negative.
     func padded(to width: Int) -> String {
         let padding = String(repeating: " ", count: max(abs(width) - count, 0))
         return width < 0 ? padding + self : self + padding
@@ -36,6 +35,6 @@ extension String {
 }
 
 extension Unicode.Scalar {
-    /// Escaped as in a string of JSON: a surrogate pair where one code unit does not hold it.
+    /// Escaped as in a JSON string: a surrogate pair if one code unit does not hold it.
     var jsonEscape: String { utf16.map { "\\u\($0.hexadecimal)" }.joined() }
 }

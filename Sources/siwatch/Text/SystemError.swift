@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// The system's words for an error code, by default that of the last call.
+/// The system's text for an error code, by default for the error of the last call.
 func systemError(_ code: Int32 = errno) -> String {
     String(cString: strerror(code))
 }

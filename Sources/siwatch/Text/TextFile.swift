@@ -4,12 +4,12 @@
 import CredentialSealing
 import Foundation
 
-/// A text that a person has put on disk, read whole.
+/// Reads a text file that a person has put on disk, as a whole.
 enum TextFile {
     /// - Parameter limit: In bytes.
-    /// - Parameter isSecret: Refuse it if others may read it or change it.
+    /// - Parameter isSecret: Refuses the file if others may read or change it.
     static func read(_ path: String, limit: Int, isSecret: Bool = false) throws(TextFileError) -> String {
-        // Not blocking: a named pipe would never return.
+        // Non-blocking, because opening a named pipe would never return.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw .unreadable(systemError()) }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
@@ -27,11 +27,11 @@ enum TextFile {
 }
 
 enum TextFileError: Error, Equatable {
-    /// With the system's words.
+    /// With the system's text.
     case unreadable(String)
     case tooLong(limit: Int)
     case notUTF8
-    /// With the command that mends it.
+    /// With the command that corrects it.
     case exposed(mode: String, mend: String)
 }
 

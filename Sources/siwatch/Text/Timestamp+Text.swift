@@ -8,7 +8,7 @@ import Foundation
 extension Timestamp {
     /// As in `2026-11-21T13:12:34.000Z`.
     var text: String {
-        // Half a millisecond more, because the style cuts off and a Double is a little off.
+        // Half a millisecond more, because the format style cuts off digits and a Double is slightly off.
         let date = Date(timeIntervalSince1970: (Double(milliseconds) + 0.5) / 1000)
         return date.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
     }

@@ -319,6 +319,24 @@ import Testing
         #expect(changes.breakers.isEmpty && changes.checks == (0, 0), "no check, and nothing for the breaker")
     }
 
+    /// An operator has mistyped the team, and the key is the same. Apple rejects a token to that team that it goes on accepting from the
+    /// other, and answers 200 to the revocation of anything.
+    @Test(arguments: [RevocationProof.Answer.Word.revoked, .rejected, .unheard])
+    func anAnswerToAnotherTeamProvesNothing(_ word: RevocationProof.Answer.Word) throws {
+        let world = Self.world(("app", 1))
+        var work = word == .rejected ? Self.due(.accepted, .revoked) : Self.due(.accepted)
+        (work.standing, work.verifiedTeam) = (.accepted, "OURS")
+        let other = ClientIdentity(clientID: "app", keyID: "KEY", teamID: "THEIRS")
+        let answer = RevocationProof.Answer(word, askedAt: Self.now, date: nil)
+        let verdict: RevocationVerdict = word == .unheard ? .unheard(answer, by: other, retryAfter: nil) : .answered(answer, by: other)
+        let proceeded = try #require(Self.proceeded(world.fold(.revocation(work, verdict))))
+        #expect(proceeded.proof.next == (word == .rejected ? .isBelieved : .isAccepted), "it begins anew")
+        #expect(proceeded.proof.revocation == nil)
+        let ours = ClientIdentity(clientID: "app", keyID: "KEY", teamID: "OURS")
+        let goesOn = world.fold(.revocation(work, .answered(answer, by: ours)))
+        #expect(word == .rejected ? Self.finished(goesOn)?.0 == .proved : Self.proceeded(goesOn)?.proof.revocation != nil)
+    }
+
     /// Apple ends what was granted to the whole app, whatever siwatch holds of the user at the app's other clients.
     @Test(arguments: ["no token", "a token that Apple never accepted", "a token that Apple has accepted"])
     func aProvedRevocationEndsTheSignInsAtEveryClient(_ what: String) {

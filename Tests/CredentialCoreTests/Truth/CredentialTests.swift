@@ -164,6 +164,35 @@ import Testing
         #expect(credential.token?.key == old)
     }
 
+    /// Apple says that the token is another user's: the one before it watches over this user again.
+    @Test func aTokenOfAnotherUserGivesItsPlaceToTheAcceptedOneBefore() {
+        var credential = Credential(granted: old)
+        credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6), teamID: "TEAM"))
+        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        credential.putBackForeignToken()
+        #expect(credential.token == .sealedForTest(old) && credential.verifiedAt == at(6) && credential.verifiedTeam == "TEAM")
+        #expect(credential.formerToken == .sealedForTest(new), "kept until Apple has answered about the other")
+        var accepted = credential
+        accepted.apply(RefreshAnswer(.valid, token: old, requestedAt: at(12), teamID: "TEAM"))
+        #expect(accepted.formerToken?.sealed == nil && accepted.isTokenOfNewestSignIn)
+        // The old one has ended, maybe before the sign-in: that says nothing of the sign-in, and the newer one is asked about again.
+        credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(12)))
+        credential.fallBack()
+        #expect(credential.token == .sealedForTest(new) && credential.verifiedAt == nil && credential.formerToken?.sealed == nil)
+        #expect(credential.standing(under: AppUser()).state == .authorized)
+        credential.putBackForeignToken()
+        #expect(credential.token?.key == new, "there is no other any more")
+    }
+
+    /// A token that Apple has not been asked about is no surer than the other, and one that it has accepted is this user's.
+    @Test func onlyAnAcceptedTokenIsPutBack() {
+        var credential = Credential(granted: old)
+        credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
+        let before = credential
+        credential.putBackForeignToken()
+        #expect(credential == before)
+    }
+
     /// The page asks to date sign-ins at the end of their second: a token that a backend tells may be dated after one that Apple issues.
     @Test func anIssuedTokenIsKeptBeforeOneThatAppleHasNotAccepted() {
         let issued = RefreshToken.Key(grantedAt: at(5), fingerprint: [8])
@@ -193,10 +222,10 @@ import Testing
 
     /// A backend has told the same token with a later time: it is one token, and Apple has accepted it.
     @Test func anIssuedTokenThatWasToldLaterIsTheSame() {
-        let issued = RefreshToken.Key(grantedAt: at(8), fingerprint: new.fingerprint)
+        let issued = RefreshToken.Key(grantedAt: at(4), fingerprint: new.fingerprint)
         var credential = Credential(granted: old)
         credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
-        credential.apply(Grant(grantedAt: at(8), token: .sealedForTest(issued)))
+        credential.apply(Grant(grantedAt: at(4), token: .sealedForTest(issued)))
         credential.applyIssued(.sealedForTest(issued), RefreshAnswer(.valid, token: issued, requestedAt: at(10), teamID: "TEAM"))
         #expect(credential.token?.key == new && credential.verifiedAt == at(10) && credential.verifiedTeam == "TEAM")
         #expect(credential.formerToken?.sealed == nil)

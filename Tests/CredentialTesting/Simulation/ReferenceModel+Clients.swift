@@ -38,7 +38,7 @@ extension ReferenceModel {
     func reasonOfUnsent(at clientID: String, since time: Timestamp, _ result: Settled) -> GrantRejection {
         let facts = clients[clientID, default: ClientFacts()]
         if facts.isDoubtful { return result == .grant(.rejected, .invalidClient) ? .invalidClient : .codeExpired }
-        return facts.refusedAt > facts.acceptedAt && facts.refusedAt >= time ? .invalidClient : .codeExpired
+        return facts.refusedAt > facts.acceptedAt && facts.refusedAt >= time.advanced(by: .hours(-1)) ? .invalidClient : .codeExpired
     }
 }
 

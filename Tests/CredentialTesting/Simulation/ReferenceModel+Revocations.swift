@@ -99,8 +99,7 @@ extension ReferenceModel {
         let rows = requestRows.values.filter { !$0.isOpen && $0.requestedAt >= time && isSameUser($0.credential, credential) }
         let events = [userFacts[credential.userID]?.consentRevoked.max(), userFacts[credential.userID]?.deleted.max()]
         let newest = (clients(beside: credential).map { facts[$0]?.grants.max() } + events).compactMap(\.self).max()
-        requestsSeen[SignIn(credential: credential, at: time)] =
-            rows.map(\.requestedAt).min().flatMap { $0 > newest ?? .earliest ? $0 : nil }
+        requestsSeen[SignIn(credential: credential, at: time)] = rows.map(\.requestedAt).filter { $0 > newest ?? .earliest }.min()
     }
 
     private func isSameUser(_ one: CredentialID, _ other: CredentialID) -> Bool {
@@ -217,8 +216,9 @@ extension ReferenceModel {
         if call.word == .unnamed, !open.isRevoked, open.standing == .neverAccepted {
             return [close(key, open, .rejected, .unnamedUser)]
         }
-        // What was asked with another key proves nothing beside this one.
-        if call.word != .none, call.word != .foreign, let known = open.keyID, known != call.keyID {
+        // What was asked with another key, or by another team than the one that Apple accepted the token from, proves nothing beside this.
+        let isAnotherTeam = open.before == .accepted && open.verifiedTeam.map { $0 != call.team } ?? false
+        if call.word != .none, call.word != .foreign, let known = open.keyID, known != call.keyID || isAnotherTeam {
             (open.before, open.isRevoked, open.isAlive, open.keyID) = (nil, false, false, nil)
             if call.word == .revoked || call.word == .unheard { return [.postponed] }
         }

@@ -401,16 +401,36 @@ struct ReferenceModel {
         return newest == grantedAt && (brought == nil || brought == token) ? .duplicate : .stale
     }
 
-    /// Apple rejects the newest token and has never accepted it: the one before is taken again, if it is kept.
+    /// Apple rejects the token in use and has never accepted it: the other one is taken again, if it is kept. So it is where that one is newer,
+    /// and the rejection says nothing of the newest sign-in.
     @discardableResult
     private mutating func fallBack(_ credential: CredentialID) -> Bool {
-        guard let token = facts[credential]!.token, let former = formerToken(of: credential)?.token, !facts[credential]!.isAccepted(token),
-            facts[credential]!.answers.contains(where: { $0.token == token })
-        else { return false }
-        while let newest = facts[credential]!.token, newest != former { facts[credential]!.setAside.insert(newest) }
+        guard let token = facts[credential]!.token, let former = formerToken(of: credential)?.token else { return false }
+        let answers = facts[credential]!.answers.filter { $0.token == token }
+        guard let rejectedAt = answers.filter({ !$0.isValid }).map(\.at).max() else { return false }
+        if let acceptedAt = answers.filter(\.isValid).map(\.at).max() {
+            let isNewer = Oracle(tokens: [former, token]).token == former
+            guard isNewer, rejectedAt > acceptedAt, !facts[credential]!.tokenSpeaksOfUser else { return false }
+        }
+        take(former, of: credential)
         facts[credential]!.former = (token, nil)
-        facts[credential]!.held = nil
         return true
+    }
+
+    /// Apple says that the token in use is another user's: the one before is taken again, if Apple had accepted that. Both are kept.
+    private mutating func putBackForeignToken(of credential: CredentialID) {
+        guard let token = facts[credential]!.token, let former = formerToken(of: credential)?.token, !facts[credential]!.isAccepted(token),
+            facts[credential]!.isAccepted(former)
+        else { return }
+        let text = holdsToken(credential) ? facts[credential]!.texts[token] : nil
+        take(former, of: credential)
+        facts[credential]!.former = (token, text)
+    }
+
+    private mutating func take(_ token: Token, of credential: CredentialID) {
+        facts[credential]!.setAside.remove(token)
+        while let newest = facts[credential]!.token, newest != token { facts[credential]!.setAside.insert(newest) }
+        facts[credential]!.held = nil
     }
 
     mutating func close(_ row: Int64, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
@@ -481,7 +501,8 @@ struct ReferenceModel {
         case .rejected:
             if facts[work.id]!.isAccepted(token) { rejectionsOfAccepted[appOfClient[work.id.clientID]!, default: 0] += 1 }
             return [.refreshed, .held]
-        case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable, nil: break
+        case .anotherUser: if work.purpose == .check { putBackForeignToken(of: work.id) }
+        case .ambiguous, .misconfigured, .throttled, .unavailable, nil: break
         }
         return [.refreshed]
     }

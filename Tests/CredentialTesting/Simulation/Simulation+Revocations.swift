@@ -61,6 +61,7 @@ extension Simulation {
                     AnsweredQuestion(
                         word: word,
                         keyID: identity.keyID,
+                        team: identity.teamID,
                         askedAt: flight.sentAt,
                         date: state.truth.second,
                         ofClient: ReferenceModel.ClientWord(outcome, sentAt: state.dated(flight))

@@ -208,9 +208,11 @@ extension Simulation {
     /// An app goes to another team, or comes back, and its operators name that team and a key of it, which counts from the next start.
     mutating func transfer() throws {
         let app = plan.apps.randomElement(using: &generator)!
+        // A mistyped team goes with the key that was there.
+        let keepsKey = chance(300)
         world.with { state in
             state.apple.transfer(app)
-            state.apple.reload(app)
+            if !keepsKey { state.apple.reload(app) }
             state.ledger.proofs.reloaded(app.clientIDs)
             state.count(.teamChanged)
             state.note("\(app.name) changes hands")

@@ -150,7 +150,7 @@ import Testing
         try await store.signIn(token: "go", at: .start + .minutes(1))
         try await open(store)
         #expect(
-            try await store.rows("SELECT standing FROM revocation ORDER BY token_granted_at") == [["former"], ["never_accepted"]]
+            try await store.rows("SELECT standing FROM revocation ORDER BY token_granted_at") == [["accepted_before"], ["never_accepted"]]
         )
         var claimed = try await claimTokens(store)
         let garbage = try #require(claimed.first { $0.standing == .neverAccepted })
@@ -472,6 +472,9 @@ import Testing
             try await store.signIn("ann", at: Self.asked)
         }
         #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == nil)
+        // The sign-in that is known ends the first request, and not the one after it.
+        try await store.requestRevocation("ann", at: Self.asked + .seconds(5))
+        #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == Self.asked + .seconds(5))
     }
 
     /// The rest of what a second request can have revoked does not wait for the first, and what a sign-in in between has taken away from the
