@@ -42,8 +42,8 @@ package protocol TableStore: CredentialStore {
     /// - Throws: `StoreError`.
     func blockingTransaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value
 
-    /// Makes sign-ins due that waited for a client which is known now.
-    func releaseGrants() throws
+    /// The configured apps have been taken in: sign-ins that waited for one of their clients are due.
+    func tookIn(_ apps: [AppClients]) throws
 
     /// Notes that a sealed token was erased from a row: the files may still hold it.
     func tokenWasErased()

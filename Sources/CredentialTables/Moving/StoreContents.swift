@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+package import CredentialCore
+
 /// The contents of a store during a move, in one transaction that keeps other writers out.
 package protocol StoreContents: Actor {
     /// The place of the store, in words for people, without a password.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+package import CredentialCore
+
 /// Rows of a table on their way from one store to another.
 ///
 /// The bytes are those of PostgreSQL's binary COPY. Each row has the number of its values in two bytes. Each value has its length in four

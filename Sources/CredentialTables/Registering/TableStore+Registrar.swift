@@ -15,7 +15,7 @@ extension TableStore {
             return directory
         }
         directory.withLockedValue { $0 = registered }
-        try releaseGrants()
+        try tookIn(apps)
     }
 
     /// Finds what `register` would refuse, and changes nothing.

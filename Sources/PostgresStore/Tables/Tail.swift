@@ -14,30 +14,8 @@ enum Tail {
 
 extension Connection {
     /// For whoever asks for rows under it: who stalls meanwhile holds the others up for no longer than this.
-    func lockTail() throws {
+    package func lockTail() throws {
         try send("SET LOCAL idle_in_transaction_session_timeout = '5s'")
         try send("SELECT \(Tail.lock)")
-    }
-
-    /// Under the lock on the tail.
-    func sendAdd(_ amount: Int, to counter: String) throws {
-        guard amount != 0 else { return }
-        try send(
-            """
-            INSERT INTO counter AS c (name, value) VALUES ($1, $2)
-                ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value
-            """,
-            counter,
-            amount
-        )
-    }
-
-    /// Under the lock on the tail.
-    func sendSet(_ counter: String, to value: Int64) throws {
-        try send(
-            "INSERT INTO counter (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            counter,
-            value
-        )
     }
 }
