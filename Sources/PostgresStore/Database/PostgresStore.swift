@@ -100,15 +100,15 @@ package final class PostgresStore: Sendable {
 
     /// Whether anything is sealed, so that a lost key file must not be replaced by a new one.
     package func hasSealedRows() throws -> Bool {
-        try reader.wait { reader in try reader.run { try $0.rows("SELECT EXISTS (SELECT 1 FROM secret)").isTrue } }
+        try blockingQuery { try $0.exists("SELECT 1 FROM secret") }
     }
 
     /// As the server calls itself.
-    package func serverVersion() throws -> String {
-        try reader.wait { reader in
-            try reader.run { try $0.rows("SELECT current_setting('server_version')").first?.text(at: 0) ?? "" }
-        }
+    package var version: String {
+        get throws { try blockingQuery { try $0.fetchOne("SELECT current_setting('server_version')")?.text(at: 0) ?? "" } }
     }
+
+    package var fleet: (any Fleet)? { self }
 
     package func close() async throws {
         for thread in [writer, claims, reader, renewals] { await thread.close() }

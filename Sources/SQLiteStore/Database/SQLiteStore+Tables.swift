@@ -49,6 +49,8 @@ extension SQLiteStore: TableStore {
 
     package func forgetOwn(at now: Timestamp) {}
 
+    package var version: String { SQLiteLibrary.version }
+
     /// Makes erased rows unreadable in the files too.
     package func sweep(at now: Timestamp) async throws {
         try await checkpointer?.truncateAfterErasure(at: now)

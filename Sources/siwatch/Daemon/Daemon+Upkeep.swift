@@ -6,7 +6,6 @@ import CredentialCore
 import CredentialMonitor
 import Logging
 import PrometheusMetrics
-import SQLiteStore
 
 /// Work that is repeated, and work on request.
 extension Daemon {
@@ -32,13 +31,13 @@ extension Daemon {
     func heartbeat(_ progress: LoopProgress) -> Recurring {
         // The writer reports that nothing can be committed, and the missing beat shows it.
         Recurring(every: .seconds(10), onFailure: { _ in }) { [store, clock] in
-            if let file = store as? SQLiteStore, progress.stalled.isEmpty { try await file.beat(at: clock.now) }
+            if progress.stalled.isEmpty { try await store.beat(at: clock.now) }
         }
     }
 
     var maintenance: Recurring {
         Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, logPin, telemetry] in
-            if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }
+            telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
             // One replica does the housekeeping for all.
             guard seat.keepsHouse else { return logPin.leaveToOthers() }
             do {

@@ -11,7 +11,6 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 import PrometheusMetrics
-import SQLiteStore
 import ServiceLifecycle
 import UnixSignals
 
@@ -309,7 +308,7 @@ struct Daemon {
             // The stop was cut short in the middle of work.
         } catch {
             // A failed start has no work under way. Other replicas need not take this one for living.
-            if !readiness.isStarted, readiness.stoppingSince == nil { try? await (store as? any Fleet)?.release() }
+            if !readiness.isStarted, readiness.stoppingSince == nil { try? await store.fleet?.release() }
             throw error
         }
         let took = readiness.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero

@@ -24,7 +24,7 @@ struct FleetSeat: Sendable {
         self.replica = replica
         clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
         let lanes = configuration.apps.map { FleetLane.app($0.name) } + [.maintenance]
-        guard let fleet = store as? any Fleet else {
+        guard let fleet = store.fleet else {
             clock = .system
             leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, .endless) })
             shared = nil
@@ -39,7 +39,7 @@ struct FleetSeat: Sendable {
 
     /// The clock for work on a store: the database's if replicas share it, else the machine's.
     static func clock(of store: any CredentialStore) async throws -> WallClock {
-        guard let fleet = store as? any Fleet else { return .system }
+        guard let fleet = store.fleet else { return .system }
         let start = ContinuousClock.now
         let clock = FleetClock(local: .system) { ContinuousClock.now - start }
         try await clock.look(at: fleet)
@@ -118,7 +118,7 @@ extension Replica {
     ///
     /// - Throws: `CommandFailure`, `StoreError`.
     func join(_ store: any CredentialStore) async throws {
-        guard let fleet = store as? any Fleet else { return }
+        guard let fleet = store.fleet else { return }
         // A replica that lost its server for a while is about to come back, and would take a newcomer for its elder. A replica that was
         // stopped in order is not in this list.
         let recent = try await fleet.time.advanced(by: .zero - Self.absence)

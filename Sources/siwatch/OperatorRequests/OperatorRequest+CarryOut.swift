@@ -69,7 +69,7 @@ extension OperatorRequest {
     /// Whether the request goes on after its answer while no siwatch runs that could finish it.
     private func mustFinish(on store: any CredentialStore) async throws -> Bool {
         guard case .recheckApp = self else { return false }
-        return try await (store as? any Fleet)?.isAtWork != true
+        return try await store.fleet?.isAtWork != true
     }
 
     /// Leaves the request for the daemon and waits for the answer.

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import PostgresStore
 import SQLiteStore
 
 /// The report of `siwatch status`.
@@ -49,8 +48,8 @@ struct StatusReport: Encodable {
             sqlite = SQLiteLibrary.version
             hasWALResetBug = SQLiteLibrary.hasWALResetBug
         case .server:
-            postgresql = try (store as? PostgresStore)?.serverVersion()
-            let fleet = store as? any Fleet
+            postgresql = try store.version
+            let fleet = store.fleet
             let (time, replicas) = (try await fleet?.time ?? .earliest, try await fleet?.replicas())
             self.replicas = replicas
             isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
