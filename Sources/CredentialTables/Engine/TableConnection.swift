@@ -28,7 +28,7 @@ package protocol TableConnection {
     func inSavepoint<Value>(_ body: () throws -> Value) throws -> Value
 
     /// Takes the lock that each transaction takes last: it guards what is counted and the ids of the change feed.
-    func lockTail() throws
+    func lockSettlements() throws
 
     // MARK: What an operator's request shares with settlements
 

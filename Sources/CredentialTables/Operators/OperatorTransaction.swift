@@ -92,7 +92,7 @@ struct OperatorTransaction<Connection: TableConnection> {
     }
 
     private func pause(_ app: Int64, since time: Timestamp?) throws {
-        try connection.lockTail()
+        try connection.lockSettlements()
         try connection.execute("UPDATE app SET paused_at = $2 WHERE id = $1", app, time)
     }
 
@@ -166,7 +166,7 @@ struct OperatorTransaction<Connection: TableConnection> {
 
     private func retry(_ ids: [Int64], receivedAt: Timestamp?) throws -> Set<Int64> {
         // Under the lock, so that each row that is read is there until it has moved.
-        try connection.lockTail()
+        try connection.lockSettlements()
         try connection.execute(
             """
             INSERT INTO notification_queue (payload, received_at)

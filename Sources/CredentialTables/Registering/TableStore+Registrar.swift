@@ -35,7 +35,7 @@ extension TableStore {
     package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {
         try blockingTransaction { connection in
             // When two replicas make one, the second takes what the first has made.
-            try connection.lockTail()
+            try connection.lockSettlements()
             if let known = try connection.fetchOne("SELECT sealed FROM secret WHERE name = $1", name) { return known.bytes(at: 0) }
             let sealed = try make()
             try connection.execute("INSERT INTO secret (name, sealed) VALUES ($1, $2)", name, sealed)

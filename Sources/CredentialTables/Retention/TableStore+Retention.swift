@@ -156,7 +156,7 @@ extension TableConnection {
     /// An event of this sign-in explains a rejection, whenever it came. One that was taken back needs no explanation.
     fileprivate func countMissedNotifications(admittedBefore time: Timestamp, upTo limit: Int) throws -> (rows: Int, [String: Int]) {
         // Of two replicas, the second finds no row any more that the first has locked.
-        try lockTail()
+        try lockSettlements()
         let rows = try fetchAll(
             """
             SELECT a.id, app.id, app.name,

@@ -18,7 +18,7 @@ extension ClientDirectory {
     ///
     /// - Throws: `StoreOpenError` where a client would change hands.
     package mutating func register(_ configured: [AppClients], on connection: some TableConnection) throws {
-        try connection.lockTail()
+        try connection.lockSettlements()
         // As the tables are now: another replica may have taken some in.
         try ClientDirectory(connection).check(configured)
         for app in configured {

@@ -15,7 +15,7 @@ package enum QuarantineRow {
         let dialect = connection.dialect
         let condition = "reason = 'unknown_key' AND \(dialect.isOne("detail", ofTexts: "$1"))"
         let keys = try JSONText.encode(keyIDs)
-        try connection.lockTail()
+        try connection.lockSettlements()
         try connection.execute(
             """
             INSERT INTO notification_queue (payload, received_at)
@@ -38,7 +38,7 @@ package enum QuarantineRow {
     }
 
     private static func remove(_ condition: String, _ values: [ColumnValue], on connection: some TableConnection) throws -> Set<Int64> {
-        try connection.lockTail()
+        try connection.lockSettlements()
         let rows = try connection.fetchAll(
             """
             DELETE FROM notification_quarantine WHERE \(condition)

@@ -39,7 +39,7 @@ extension Connection: TableConnection {
     package func save(_ users: [UserRecord], tallies: [String: UserRecord.Tally], in directory: ClientDirectory) throws {
         let table = UserTable(connection: self, directory: directory)
         try table.sendSave(users)
-        try lockTail()
+        try lockSettlements()
         try table.sendAdd(tallies)
     }
 
@@ -64,7 +64,7 @@ extension Connection: TableConnection {
         )
         let pending = try self.rows(of: answer).integer
         guard pending > 0 else { return }
-        try lockTail()
+        try lockSettlements()
         try send("UPDATE app SET pending = pending - $2 WHERE id = $1", app, pending)
     }
 
@@ -72,7 +72,7 @@ extension Connection: TableConnection {
         // The logs may be long.
         longestSilence = nil
         try send("SET LOCAL statement_timeout = 0")
-        try lockTail()
+        try lockSettlements()
         // A replica that starts waits here before it takes its apps in, and then finds this one under another name.
         try send("LOCK TABLE replica IN SHARE MODE")
         let isInUse = try rows(

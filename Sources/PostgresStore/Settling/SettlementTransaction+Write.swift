@@ -42,12 +42,12 @@ extension SettlementTransaction {
 
     /// Begins the tail: its lock comes in one message with what it is for, so that nobody who stalls on the way holds it.
     private func sendFeed(_ announcements: [Announcement]) throws {
-        guard !announcements.isEmpty else { return try connection.lockTail() }
+        guard !announcements.isEmpty else { return try connection.lockSettlements() }
         var rows = RowArrays()
         for entry in announcements { entry.append(to: &rows) }
         try connection.send(
             """
-            WITH tail AS MATERIALIZED (SELECT \(Tail.lock))
+            WITH tail AS MATERIALIZED (SELECT \(SettlementLock.lock))
             INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, occurred_at, kind,
                                            from_state, to_state, reason, email, email_forwarding, recorded_at)
             SELECT n.app, n.client_id, n.user_id, n.source, n.jti, n.at, n.kind,

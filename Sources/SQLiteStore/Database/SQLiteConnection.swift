@@ -42,7 +42,7 @@ package struct SQLiteConnection: TableConnection {
     }
 
     /// The file has one lock, which every transaction takes first.
-    package func lockTail() {}
+    package func lockSettlements() {}
 
     package func users(_ ids: [AppUserID], in directory: ClientDirectory) throws -> [AppUserID: UserRecord] {
         try UserTable(db: db, directory: directory).load(ids)

@@ -45,7 +45,7 @@ extension OperatorRequest {
     }
 
     private func carryOut(on store: any CredentialStore, _ configuration: Configuration) async throws -> OperatorAnswer {
-        let clock = try await FleetSeat.clock(of: store)
+        let clock = try await FleetMembership.clock(of: store)
         let rules = configuration.refresh.recheckRules
         let id = try await store.submit(self, at: clock.now)
         do {

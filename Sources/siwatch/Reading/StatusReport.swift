@@ -55,7 +55,7 @@ struct StatusReport: Encodable {
             isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
             hasWALResetBug = false
         }
-        let now = try await FleetSeat.clock(of: store).now
+        let now = try await FleetMembership.clock(of: store).now
         at = now
         queues = try await store.queues()
         apps = try await store.apps()

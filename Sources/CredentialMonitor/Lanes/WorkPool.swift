@@ -5,7 +5,7 @@ import NIOConcurrencyHelpers
 import Synchronization
 
 /// The claimed work of one loop: pieces under way, each in a hand of its own, and pieces in reserve.
-final class Hands<Work: Sendable>: Sendable {
+final class WorkPool<Work: Sendable>: Sendable {
     private struct State {
         var busy = 0
         /// Each piece, and until when it may be taken up. The next piece is last.

@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 
 /// Whether people are signing in by code now. Other work then runs in short steps, so that nobody waits long for the processor or for the
 /// lock.
-package final class Haste: Sendable {
+package final class SignInRush: Sendable {
     private let since = NIOLockedValueBox<ContinuousClock.Instant?>(nil)
 
     /// After one sign-in by code, the next one is probably near.

@@ -6,7 +6,7 @@ import CredentialMonitor
 import Foundation
 
 /// This process's place among those that share a database. With the lock on a file it is alone, and owns every lane.
-struct FleetSeat: Sendable {
+struct FleetMembership: Sendable {
     /// The database's clock, if several processes must agree on the time.
     let clock: WallClock
     /// Reads a clock that never steps.

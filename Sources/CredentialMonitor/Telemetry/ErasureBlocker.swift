@@ -6,7 +6,7 @@ import Synchronization
 
 /// Reports a reader that keeps erased tokens readable, in a file's log or in dead rows of a server: once when it has stayed for a minute,
 /// once when it has gone.
-package final class LogPin: Sendable {
+package final class ErasureBlocker: Sendable {
     private let telemetry: Telemetry
     private let isTold = Atomic<Bool>(false)
 

@@ -4,7 +4,7 @@
 package import CredentialCore
 
 /// Commits with gaps so short that a process which tries the lock now and then rarely meets one.
-package struct Rush {
+package struct CommitBurst {
     private var start: Timestamp
     private var end: Timestamp
 

@@ -5,7 +5,7 @@ import ServiceLifecycle
 
 /// Services that hear of a stop at the same moment. A service group tells one after the other, each after the one before has ended. With a
 /// slow Apple, the last would hear of it too late.
-struct Together: Service {
+struct ParallelServices: Service {
     private let services: [any Service]
 
     init(_ services: [any Service]) {
