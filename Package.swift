@@ -73,12 +73,22 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // What stands in the tables of each store, and what is asked of them at leisure.
+        .target(name: "CredentialTables", dependencies: ["CredentialCore", nioConcurrency], swiftSettings: strict),
         // One file on disk.
-        .target(name: "SQLiteStore", dependencies: ["CredentialCore", grdb, grdbSQLite, nioConcurrency], swiftSettings: strict),
+        .target(
+            name: "SQLiteStore",
+            dependencies: ["CredentialCore", "CredentialTables", grdb, grdbSQLite, nioConcurrency],
+            swiftSettings: strict
+        ),
         // The C library that speaks with PostgreSQL, loaded where it is needed.
         .target(name: "CLibpq"),
         // A schema of the backend's own database.
-        .target(name: "PostgresStore", dependencies: ["CLibpq", "CredentialCore", nioConcurrency], swiftSettings: strict),
+        .target(
+            name: "PostgresStore",
+            dependencies: ["CLibpq", "CredentialCore", "CredentialTables", nioConcurrency],
+            swiftSettings: strict
+        ),
         // When things happen.
         .target(
             name: "CredentialMonitor",
@@ -91,8 +101,8 @@ let package = Package(
         .executableTarget(
             name: "siwatch",
             dependencies: [
-                "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "PostgresStore", "PrometheusMetrics",
-                "SQLiteStore",
+                "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTables", "PostgresStore",
+                "PrometheusMetrics", "SQLiteStore",
                 ahc, argumentParser, crypto, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, serviceLifecycle, tomlKit,
                 unixSignals,
             ],

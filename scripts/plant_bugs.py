@@ -253,9 +253,25 @@ BUGS = [
         "",
     ),
     (
+        "answers to two teams prove a revocation together",
+        "SettlementFold+Revocations.swift",
+        """            let isAnotherTeam = work.wasAccepted(byAnotherTeamThan: identity.teamID)
+            var work = work
+""",
+        """            let isAnotherTeam = false
+            var work = work
+""",
+    ),
+    (
+        "another user's token shuts out the accepted one before it",
+        "CredentialRecord+Checks.swift",
+        "        credential.putBackForeignToken()\n",
+        "",
+    ),
+    (
         "a token that another team asks about is taken for dead",
         "RevocationHandler.swift",
-        "work.verifiedTeam == nil || work.verifiedTeam == response.identity.teamID ? .admitted : .otherTeam",
+        "work.wasAccepted(byAnotherTeamThan: response.identity.teamID) ? .otherTeam : .admitted",
         "response.identity.teamID == nil ? .otherTeam : .admitted",
     ),
     (
@@ -284,7 +300,7 @@ BUGS = [
     ),
     (
         "the retention erases rejected tokens at once",
-        "SQLiteStore+Retention.swift",
+        "TableStore+Retention.swift",
         "try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))",
         "try await eraseRejectedTokens(olderThan: now)",
     ),
@@ -317,12 +333,6 @@ BUGS = [
         "PostgresStore/Claims/Schedule.swift",
         "(pending_since IS NOT NULL AND answered_at + $3 > $2 AND answered_at <= $2)",
         "(FALSE AND answered_at + $3 > $2 AND answered_at <= $2)",
-    ),
-    (
-        "on PostgreSQL the retention erases rejected tokens at once",
-        "PostgresStore+Retention.swift",
-        "try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))",
-        "try await eraseRejectedTokens(olderThan: now)",
     ),
 ]
 

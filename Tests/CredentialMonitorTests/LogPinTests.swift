@@ -10,7 +10,7 @@ import Testing
 struct LogPinTests {
     @Test func isToldAfterAMinuteOnceAndAtItsEnd() throws {
         let (metrics, log) = (TestMetrics(), LogRecorder())
-        let pin = LogPin(telemetry: Telemetry(logger: Logger(label: "test") { _ in log }, factory: metrics, pseudonym: { $0 }))
+        let pin = ErasureBlocker(telemetry: Telemetry(logger: Logger(label: "test") { _ in log }, factory: metrics, pseudonym: { $0 }))
         func since() throws -> Double? { try metrics.expectMeter("siwatch_log_pinned_since_timestamp_seconds").lastValue }
         let start = Timestamp(milliseconds: 1_750_000_000_000)
 

@@ -93,10 +93,10 @@ struct SettlementWriterTests {
         let start = Timestamp(milliseconds: 1_750_000_000_000)
         func moment(_ milliseconds: Int) -> Timestamp { start.advanced(by: .milliseconds(milliseconds)) }
         func isLong(_ commits: [(start: Int, end: Int)]) -> Bool {
-            var rush = Rush(at: start)
+            var burst = CommitBurst(at: start)
             return commits.reduce(false) { _, commit in
-                rush.begin(at: moment(commit.start))
-                return rush.isLong(at: moment(commit.end))
+                burst.begin(at: moment(commit.start))
+                return burst.isLong(at: moment(commit.end))
             }
         }
         #expect(!isLong([(0, 2000)]))

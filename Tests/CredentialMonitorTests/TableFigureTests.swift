@@ -23,7 +23,7 @@ struct TableFigureTests {
             try await monitor.signIn("ann")
             await telemetry.observe(tablesOf: monitor.store, at: monitor.clock.now)
             telemetry.observe(overdue: ["example": 1])
-            LogPin(telemetry: telemetry).observe(since: nil, at: monitor.clock.now)
+            ErasureBlocker(telemetry: telemetry).observe(since: nil, at: monitor.clock.now)
             for metric in read + [.credentialsOverdue, .logPinnedSince] { #expect(isTold(metric), "\(metric.name)") }
 
             try monitor.store.close()

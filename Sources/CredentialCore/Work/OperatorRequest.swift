@@ -105,4 +105,11 @@ package struct RecheckRules: Sendable {
         interval = min(refreshInterval, .seconds(3600))
         self.requestsPerSecond = max(requestsPerSecond, 1)
     }
+
+    /// When Apple may be asked out of turn about a token that it answered about at this time; nil if it may be asked now. An answer in the
+    /// future came from a clock that has since been set back.
+    package func wait(afterAnswerAt answeredAt: Timestamp?, at now: Timestamp) -> Timestamp? {
+        guard let answeredAt, answeredAt <= now, now < answeredAt.advanced(by: interval) else { return nil }
+        return answeredAt.advanced(by: interval)
+    }
 }

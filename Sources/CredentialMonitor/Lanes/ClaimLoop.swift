@@ -106,30 +106,30 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 
     package func run() async throws {
-        let hands = Hands<Handler.Work>()
+        let pool = WorkPool<Handler.Work>()
         var turn = 0
         await withDiscardingTaskGroup { group in
             for await _ in wakeups.untilShutdown() {
-                hands.hasHinted = false
+                pool.hasHinted = false
                 // While nothing can be committed, nothing is claimed and the lane makes no progress.
                 guard !writer.isInTrouble else {
                     progress.refused(handler.lane)
                     continue
                 }
-                if free(hands) == nil { progress.turn(handler.lane) }
-                while let slots = free(hands), !Task.isShuttingDownGracefully, !Task.isCancelled {
+                if free(pool) == nil { progress.turn(handler.lane) }
+                while let slots = free(pool), !Task.isShuttingDownGracefully, !Task.isCancelled {
                     guard let claimed = await claim(upTo: slots) else { break }
                     progress.turn(handler.lane)
-                    for work in hands.receive(claimed, width: handler.width, longestWait: handler.reserve?.longestWait ?? .zero) {
+                    for work in pool.receive(claimed, width: handler.width, longestWait: handler.reserve?.longestWait ?? .zero) {
                         turn = (turn + 1) % executors.count
-                        group.addTask(executorPreference: executors[turn]) { await settle(from: work, hands) }
+                        group.addTask(executorPreference: executors[turn]) { await settle(from: work, pool) }
                     }
                     if claimed.isEmpty { break }
                 }
-                if let delay = handler.retryDelay(), hands.startWaiting() {
+                if let delay = handler.retryDelay(), pool.startWaiting() {
                     group.addTask {
                         try? await cancelWhenGracefulShutdown { try await Task.sleep(for: delay) }
-                        hands.stopWaiting()
+                        pool.stopWaiting()
                         wakeups.hint()
                     }
                 }
@@ -140,8 +140,8 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 
     /// How many pieces of work may be claimed. Nil while that is less than a handful.
-    private func free(_ hands: Hands<Handler.Work>) -> Int? {
-        let (claimed, donePerSecond) = hands.counts
+    private func free(_ pool: WorkPool<Handler.Work>) -> Int? {
+        let (claimed, donePerSecond) = pool.counts
         let reserve = handler.reserve
         var room = handler.width
         if let reserve { room += min(max(donePerSecond / 12, handler.width), reserve.most) }
@@ -152,22 +152,22 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
     }
 
     /// One hand: settles a piece of work, then work from the reserve.
-    private func settle(from first: Handler.Work, _ hands: Hands<Handler.Work>) async {
+    private func settle(from first: Handler.Work, _ pool: WorkPool<Handler.Work>) async {
         await settle(first)
-        hands.finish()
-        while let work = hands.next(width: handler.width) {
-            hint(hands)
+        pool.finish()
+        while let work = pool.next(width: handler.width) {
+            hint(pool)
             guard !handler.isHeld(work) else { continue }
             await settle(work)
-            hands.finish()
+            pool.finish()
         }
-        hint(hands)
+        hint(pool)
     }
 
     /// Wakes the loop if it can claim. One hint is enough until the loop has woken.
-    private func hint(_ hands: Hands<Handler.Work>) {
-        if !hands.hasHinted, free(hands) != nil {
-            hands.hasHinted = true
+    private func hint(_ pool: WorkPool<Handler.Work>) {
+        if !pool.hasHinted, free(pool) != nil {
+            pool.hasHinted = true
             wakeups.hint()
         }
     }

@@ -46,7 +46,7 @@ package struct CodeHandler: WorkHandler {
     private let breakers: Breakers
     private let clock: WallClock
     private let clockGuard: ClockGuard
-    private let haste: Haste
+    private let signInRush: SignInRush
     private let telemetry: Telemetry
     /// Until when a code may be due for another try.
     private let retriesUntil = NIOLockedValueBox<Timestamp?>(nil)
@@ -67,7 +67,7 @@ package struct CodeHandler: WorkHandler {
         breakers: Breakers,
         clock: WallClock,
         clockGuard: ClockGuard,
-        haste: Haste = Haste(),
+        signInRush: SignInRush = SignInRush(),
         telemetry: Telemetry,
         records: [String: CodeRecord] = [:]
     ) {
@@ -100,7 +100,7 @@ package struct CodeHandler: WorkHandler {
         self.breakers = breakers
         self.clock = clock
         self.clockGuard = clockGuard
-        self.haste = haste
+        self.signInRush = signInRush
         self.telemetry = telemetry
     }
 
@@ -137,7 +137,7 @@ package struct CodeHandler: WorkHandler {
             suspects: isNothingUnderWay,
             quotas: quotas
         )
-        if !claimed.isEmpty { haste.begin() }
+        if !claimed.isEmpty { signInRush.begin() }
         for code in claimed where isToBeSent(code, at: now) {
             if let app = code.app, let left = unused[app] { unused[app] = max(left - 1, 0) }
         }
@@ -190,9 +190,9 @@ package struct CodeHandler: WorkHandler {
         if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.budget.isOurs { return .unpermitted(at: answeredAt) }
         if case .issued = response.outcome { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        let sign = RoadSign(response)
-        asked.clientAnswer = sign.clientAnswer(requestedAt: requestedAt)
-        pace.follow(sign, of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        let signal = PaceSignal(response)
+        asked.clientAnswer = signal.clientAnswer(requestedAt: requestedAt)
+        pace.follow(signal, of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
         switch response.outcome {
         case .issued(let tokens):
             return await judge.verdict(

@@ -8,22 +8,22 @@ package struct NotificationHandler: WorkHandler {
     private let store: any WorkStore
     private let verifier: any NotificationVerifier
     private let clock: WallClock
-    private let haste: Haste
+    private let signInRush: SignInRush
 
     package let lane = Lane.notifications
     /// One chunk for each core.
     package let width: Int
 
     /// Rows in a chunk, and so in a commit. Users come in no order, so the more users a commit holds, the fewer pages each one touches.
-    private var chunk: Int { haste.isOn ? 128 : 4096 }
+    private var chunk: Int { signInRush.isOn ? 128 : 4096 }
     /// A chunk is verified in milliseconds. A process that holds it for longer than this is gone.
     private static let lease = Duration.seconds(60)
 
-    package init(store: any WorkStore, verifier: any NotificationVerifier, clock: WallClock, cores: Int, haste: Haste = Haste()) {
+    package init(store: any WorkStore, verifier: any NotificationVerifier, clock: WallClock, cores: Int, signInRush: SignInRush = SignInRush()) {
         self.store = store
         self.verifier = verifier
         self.clock = clock
-        self.haste = haste
+        self.signInRush = signInRush
         width = max(cores, 1)
     }
 

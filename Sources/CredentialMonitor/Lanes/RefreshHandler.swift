@@ -156,13 +156,13 @@ package struct RefreshHandler: WorkHandler {
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
         // Before the pace is set, because blame of another client spares a client that this answer proves.
         let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
-        let sign = RoadSign(response)
-        pace.follow(sign, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        let signal = PaceSignal(response)
+        pace.follow(signal, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         telemetry.refreshAnswered(app, work.id, response.outcome)
         if !work.wasAccepted { telemetry.firstChecked(app, response.outcome) }
         var asked = work
         asked.teamID = response.identity.teamID
-        asked.clientAnswer = sign.clientAnswer(requestedAt: requestedAt)
+        asked.clientAnswer = signal.clientAnswer(requestedAt: requestedAt)
         return [.refresh(asked, verdict)]
     }
 

@@ -172,7 +172,7 @@ package struct RevocationHandler: WorkHandler {
         if question == .revoke {
             let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
             if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
-            asked.clientAnswer = follow(RoadSign(response), response, on: work, by: pace, sentAt: sentAt)
+            asked.clientAnswer = follow(PaceSignal(response), response, on: work, by: pace, sentAt: sentAt)
             telemetry.revokeAnswered(work.app, work.id, response.outcome)
             return verdict(on: response, sentAt: sentAt)
         }
@@ -184,7 +184,7 @@ package struct RevocationHandler: WorkHandler {
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted
             breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
         }
-        asked.clientAnswer = follow(RoadSign(response), response, on: work, by: pace, sentAt: sentAt)
+        asked.clientAnswer = follow(PaceSignal(response), response, on: work, by: pace, sentAt: sentAt)
         telemetry.refreshAnswered(work.app, work.id, response.outcome)
         return verdict(on: response, to: question, of: work, sentAt: sentAt)
     }
@@ -193,16 +193,16 @@ package struct RevocationHandler: WorkHandler {
     ///
     /// - Returns: what the answer says of the client.
     private func follow<Outcome>(
-        _ sign: RoadSign,
+        _ signal: PaceSignal,
         _ response: EndpointResponse<Outcome>,
         on work: DueRevocation,
         by pace: Pace,
         sentAt: Timestamp
     ) -> ClientAnswer? {
         let answeredAt = clock.now
-        pace.follow(sign, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
+        pace.follow(signal, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
-        return sign.clientAnswer(requestedAt: requestedAt)
+        return signal.clientAnswer(requestedAt: requestedAt)
     }
 
     private func verdict(on response: RevokeResponse, sentAt: Timestamp) -> RevocationVerdict {

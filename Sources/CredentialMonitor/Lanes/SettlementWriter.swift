@@ -13,7 +13,7 @@ package final class SettlementWriter: Service {
     private let store: any WorkStore
     private let rules: SettlementRules
     private let clock: WallClock
-    private let haste: Haste
+    private let signInRush: SignInRush
     private let telemetry: Telemetry
     private let onReplenished: @Sendable (Set<String>) -> Void
     /// As of the last commit.
@@ -50,7 +50,7 @@ package final class SettlementWriter: Service {
     }
 
     /// The most settlements in a commit. A longer transaction gains nothing and keeps others waiting.
-    private var largestBatch: Int { haste.isOn ? 256 : 4096 }
+    private var largestBatch: Int { signInRush.isOn ? 256 : 4096 }
     private static let gap = Duration.milliseconds(10)
     /// A little longer than a process that waits for SQLite's lock sleeps between two tries.
     private static let rest = Duration.milliseconds(110)
@@ -72,7 +72,7 @@ package final class SettlementWriter: Service {
         store: any WorkStore,
         rules: SettlementRules,
         clock: WallClock,
-        haste: Haste = Haste(),
+        signInRush: SignInRush = SignInRush(),
         telemetry: Telemetry,
         onReplenished: @escaping @Sendable (Set<String>) -> Void = { _ in }
     ) {
@@ -80,7 +80,7 @@ package final class SettlementWriter: Service {
         self.onReplenished = onReplenished
         self.rules = rules
         self.clock = clock
-        self.haste = haste
+        self.signInRush = signInRush
         self.telemetry = telemetry
         breakers = Breakers(rules, telemetry: telemetry)
         intake = GrantIntake(pollInterval: rules.pollInterval, since: rules.startedAt)
@@ -135,13 +135,13 @@ package final class SettlementWriter: Service {
 
     package func run() async throws {
         do {
-            var rush = Rush(at: clock.now)
+            var burst = CommitBurst(at: clock.now)
             // The signals end with graceful shutdown. Submissions that still wait are written below.
             for await _ in signals.cancelOnGracefulShutdown() {
                 while let batch = await gather() {
-                    rush.begin(at: clock.now)
-                    let isLong = rush.isLong(at: try await commit(batch))
-                    if haste.isOn || isLong, batch[0].urgency != .urgent { await giveWay(for: haste.isOn ? Self.gap : Self.rest) }
+                    burst.begin(at: clock.now)
+                    let isLong = burst.isLong(at: try await commit(batch))
+                    if signInRush.isOn || isLong, batch[0].urgency != .urgent { await giveWay(for: signInRush.isOn ? Self.gap : Self.rest) }
                 }
             }
             while let batch = next() { try await commit(batch) }
@@ -160,7 +160,7 @@ package final class SettlementWriter: Service {
 
     /// The next batch. Soon after a commit, submissions that nobody waits for wait for company, until one comes that somebody waits for.
     private func gather() async -> [Submission]? {
-        while !haste.isOn, mayWait { try? await Task.sleep(for: Self.look) }
+        while !signInRush.isOn, mayWait { try? await Task.sleep(for: Self.look) }
         return next()
     }
 

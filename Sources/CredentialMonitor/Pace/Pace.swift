@@ -4,7 +4,7 @@
 import CredentialCore
 
 /// What an answer from Apple says about how fast to go on.
-enum RoadSign: Sendable, Equatable {
+enum PaceSignal: Sendable, Equatable {
     /// A 200.
     case clear
     /// Apple blames our configuration.
@@ -14,7 +14,7 @@ enum RoadSign: Sendable, Equatable {
     case none
 }
 
-extension RoadSign {
+extension PaceSignal {
     init(_ response: RefreshResponse) {
         self =
             switch response.outcome {
@@ -52,7 +52,7 @@ extension RoadSign {
     }
 }
 
-extension RoadSign {
+extension PaceSignal {
     /// What the answer says of the client. Nil if it says nothing, or if Apple was not asked because no client secret could be signed.
     ///
     /// - Parameter requestedAt: by Apple's clock.
@@ -95,8 +95,8 @@ struct Pace: Sendable {
         self.telemetry = telemetry
     }
 
-    func follow(_ sign: RoadSign, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
-        switch sign {
+    func follow(_ signal: PaceSignal, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
+        switch signal {
         case .clear:
             guard budgets.map({ $0.resume(clientID) }).contains(true) else { break }
             telemetry.clientResumed(app, client: clientID, isAnyBlamed: budgets.contains(where: \.isAnyBlamed))

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import NIOConcurrencyHelpers
 
 /// Grants that bring an authorization code. Few wait at any time, because none lives long.

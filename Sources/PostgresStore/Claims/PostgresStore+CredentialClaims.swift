@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import NIOConcurrencyHelpers
 
 /// Whom to ask about, and which rejections to believe.
@@ -61,8 +62,7 @@ extension PostgresStore {
         let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == appID } ?? true }
         return try await runClaim { [owner] connection in
             guard try connection.rows("SELECT 1 FROM app WHERE id = $1 AND pending > 0", appID).count > 0 else { return [] }
-            let stored = try connection.rows("SELECT app, state FROM breaker WHERE app = $1", appID).first.flatMap(BreakerTable.read)
-            let breaker = stored?.breaker(at: now) ?? RejectionBreaker()
+            let breaker = try BreakerRow.load(appID, on: connection)?.breaker(at: now) ?? RejectionBreaker()
             var admitted: [ClaimableCredential] = []
             for rule in breaker.admissible(rules) where admitted.count < limit {
                 admitted += try Self.pending(

@@ -8,7 +8,7 @@ import Foundation
 ///
 /// Statements are sent without waiting, and prepared on their first use. Whoever asks for the rows of one waits for all that were sent, in
 /// one round trip. After a failure nothing of what follows it is carried out, and the wait throws it.
-final class Connection {
+package final class Connection {
     let handle: OpaquePointer
     /// By their SQL.
     private var prepared: [String: String] = [:]
@@ -89,7 +89,7 @@ final class Connection {
 
     /// Sends a statement, and does not wait.
     @discardableResult
-    func send<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Answer {
+    func send<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> Answer {
         var parameters: [Parameter] = []
         for value in repeat each values { parameters.append(value.parameter) }
         return try send(sql, parameters)
@@ -119,13 +119,13 @@ final class Connection {
         return rows
     }
 
-    func rows<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Rows {
+    func rows<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> Rows {
         try rows(of: send(sql, repeat each values))
     }
 
     /// How many rows a statement changed.
     @discardableResult
-    func run<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Int {
+    func run<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> Int {
         try rows(sql, repeat each values).changed
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// A value as PostgreSQL's binary format has it.
 struct Parameter {
@@ -11,77 +12,63 @@ struct Parameter {
     var bytes: [UInt8]?
 }
 
-/// What can stand for a parameter of a statement.
-protocol BindableValue {
-    /// The type, and that of an array of it, in `pg_type`: they never change.
-    static var type: UInt32 { get }
-    static var arrayType: UInt32 { get }
-
-    /// Nil for NULL.
-    func encode(into bytes: inout [UInt8]) -> Void?
-}
-
-extension BindableValue {
-    var parameter: Parameter {
+extension Parameter {
+    init(_ value: ColumnValue) {
         var bytes: [UInt8] = []
-        return Parameter(type: Self.type, bytes: encode(into: &bytes).map { bytes })
+        self.init(type: value.type, bytes: value.encode(into: &bytes) ? bytes : nil)
     }
 }
 
-extension Int64: BindableValue {
-    static var type: UInt32 { 20 }
-    static var arrayType: UInt32 { 1016 }
-
-    func encode(into bytes: inout [UInt8]) -> Void? { bytes.append(bigEndian: self) }
+/// A value that stands for a parameter: of a column, or an array of such values.
+protocol ParameterValue {
+    var parameter: Parameter { get }
 }
 
-extension Int: BindableValue {
-    static var type: UInt32 { Int64.type }
-    static var arrayType: UInt32 { Int64.arrayType }
-
-    func encode(into bytes: inout [UInt8]) -> Void? { Int64(self).encode(into: &bytes) }
+extension ParameterValue where Self: BindableValue {
+    var parameter: Parameter { Parameter(columnValue) }
 }
 
-extension Timestamp: BindableValue {
-    static var type: UInt32 { Int64.type }
-    static var arrayType: UInt32 { Int64.arrayType }
+extension Int64: ParameterValue {}
+extension Int: ParameterValue {}
+extension Timestamp: ParameterValue {}
+extension Duration: ParameterValue {}
+extension Bool: ParameterValue {}
+extension String: ParameterValue {}
+extension Array: ParameterValue where Element == UInt8 {}
+extension Optional: ParameterValue where Wrapped: BindableValue {}
 
-    func encode(into bytes: inout [UInt8]) -> Void? { milliseconds.encode(into: &bytes) }
-}
+extension ColumnValue {
+    /// The type in `pg_type`, where types never change.
+    fileprivate var type: UInt32 {
+        switch self {
+        case .integer: 20
+        case .boolean: 16
+        case .text: 25
+        case .bytes: 17
+        }
+    }
 
-extension Duration: BindableValue {
-    static var type: UInt32 { Int64.type }
-    static var arrayType: UInt32 { Int64.arrayType }
+    /// The type of an array of it.
+    fileprivate var arrayType: UInt32 {
+        switch self {
+        case .integer: 1016
+        case .boolean: 1000
+        case .text: 1009
+        case .bytes: 1001
+        }
+    }
 
-    func encode(into bytes: inout [UInt8]) -> Void? { milliseconds.encode(into: &bytes) }
-}
-
-extension Bool: BindableValue {
-    static var type: UInt32 { 16 }
-    static var arrayType: UInt32 { 1000 }
-
-    func encode(into bytes: inout [UInt8]) -> Void? { bytes.append(self ? 1 : 0) }
-}
-
-extension String: BindableValue {
-    static var type: UInt32 { 25 }
-    static var arrayType: UInt32 { 1009 }
-
-    func encode(into bytes: inout [UInt8]) -> Void? { bytes.append(contentsOf: utf8) }
-}
-
-extension Array: BindableValue where Element == UInt8 {
-    static var type: UInt32 { 17 }
-    static var arrayType: UInt32 { 1001 }
-
-    func encode(into bytes: inout [UInt8]) -> Void? { bytes.append(contentsOf: self) }
-}
-
-extension Optional: BindableValue where Wrapped: BindableValue {
-    static var type: UInt32 { Wrapped.type }
-    static var arrayType: UInt32 { Wrapped.arrayType }
-
-    func encode(into bytes: inout [UInt8]) -> Void? { self?.encode(into: &bytes) }
+    /// - Returns: false for NULL.
+    fileprivate func encode(into bytes: inout [UInt8]) -> Bool {
+        switch self {
+        case .integer(let number?): bytes.append(bigEndian: number)
+        case .boolean(let flag?): bytes.append(flag ? 1 : 0)
+        case .text(let text?): bytes.append(contentsOf: text.utf8)
+        case .bytes(let value?): bytes.append(contentsOf: value)
+        case .integer(nil), .boolean(nil), .text(nil), .bytes(nil): return false
+        }
+        return true
+    }
 }
 
 /// Values of many rows, for UNNEST: an array for each column.
@@ -91,10 +78,15 @@ struct RowArrays {
         var array: UInt32
         var bytes: [UInt8] = []
 
-        mutating func append(_ value: some BindableValue) {
+        init(_ value: ColumnValue) {
+            element = value.type
+            array = value.arrayType
+        }
+
+        mutating func append(_ value: ColumnValue) {
             let start = bytes.count
             bytes.append(bigEndian: Int32(-1))
-            guard value.encode(into: &bytes) != nil else { return }
+            guard value.encode(into: &bytes) else { return }
             let length = Int32(bytes.count - start - 4)
             withUnsafeBytes(of: length.bigEndian) { for (offset, byte) in $0.enumerated() { bytes[start + offset] = byte } }
         }
@@ -105,14 +97,19 @@ struct RowArrays {
 
     /// A row; all have the same types.
     mutating func append<each Value: BindableValue>(_ values: repeat each Value) {
-        if count == 0 {
-            for value in repeat each values { columns.append(Column(element: type(of: value).type, array: type(of: value).arrayType)) }
-        }
+        if count == 0 { for value in repeat each values { columns.append(Column(value.columnValue)) } }
         var index = 0
         for value in repeat each values {
-            columns[index].append(value)
+            columns[index].append(value.columnValue)
             index += 1
         }
+        count += 1
+    }
+
+    /// The same row as a list.
+    mutating func append(_ values: [ColumnValue]) {
+        if count == 0 { columns = values.map { Column($0) } }
+        for (index, value) in values.enumerated() { columns[index].append(value) }
         count += 1
     }
 
@@ -128,22 +125,23 @@ struct RowArrays {
 }
 
 /// One column of many rows.
-struct ArrayOf<Element: BindableValue>: BindableValue {
+struct ArrayOf<Element: BindableValue>: ParameterValue {
     var elements: [Element]
 
     init(_ elements: some Sequence<Element>) {
         self.elements = Array(elements)
     }
 
-    static var type: UInt32 { Element.arrayType }
-    static var arrayType: UInt32 { preconditionFailure("an array of arrays") }
-
-    func encode(into bytes: inout [UInt8]) -> Void? {
+    var parameter: Parameter {
         // PostgreSQL's array of no elements has no dimension; one of no elements would be refused.
-        if elements.isEmpty { return [Int32(0), 0, Int32(bitPattern: Element.type)].forEach { bytes.append(bigEndian: $0) } }
+        guard !elements.isEmpty else {
+            var bytes: [UInt8] = []
+            for number in [Int32(0), 0, Int32(bitPattern: Element.null.type)] { bytes.append(bigEndian: number) }
+            return Parameter(type: Element.null.arrayType, bytes: bytes)
+        }
         var rows = RowArrays()
         for element in elements { rows.append(element) }
-        return bytes.append(contentsOf: rows.parameters[0].bytes ?? [])
+        return rows.parameters[0]
     }
 }
 

@@ -2,22 +2,10 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import NIOConcurrencyHelpers
 
-extension PostgresStore: SigningKeyStore {
-    package func signingKeys() async throws -> [SigningKeyRecord] {
-        try await reader.run { connection in
-            try connection.rows("SELECT kid, jwk, first_seen_at, last_seen_at FROM signing_key ORDER BY kid").map { row in
-                SigningKeyRecord(
-                    keyID: row.text(at: 0) ?? "",
-                    jwk: row.text(at: 1) ?? "",
-                    firstSeenAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    lastSeenAt: Timestamp(milliseconds: row.integer(at: 3))
-                )
-            }
-        }
-    }
-
+extension PostgresStore {
     package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
         try await writer.transaction { connection in
             // Which rows wait for which key is not written down; to ask all that wait once more costs little.
@@ -46,7 +34,7 @@ extension PostgresStore: SigningKeyStore {
                 "SELECT DISTINCT detail FROM notification_quarantine WHERE reason = 'unknown_key' AND detail = ANY($1)",
                 ArrayOf(keys.map(\.keyID))
             ).map { $0.text(at: 0) ?? "" }
-            if !new.isEmpty { try QuarantineRing.release(unknownKeys: new, on: connection) }
+            if !new.isEmpty { try QuarantineRow.release(unknownKeys: new, on: connection) }
         }
         // It stands wherever it came. Where the connection is lost, so is what it knew.
         _ = try? await claims.run { $0.floors.queues[.notification] = nil }

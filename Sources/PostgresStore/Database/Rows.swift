@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CLibpq
-import CredentialCore
+package import CredentialTables
 
 /// The rows of an answer, in binary.
 final class Rows {
@@ -43,41 +43,36 @@ final class Rows {
     var isTrue: Bool { first?.bool(at: 0) ?? false }
 }
 
-/// One row. Columns count from 0.
-struct Row {
+/// One row, as long as any of its answer is kept.
+package struct Row: FetchedRow {
     fileprivate let rows: Rows
     fileprivate let index: Int32
 
-    func isNull(at column: Int) -> Bool {
+    package func isNull(at column: Int) -> Bool {
         PQgetisnull(rows.result, index, Int32(column)) != 0
     }
 
-    /// Of any width; 0 for NULL.
-    func integer(at column: Int) -> Int64 {
+    /// Of any width.
+    package func integer(at column: Int) -> Int64 {
         let bytes = value(at: column)
         guard let first = bytes.first else { return 0 }
         return bytes.dropFirst().reduce(Int64(Int8(bitPattern: first))) { $0 << 8 | Int64($1) }
     }
 
-    func int(at column: Int) -> Int { Int(integer(at: column)) }
+    package func bytes(at column: Int) -> [UInt8] { [UInt8](value(at: column)) }
 
-    /// False for NULL.
-    func bool(at column: Int) -> Bool { value(at: column).first == 1 }
-
-    func time(at column: Int) -> Timestamp? {
-        isNull(at: column) ? nil : Timestamp(milliseconds: integer(at: column))
-    }
-
-    /// Empty for NULL.
-    func bytes(at column: Int) -> [UInt8] { [UInt8](value(at: column)) }
-
-    func text(at column: Int) -> String? {
+    package func text(at column: Int) -> String? {
         isNull(at: column) ? nil : String(decoding: value(at: column), as: UTF8.self)
     }
 
     /// The text of a column; nil where it is absent or longer than `limit` bytes.
     func text(at column: Int, upTo limit: Int) -> String? {
         value(at: column).count <= limit ? text(at: column) : nil
+    }
+
+    package func index(of column: String) -> Int? {
+        let columns = 0..<PQnfields(rows.result)
+        return columns.first { PQfname(rows.result, $0).map { String(cString: $0) } == column }.map { Int($0) }
     }
 
     private func value(at column: Int) -> UnsafeRawBufferPointer {

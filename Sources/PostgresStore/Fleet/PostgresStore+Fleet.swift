@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 
 extension PostgresStore: Fleet {
     /// How long somebody is remembered who is not seen any more.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// The row that says where the contents of a schema have gone. The table is there in no other schema.
 enum DepartureTable {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+package import CredentialTables
 
 /// The contents of a schema while they move.
 package actor PostgresContents {

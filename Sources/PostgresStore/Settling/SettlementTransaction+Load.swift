@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// What the tables hold of all that a batch touches, locked in the one order: rows of queues by id, users, credentials, breakers.
 extension SettlementTransaction {
@@ -19,7 +20,10 @@ extension SettlementTransaction {
         let users = try table.sendLock(scope.users)
         let tokens = try sendTokensBeingRevoked(of: scope.leaving)
         let waiting = try sendWaitingGrants(of: scope.signingIn)
-        let breakers = try BreakerTable.sendLock(scope.judgedApps.map { directory.app($0).id }, on: connection)
+        let breakers = try connection.send(
+            "SELECT app, state FROM breaker WHERE app = ANY($1) ORDER BY app FOR UPDATE",
+            ArrayOf(scope.judgedApps.map { directory.app($0).id })
+        )
         // Under the lock on the breakers: what is said of a client follows on what was said before.
         let clients = try connection.send(
             "SELECT client_id, proved_at, valid_at, refused_since, refused_at, refusal FROM client WHERE client_id = ANY($1)",
@@ -154,7 +158,7 @@ extension SettlementTransaction {
         let names = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
         try connection.rows(of: breakers).forEach { row in
             guard let name = names[row.integer(at: 0)] else { return }
-            basis.breakers[name] = BreakerTable.read(row)
+            basis.breakers[name] = BreakerRow.read(row.text(at: 1))
         }
     }
 }

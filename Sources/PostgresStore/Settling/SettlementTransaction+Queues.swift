@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// Rows of queues: each that leaves stands in a log or in the quarantine from then on, and its payload never leaves the server.
 struct QueueWrites {
@@ -22,7 +23,7 @@ struct QueueWrites {
         quarantine = QuarantineRing(on: connection)
     }
 
-    mutating func add(_ rows: [QueueRowChange], _ revocations: RevocationTable) throws {
+    mutating func add(_ rows: [QueueRowChange], _ revocations: RevocationRows<Connection>) throws {
         for row in rows {
             switch row {
             case .logNotification(let work, let notification, let app, let outcome, let settlement):

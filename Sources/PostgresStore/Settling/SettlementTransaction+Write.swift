@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// What has changed: rows that leave their queues, users, and last the tail, with the change feed and what is counted.
 extension SettlementTransaction {
@@ -14,20 +15,20 @@ extension SettlementTransaction {
             replenished: changes.replenished
         )
         var queues = QueueWrites(on: connection, at: now)
-        try queues.add(changes.queueRows, RevocationTable(connection: connection, directory: directory, now: now))
+        try queues.add(changes.queueRows, RevocationRows(on: connection, directory: directory, at: now))
         let duplicates = try queues.send()
         // Of the rows that the batch did not touch: what it did is written over it, since one may wait again that came after.
         let openedApps = changes.openedApps.map { directory.app($0).id }.sorted()
-        for app in openedApps { try BreakerTable.sendClearPending(of: app, interval: rules.policy.interval, on: connection) }
+        for app in openedApps { try sendClearPending(of: app) }
         let users = UserTable(connection: connection, directory: directory)
         try users.sendSave(changes.users)
         try send(changes.admitted)
-        for (app, breaker) in changes.breakers { try BreakerTable.sendSave(breaker, of: directory.app(app).id, on: connection) }
+        for (app, breaker) in changes.breakers { try BreakerRow.save(breaker, of: directory.app(app).id, on: connection) }
         try sendFeed(changes.announcements)
         try users.sendAdd(changes.tallies)
         try sendCounts(changes)
-        for (queue, count) in queues.removed { try connection.sendAdd(count, to: queue.removedCounter) }
-        for app in openedApps { try BreakerTable.sendCountPending(of: app, on: connection) }
+        for (queue, count) in queues.removed { try connection.add(count, to: queue.removedCounter) }
+        for app in openedApps { try BreakerRow.countPending(of: app, on: connection) }
         let evicted = try queues.quarantine.sendMakeRoom()
         try connection.sendCommit()
         return { [settled] in
@@ -41,12 +42,12 @@ extension SettlementTransaction {
 
     /// Begins the tail: its lock comes in one message with what it is for, so that nobody who stalls on the way holds it.
     private func sendFeed(_ announcements: [Announcement]) throws {
-        guard !announcements.isEmpty else { return try connection.lockTail() }
+        guard !announcements.isEmpty else { return try connection.lockSettlements() }
         var rows = RowArrays()
         for entry in announcements { entry.append(to: &rows) }
         try connection.send(
             """
-            WITH tail AS MATERIALIZED (SELECT \(Tail.lock))
+            WITH tail AS MATERIALIZED (SELECT \(SettlementLock.lock))
             INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, occurred_at, kind,
                                            from_state, to_state, reason, email, email_forwarding, recorded_at)
             SELECT n.app, n.client_id, n.user_id, n.source, n.jti, n.at, n.kind,
@@ -57,6 +58,24 @@ extension SettlementTransaction {
             """,
             rows,
             [now.parameter]
+        )
+    }
+
+    /// `CredentialRecord.forgetRejection` for all pending rejections of an app.
+    ///
+    /// Here a settlement waits for credentials while it holds a breaker, out of order: a rejection that was passed over might be believed
+    /// once the breaker has closed. Where two wait for each other, one is told so and comes again.
+    private func sendClearPending(of app: Int64) throws {
+        try connection.send(
+            """
+            UPDATE credential c SET pending_since = NULL, pending_asked_at = NULL, pending_key = NULL,
+                                    due_at = GREATEST(c.due_at, c.answered_at + $2)
+              FROM (SELECT user_id, client FROM credential WHERE app = $1 AND pending_since IS NOT NULL
+                     ORDER BY user_id, client FOR UPDATE) w
+             WHERE c.user_id = w.user_id AND c.client = w.client
+            """,
+            app,
+            rules.policy.interval
         )
     }
 
@@ -127,8 +146,8 @@ extension SettlementTransaction {
 
     private func send(_ checks: Int, _ counter: String, _ time: String) throws {
         guard checks > 0 else { return }
-        try connection.sendAdd(checks, to: counter)
-        try connection.sendSet(time, to: now.milliseconds)
+        try connection.add(checks, to: counter)
+        try connection.set(time, to: now.milliseconds)
     }
 }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// The quarantine: whatever Apple may have signed stays; what anybody could have sent is a ring, because the endpoint is open to all.
 struct QuarantineRing {
@@ -41,8 +42,8 @@ struct QuarantineRing {
     /// - Returns: how many rows were evicted, oldest first.
     func sendMakeRoom() throws -> Connection.Answer? {
         guard unsigned > 0 else { return nil }
-        try connection.sendAdd(unsigned, to: QuarantineLimits.rowsCounter)
-        try connection.sendAdd(bytes, to: QuarantineLimits.bytesCounter)
+        try connection.add(unsigned, to: QuarantineLimits.rowsCounter)
+        try connection.add(bytes, to: QuarantineLimits.bytesCounter)
         return try connection.send(
             """
             WITH ring AS MATERIALIZED (
@@ -68,52 +69,5 @@ struct QuarantineRing {
             QuarantineLimits.bytesCounter,
             QuarantineLimits.evictedCounter
         )
-    }
-
-    // MARK: Rows that leave, under the lock on the tail
-
-    /// Takes rows that wait for one of these keys back into the queue.
-    static func release(unknownKeys keyIDs: [String], on connection: Connection) throws {
-        try connection.lockTail()
-        let gone = try connection.rows(
-            """
-            WITH gone AS (DELETE FROM notification_quarantine WHERE reason = 'unknown_key' AND detail = ANY($1)
-                          RETURNING id, payload, received_at),
-            back AS (INSERT INTO notification_queue (payload, received_at) SELECT payload, received_at FROM gone ORDER BY id)
-            SELECT COUNT(*), COALESCE(SUM(octet_length(payload)), 0)::bigint FROM gone
-            """,
-            ArrayOf(keyIDs)
-        ).first
-        try forget(gone?.int(at: 0) ?? 0, gone?.int(at: 1) ?? 0, on: connection)
-    }
-
-    /// Deletes rows.
-    ///
-    /// - Returns: those that were there.
-    static func remove(_ ids: [Int64], on connection: Connection) throws -> Set<Int64> {
-        try remove("id = ANY($1)", [ArrayOf(ids).parameter], on: connection)
-    }
-
-    /// Deletes those of some rows that are older than `cutoff`.
-    static func prune(_ ids: ClosedRange<Int64>, olderThan cutoff: Timestamp, on connection: Connection) throws {
-        let parameters = [ids.lowerBound.parameter, ids.upperBound.parameter, cutoff.parameter]
-        _ = try remove("id BETWEEN $1 AND $2 AND rejected_at < $3", parameters, on: connection)
-    }
-
-    private static func remove(_ condition: String, _ parameters: [Parameter], on connection: Connection) throws -> Set<Int64> {
-        try connection.lockTail()
-        let answer = try connection.send(
-            "DELETE FROM notification_quarantine WHERE \(condition) RETURNING \(Schema.unsigned), octet_length(payload), id",
-            parameters
-        )
-        let rows = try connection.rows(of: answer)
-        let unsigned = rows.compactMap { $0.bool(at: 0) ? $0.int(at: 1) : nil }
-        try forget(unsigned.count, unsigned.reduce(0, +), on: connection)
-        return Set(rows.map { $0.integer(at: 2) })
-    }
-
-    private static func forget(_ rows: Int, _ bytes: Int, on connection: Connection) throws {
-        try connection.sendAdd(-rows, to: QuarantineLimits.rowsCounter)
-        try connection.sendAdd(-bytes, to: QuarantineLimits.bytesCounter)
     }
 }

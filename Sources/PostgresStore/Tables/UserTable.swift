@@ -2,11 +2,21 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// Users with all that is kept of them, in `user_event` and `credential`.
 struct UserTable {
     let connection: Connection
     let directory: ClientDirectory
+
+    private static let users = BulkStatements(of: "user_event", key: AppUser.keyColumns, values: AppUser.valueColumns)
+    private static let credentials = BulkStatements(
+        of: "credential",
+        key: CredentialRecord.keyColumns,
+        values: CredentialRecord.valueColumns
+    )
+    private static let userColumns = AppUser.valueColumns.map { "u.\($0)" }.joined(separator: ", ")
+    private static let credentialColumns = CredentialRecord.columnNames.map { "c.\($0)" }.joined(separator: ", ")
 
     /// Asks for users, and holds them and their credentials until the transaction ends.
     ///
@@ -31,7 +41,7 @@ struct UserTable {
         return Answer(
             users: try connection.send(
                 """
-                SELECT u.user_id, u.app, \(AppUser.columns)
+                SELECT u.user_id, u.app, \(Self.userColumns)
                   FROM unnest($1, $2) AS k (user_id, app) JOIN user_event u ON u.user_id = k.user_id AND u.app = k.app
                  ORDER BY u.user_id, u.app FOR UPDATE OF u
                 """,
@@ -39,7 +49,7 @@ struct UserTable {
             ),
             credentials: try connection.send(
                 """
-                SELECT c.user_id, c.app, c.client, \(CredentialRecord.columns(of: "c"))
+                SELECT c.user_id, c.app, c.client, \(Self.credentialColumns)
                   FROM unnest($1, $2) AS k (user_id, app) JOIN credential c ON c.user_id = k.user_id AND c.app = k.app
                  ORDER BY c.user_id, c.client FOR UPDATE OF c
                 """,
@@ -72,21 +82,18 @@ struct UserTable {
         var (registers, new, changed) = (RowArrays(), RowArrays(), RowArrays())
         for user in users {
             if user.areRegistersChanged {
-                user.registers.append(to: &registers, user: user.id.userID, app: directory.app(user.id.app).id)
+                registers.append(user.registers.values(user: user.id.userID, app: directory.app(user.id.app).id))
             }
             for holding in user.holdings where holding.isChanged {
                 guard let standing = holding.standing else { preconditionFailure("a credential has changed and was not published") }
                 let client = directory.client(holding.clientID)
-                if holding.stored == nil {
-                    holding.record.append(to: &new, user: user.id.userID, client: client, standing: standing)
-                } else {
-                    holding.record.append(to: &changed, user: user.id.userID, client: client, standing: standing)
-                }
+                let values = holding.record.values(user: user.id.userID, client: client, standing: standing)
+                if holding.stored == nil { new.append(values) } else { changed.append(values) }
             }
         }
-        try connection.send(AppUser.table.update, registers)
-        try connection.send(CredentialRecord.table.insert, new)
-        try connection.send(CredentialRecord.table.update, changed)
+        try connection.send(Self.users.update, registers)
+        try connection.send(Self.credentials.insert, new)
+        try connection.send(Self.credentials.update, changed)
     }
 
     /// Adds to what is counted of each app, under the lock on the tail.

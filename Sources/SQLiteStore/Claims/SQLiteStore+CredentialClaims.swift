@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import GRDB
 import NIOConcurrencyHelpers
 
@@ -75,7 +76,7 @@ extension SQLiteStore {
             guard try Int.fetchOne(db.cachedStatement(sql: "SELECT pending FROM app WHERE id = ?"), arguments: [appID]) ?? 0 > 0,
                 try !Self.isPaused(appID, in: db)
             else { return [] }
-            let breaker = try BreakerTable.load(appID, in: db)?.breaker(at: now) ?? RejectionBreaker()
+            let breaker = try BreakerRow.load(appID, on: SQLiteConnection(db))?.breaker(at: now) ?? RejectionBreaker()
             return try breaker.admissible(rules).reduce(into: []) { admitted, rule in
                 admitted += try Self.pending(of: appID, admittedBy: rule, directory, upTo: limit - admitted.count, at: now, in: db)
             }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import GRDB
 import NIOConcurrencyHelpers
 
@@ -145,7 +146,7 @@ struct NotificationRows {
     func moveMark(from first: Int64, to last: Int64) throws -> Bool {
         let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
         guard mark < first else { return false }
-        try db.set(Self.markCounter, to: last)
+        try SQLiteConnection(db).set(Self.markCounter, to: last)
         return true
     }
 

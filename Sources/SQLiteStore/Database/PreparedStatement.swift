@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import GRDB
 import GRDBSQLite
 
@@ -26,6 +27,34 @@ struct PreparedStatement {
     /// Runs it to the end.
     func run<each Value: BindableValue>(_ values: repeat each Value) throws {
         try forEachRow(repeat each values) { _ in }
+    }
+
+    /// Runs it to the end with a value for each place.
+    func run(_ values: [ColumnValue]) throws {
+        defer { reset() }
+        texts.makeRoom(for: values.reduce(0) { $0 + $1.byteCount })
+        for (index, value) in values.enumerated() { try check(value.bind(to: handle, at: Int32(index + 1), keptIn: texts)) }
+        precondition(values.count == sqlite3_bind_parameter_count(handle), "a value for each parameter")
+        while try step() {}
+    }
+
+    /// The rows of a statement whose parameters are named `$1`, `$2` and so on.
+    func rows(named values: [ColumnValue]) throws -> [SQLiteRow] {
+        defer { reset() }
+        texts.makeRoom(for: values.reduce(0) { $0 + $1.byteCount })
+        for (index, value) in values.enumerated() {
+            let place = sqlite3_bind_parameter_index(handle, "$\(index + 1)")
+            try check(value.bind(to: handle, at: place, keptIn: texts))
+        }
+        precondition(values.count == sqlite3_bind_parameter_count(handle), "a value for each parameter")
+        var rows: [SQLiteRow] = []
+        var names: [String] = []
+        while try step() {
+            let row = Columns(handle: handle)
+            if rows.isEmpty { names = row.names }
+            rows.append(SQLiteRow(values: row.values, names: names))
+        }
+        return rows
     }
 
     /// - Returns: what `read` makes of the first row; nil where there is none.
@@ -54,12 +83,12 @@ struct PreparedStatement {
 
     private func bind<each Value: BindableValue>(_ values: repeat each Value) throws {
         var count = 0
-        for value in repeat each values { count += value.byteCount }
+        for value in repeat each values { count += value.columnValue.byteCount }
         texts.makeRoom(for: count)
         var index: Int32 = 0
         for value in repeat each values {
             index += 1
-            try check(value.bind(to: handle, at: index, keptIn: texts))
+            try check(value.columnValue.bind(to: handle, at: index, keptIn: texts))
         }
         precondition(index == sqlite3_bind_parameter_count(handle), "a value for each parameter")
     }
@@ -87,36 +116,43 @@ struct PreparedStatement {
         )
     }
 
-    /// One row, while the statement stands on it. Columns count from 0.
-    struct Columns {
+    /// One row, while the statement stands on it.
+    struct Columns: TableRow {
         fileprivate let handle: OpaquePointer
 
         func isNull(at index: Int) -> Bool {
             sqlite3_column_type(handle, Int32(index)) == SQLITE_NULL
         }
 
-        /// 0 for NULL.
         func integer(at index: Int) -> Int64 {
             sqlite3_column_int64(handle, Int32(index))
         }
 
-        func time(at index: Int) -> Timestamp? {
-            isNull(at: index) ? nil : Timestamp(milliseconds: integer(at: index))
-        }
-
-        /// Empty for NULL.
         func bytes(at index: Int) -> [UInt8] {
             guard let start = sqlite3_column_blob(handle, Int32(index)) else { return [] }
             return [UInt8](UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))))
         }
 
-        /// What this program wrote itself: a backend's text is selected as bytes.
         func text(at index: Int) -> String? {
             guard let start = sqlite3_column_text(handle, Int32(index)) else { return nil }
             return String(
                 decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(index)))),
                 as: UTF8.self
             )
+        }
+
+        fileprivate var names: [String] {
+            (0..<sqlite3_column_count(handle)).map { sqlite3_column_name(handle, $0).map { String(cString: $0) } ?? "" }
+        }
+
+        fileprivate var values: [SQLiteRow.Value] {
+            (0..<Int(sqlite3_column_count(handle))).map { index in
+                switch sqlite3_column_type(handle, Int32(index)) {
+                case SQLITE_NULL: .null
+                case SQLITE_INTEGER: .integer(integer(at: index))
+                default: .bytes(bytes(at: index))
+                }
+            }
         }
     }
 }
@@ -146,70 +182,32 @@ final class BoundBytes {
     }
 }
 
-/// What can stand for a parameter of a `PreparedStatement`.
-protocol BindableValue {
-    /// How many bytes are to be kept while it is bound.
-    var byteCount: Int { get }
+extension ColumnValue {
+    /// How many bytes are kept while the value is bound.
+    fileprivate var byteCount: Int {
+        switch self {
+        case .integer, .boolean: 0
+        case .text(let text): text?.utf8.count ?? 0
+        case .bytes(let bytes): bytes?.count ?? 0
+        }
+    }
 
     /// - Returns: SQLite's result code.
-    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32
-}
-
-extension BindableValue {
-    var byteCount: Int { 0 }
-}
-
-extension Int64: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
-        sqlite3_bind_int64(statement, index, self)
-    }
-}
-
-extension Int: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
-        sqlite3_bind_int64(statement, index, Int64(self))
-    }
-}
-
-extension Bool: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
-        sqlite3_bind_int64(statement, index, self ? 1 : 0)
-    }
-}
-
-extension Timestamp: BindableValue {
-    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
-        sqlite3_bind_int64(statement, index, milliseconds)
-    }
-}
-
-extension String: BindableValue {
-    var byteCount: Int { utf8.count }
-
-    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
-        // Without an address SQLite would bind NULL.
-        guard !isEmpty else { return sqlite3_bind_text(statement, index, "", 0, copied) }
-        var text = self
-        let kept = text.withUTF8 { bytes.keep(UnsafeRawBufferPointer($0)) }
-        return sqlite3_bind_text(statement, index, kept.assumingMemoryBound(to: CChar.self).baseAddress, Int32(kept.count), nil)
-    }
-}
-
-extension Array: BindableValue where Element == UInt8 {
-    var byteCount: Int { count }
-
-    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
-        guard !isEmpty else { return sqlite3_bind_zeroblob(statement, index, 0) }
-        let kept = withUnsafeBytes(bytes.keep)
-        return sqlite3_bind_blob(statement, index, kept.baseAddress, Int32(kept.count), nil)
-    }
-}
-
-extension Optional: BindableValue where Wrapped: BindableValue {
-    var byteCount: Int { self?.byteCount ?? 0 }
-
-    func bind(to statement: OpaquePointer, at index: Int32, keptIn bytes: BoundBytes) -> Int32 {
-        self?.bind(to: statement, at: index, keptIn: bytes) ?? sqlite3_bind_null(statement, index)
+    fileprivate func bind(to statement: OpaquePointer, at index: Int32, keptIn kept: BoundBytes) -> Int32 {
+        switch self {
+        case .integer(let number?): return sqlite3_bind_int64(statement, index, number)
+        case .boolean(let flag?): return sqlite3_bind_int64(statement, index, flag ? 1 : 0)
+        case .text(var text?):
+            // Without an address SQLite would bind NULL.
+            guard !text.isEmpty else { return sqlite3_bind_text(statement, index, "", 0, copied) }
+            let bytes = text.withUTF8 { kept.keep(UnsafeRawBufferPointer($0)) }
+            return sqlite3_bind_text(statement, index, bytes.assumingMemoryBound(to: CChar.self).baseAddress, Int32(bytes.count), nil)
+        case .bytes(let bytes?):
+            guard !bytes.isEmpty else { return sqlite3_bind_zeroblob(statement, index, 0) }
+            let bytes = bytes.withUnsafeBytes(kept.keep)
+            return sqlite3_bind_blob(statement, index, bytes.baseAddress, Int32(bytes.count), nil)
+        case .integer(nil), .boolean(nil), .text(nil), .bytes(nil): return sqlite3_bind_null(statement, index)
+        }
     }
 }
 

@@ -2,22 +2,10 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import GRDB
 
-extension SQLiteStore: SigningKeyStore {
-    package func signingKeys() async throws -> [SigningKeyRecord] {
-        try await read { db in
-            try Row.fetchAll(db, sql: "SELECT kid, jwk, first_seen_at, last_seen_at FROM signing_key ORDER BY kid").map { row in
-                SigningKeyRecord(
-                    keyID: row[0],
-                    jwk: row[1],
-                    firstSeenAt: Timestamp(milliseconds: row[2]),
-                    lastSeenAt: Timestamp(milliseconds: row[3])
-                )
-            }
-        }
-    }
-
+extension SQLiteStore {
     package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
         try await write { [owner] db in
             var isNewKeyThere = false
@@ -32,7 +20,7 @@ extension SQLiteStore: SigningKeyStore {
                 )
                 guard isNew else { continue }
                 isNewKeyThere = true
-                try QuarantineRing.release(unknownKey: key.keyID, in: db)
+                try QuarantineRow.release(unknownKeys: [key.keyID], on: SQLiteConnection(db))
             }
             if isNewKeyThere {
                 // Which rows wait for which key is not written down; to ask all that wait once more costs little.

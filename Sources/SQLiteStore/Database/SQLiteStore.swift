@@ -2,14 +2,15 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import Foundation
 package import GRDB
-import NIOConcurrencyHelpers
+package import NIOConcurrencyHelpers
 
 /// One SQLite file: its connections, and the rules that a commit survives whatever comes.
 ///
 /// `journal_mode=WAL` with `synchronous=FULL`: a commit that returned is on disk.
-package final class SQLiteStore: CredentialStore, Sendable {
+package final class SQLiteStore: Sendable {
     let writer: any DatabaseWriter
     /// The only connection of a store without a file; nil with one.
     let memory: DatabaseQueue?
@@ -17,14 +18,14 @@ package final class SQLiteStore: CredentialStore, Sendable {
     let checkpointer: Checkpointer?
     /// Sees what others commit; nil in memory.
     let commitWatcher: CommitWatcher?
-    let retention: Retention
+    package let retention: Retention
     /// Of the file that is open to work on it.
     let identity: FileIdentity?
-    let directory = NIOLockedValueBox(ClientDirectory())
+    package let directory = NIOLockedValueBox(ClientDirectory())
     /// Notifications that are being verified.
     let runs = NIOLockedValueBox(ClaimedRuns())
     /// By table.
-    let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
+    package let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
@@ -77,7 +78,7 @@ package final class SQLiteStore: CredentialStore, Sendable {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
             let store = SQLiteStore(writer: queue, checkpointer: nil, commitWatcher: nil, retention: Retention())
-            try store.directory.withLockedValue { $0 = try queue.read { db in try ClientDirectory(db) } }
+            try store.loadDirectory()
             return store
         }
     }
@@ -133,27 +134,6 @@ package final class SQLiteStore: CredentialStore, Sendable {
         try loadDirectory()
     }
 
-    private func loadDirectory() throws {
-        let directory = try memory?.writeWithoutTransaction(ClientDirectory.init) ?? writer.read(ClientDirectory.init)
-        self.directory.withLockedValue { $0 = directory }
-    }
-
-    /// Takes the configured apps in.
-    ///
-    /// - Throws: `StoreOpenError` where a client would change hands.
-    package func register(_ apps: [AppClients]) throws {
-        try translatingErrors {
-            var directory = self.directory.withLockedValue { $0 }
-            try writer.write { db in try directory.register(apps, in: db) }
-            self.directory.withLockedValue { $0 = directory }
-        }
-    }
-
-    /// Finds what `register` would refuse, and changes nothing.
-    package func check(_ apps: [AppClients]) throws(StoreOpenError) {
-        try directory.withLockedValue { $0 }.check(apps)
-    }
-
     /// Makes rows that a former process claimed due at once, and counts anew what an operator may have deleted by hand.
     ///
     /// Right only for the holder of the lock on the database. Credentials wait for the end of their lease: Apple may have been asked.
@@ -191,31 +171,6 @@ package final class SQLiteStore: CredentialStore, Sendable {
                 - (SELECT COUNT(*) FROM \(queue.rawValue)))
             ON CONFLICT (name) DO UPDATE SET value = excluded.value
         """
-    }
-
-    /// A random key that the database keeps sealed, made once.
-    ///
-    /// - Parameter make: seals a new key where there is none yet.
-    package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {
-        try translatingErrors {
-            try writer.write { db in
-                if let sealed = try Data.fetchOne(db, sql: "SELECT sealed FROM secret WHERE name = ?", arguments: [name]) {
-                    return [UInt8](sealed)
-                }
-                let sealed = try make()
-                try db.execute(sql: "INSERT INTO secret (name, sealed) VALUES (?, ?)", arguments: [name, Data(sealed)])
-                return sealed
-            }
-        }
-    }
-
-    /// The key of that name as it is kept; nil where none was made yet.
-    package func sealedSecret(named name: String) throws -> [UInt8]? {
-        try translatingErrors {
-            try writer.read { db in
-                try Data.fetchOne(db, sql: "SELECT sealed FROM secret WHERE name = ?", arguments: [name]).map { [UInt8]($0) }
-            }
-        }
     }
 
     /// Whether anything in a file is sealed, so that a lost key file must not be replaced by a new one.

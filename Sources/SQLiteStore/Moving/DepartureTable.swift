@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import GRDB
 
 /// The row that says where the contents of a file have gone. The table is there in no other file.

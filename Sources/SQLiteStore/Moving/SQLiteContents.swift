@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+package import CredentialTables
 import GRDB
 
 /// The contents of a file while they move. Whoever has it holds the lock on the database.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import GRDB
 
 /// What the tables hold of all that a batch touches: each row is read once, however many facts the batch holds of it.
@@ -13,21 +14,16 @@ extension SettlementTransaction {
         try loadRevocations(scope, into: &basis)
         try loadWaitingGrants(of: scope.signingIn, into: &basis)
         for name in scope.judgedApps {
-            basis.breakers[name] = try BreakerTable.load(directory.app(name).id, in: db)
+            basis.breakers[name] = try BreakerRow.load(directory.app(name).id, on: connection)
         }
         for clientID in scope.rejectedClients {
-            let provedAt = try Int64.fetchOne(
-                db.cachedStatement(sql: "SELECT proved_at FROM client WHERE client_id = ?"),
-                arguments: [clientID]
-            )
-            basis.provedAt[clientID] = provedAt.map(Timestamp.init(milliseconds:))
+            basis.provedAt[clientID] = try connection.fetchOne("SELECT proved_at FROM client WHERE client_id = $1", clientID)?.time(at: 0)
         }
         for clientID in scope.heardClients {
-            let row = try Row.fetchOne(
-                db.cachedStatement(sql: "SELECT valid_at, refused_since, refused_at, refusal FROM client WHERE client_id = ?"),
-                arguments: [clientID]
-            )
-            basis.clients[clientID] = row.map { ClientRecord($0) }
+            basis.clients[clientID] = try connection.fetchOne(
+                "SELECT valid_at, refused_since, refused_at, refusal FROM client WHERE client_id = $1",
+                clientID
+            ).map { ClientRecord($0, from: 0) }
         }
         return basis
     }

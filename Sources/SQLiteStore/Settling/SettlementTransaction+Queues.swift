@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import GRDB
 
 /// Rows of queues: each that leaves stands in a log or in the quarantine from then on.
@@ -10,7 +11,7 @@ extension SettlementTransaction {
     func writeQueueRows(_ rows: [QueueRowChange], _ batch: inout SettledBatch) throws -> Bool {
         guard !rows.isEmpty else { return false }
         let statements = try QueueStatements(db)
-        let revocations = RevocationTable(db: db, directory: directory, now: now)
+        let revocations = RevocationRows(on: connection, directory: directory, at: now)
         var quarantine = QuarantineRing(db: db)
         var removed: [Queue: Int] = [:]
         var hasErased = false
@@ -62,7 +63,7 @@ extension SettlementTransaction {
             }
         }
         batch.evicted = try quarantine.save()
-        for (queue, count) in removed { try db.add(count, to: queue.removedCounter) }
+        for (queue, count) in removed { try connection.add(count, to: queue.removedCounter) }
         return hasErased
     }
 }

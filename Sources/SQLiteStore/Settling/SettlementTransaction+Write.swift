@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import GRDB
 
 /// What has changed: users, the change feed, rows that leave their queues, and what is counted.
@@ -17,14 +18,14 @@ extension SettlementTransaction {
         try write(changes.announcements)
         // Of the rows that the batch did not touch: what it did is written over it, since one may wait again that came after.
         let openedApps = changes.openedApps.map { directory.app($0).id }
-        for app in openedApps { try BreakerTable.clearPending(of: app, interval: rules.policy.interval, in: db) }
+        for app in openedApps { try clearPending(of: app) }
         let users = UserTable(db: db, directory: directory)
         if try users.save(changes.users) { hasErased = true }
         try users.add(changes.tallies)
         try writeCounts(changes)
         for rejection in changes.admitted { try write(rejection) }
-        for (app, breaker) in changes.breakers { try BreakerTable.save(breaker, of: directory.app(app).id, in: db) }
-        for app in openedApps { try BreakerTable.countPending(of: app, in: db) }
+        for (app, breaker) in changes.breakers { try BreakerRow.save(breaker, of: directory.app(app).id, on: connection) }
+        for app in openedApps { try BreakerRow.countPending(of: app, on: connection) }
         return (batch, hasErased)
     }
 
@@ -70,6 +71,19 @@ extension SettlementTransaction {
             case .email(let address, let forwarding, let time): try run("email", at: time, nil, address, forwarding)
             }
         }
+    }
+
+    /// `CredentialRecord.forgetRejection` for all pending rejections of an app.
+    private func clearPending(of app: Int64) throws {
+        try connection.execute(
+            """
+            UPDATE credential SET pending_since = NULL, pending_asked_at = NULL, pending_key = NULL,
+                                  due_at = MAX(due_at, answered_at + $2)
+             WHERE app = $1 AND pending_since IS NOT NULL
+            """,
+            app,
+            rules.policy.interval
+        )
     }
 
     /// Remembers it until a notification had time to come.
@@ -122,26 +136,7 @@ extension SettlementTransaction {
 
     private func save(_ checks: Int, _ counter: String, _ time: String) throws {
         guard checks > 0 else { return }
-        try db.add(checks, to: counter)
-        try db.set(time, to: now.milliseconds)
-    }
-}
-
-extension Database {
-    func set(_ counter: String, to value: Int64) throws {
-        try execute(
-            cached: "INSERT INTO counter (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            [counter, value]
-        )
-    }
-
-    func add(_ amount: Int, to counter: String) throws {
-        try execute(
-            cached: """
-                INSERT INTO counter (name, value) VALUES (?, ?)
-                    ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
-                """,
-            [counter, amount]
-        )
+        try connection.add(checks, to: counter)
+        try connection.set(time, to: now.milliseconds)
     }
 }

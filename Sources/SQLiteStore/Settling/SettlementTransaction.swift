@@ -13,6 +13,8 @@ struct SettlementTransaction {
     let rules: SettlementRules
     let now: Timestamp
 
+    var connection: SQLiteConnection { SQLiteConnection(db) }
+
     /// - Returns: what was done, and whether a token or an address was erased from the file: its log still holds it then.
     func settle(_ settlements: [Settlement]) throws -> (batch: SettledBatch, hasErased: Bool) {
         let apps = directory.appNames

@@ -15,7 +15,7 @@ extension Daemon {
         writing.successTerminationBehavior = .gracefullyShutdownGroup
         var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAndKeepHouse() })
         settling.successTerminationBehavior = .gracefullyShutdownGroup
-        let keeping = seat.keeper(writer.breakers, store, telemetry).map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
+        let keeping = membership.keeper(writer.breakers, store, telemetry).map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
         var group = ServiceGroupConfiguration(
             services: [keeping].compactMap(\.self) + [writing, settling],
             gracefulShutdownSignals: [.sigterm, .sigint],
@@ -32,7 +32,7 @@ extension Daemon {
 
     private func settleAndKeepHouse() async throws {
         try await settleAll()
-        guard seat.keepsHouse else { return }
+        guard membership.keepsHouse else { return }
         do {
             try await cancelWhenGracefulShutdown { try await maintain() }
         } catch is CancellationError where Task.isShuttingDownGracefully {
@@ -43,7 +43,7 @@ extension Daemon {
     private func settleAll() async throws {
         await refreshKeys()
         // By then, the lanes that no other replica owns are ours.
-        if seat.isShared { try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(2)) } }
+        if membership.isShared { try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(2)) } }
         try await settleAll(codes)
         try await settleAll(grants)
         try await settleAll(notifications)

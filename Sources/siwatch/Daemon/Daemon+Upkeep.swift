@@ -6,7 +6,6 @@ import CredentialCore
 import CredentialMonitor
 import Logging
 import PrometheusMetrics
-import SQLiteStore
 
 /// Work that is repeated, and work on request.
 extension Daemon {
@@ -32,18 +31,18 @@ extension Daemon {
     func heartbeat(_ progress: LoopProgress) -> Recurring {
         // The writer reports that nothing can be committed, and the missing beat shows it.
         Recurring(every: .seconds(10), onFailure: { _ in }) { [store, clock] in
-            if let file = store as? SQLiteStore, progress.stalled.isEmpty { try await file.beat(at: clock.now) }
+            if progress.stalled.isEmpty { try await store.beat(at: clock.now) }
         }
     }
 
     var maintenance: Recurring {
-        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, logPin, telemetry] in
-            if let file = store as? SQLiteStore { telemetry.foreignCheckpoints(file.takeForeignCheckpoints()) }
+        Recurring(every: .seconds(60), onFailure: telemetry.maintenanceFailed) { [store, membership, clock, erasureBlocker, telemetry] in
+            telemetry.foreignCheckpoints(store.takeForeignCheckpoints())
             // One replica does the housekeeping for all.
-            guard seat.keepsHouse else { return logPin.leaveToOthers() }
+            guard membership.keepsHouse else { return erasureBlocker.leaveToOthers() }
             do {
                 try await maintain()
-                logPin.observe(since: try await store.logPinnedSince, at: clock.now)
+                erasureBlocker.observe(since: try await store.logPinnedSince, at: clock.now)
             } catch {
                 telemetry.logPinUnread()
                 throw error
@@ -61,8 +60,8 @@ extension Daemon {
 
     var overdueCount: Recurring {
         let rounds = CheckRounds(store)
-        return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, seat, clock, telemetry, refresh, apps] in
-            guard seat.keepsHouse else { return }
+        return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, membership, clock, telemetry, refresh, apps] in
+            guard membership.keepsHouse else { return }
             do {
                 telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))
                 for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
@@ -88,11 +87,11 @@ extension Daemon {
         return OperationsServer(
             address: address,
             logger: quiet,
-            metrics: { [seat, telemetry, registry, output] format in
+            metrics: { [membership, telemetry, registry, output] format in
                 telemetry.suppressed(output.takeSuppressed())
                 telemetry.dropped(output.takeDropped())
                 telemetry.observe(isReady: readiness.condition == .good)
-                telemetry.observe(lanes: seat.ownership)
+                telemetry.observe(lanes: membership.ownership)
                 await observeTables()
                 return registry.exposition(format)
             },
@@ -109,7 +108,7 @@ extension Daemon {
 
     private func observeTables() async {
         if let apps = try? await store.apps() { telemetry.observe(pausesOf: apps) } else { telemetry.pausesUnread() }
-        guard seat.keepsHouse else { return telemetry.leaveTablesToOthers() }
+        guard membership.keepsHouse else { return telemetry.leaveTablesToOthers() }
         await telemetry.observe(tablesOf: store, at: clock.now)
     }
 

@@ -11,7 +11,6 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 import PrometheusMetrics
-import SQLiteStore
 import ServiceLifecycle
 import UnixSignals
 
@@ -31,10 +30,10 @@ struct Daemon {
     let codes: CodeHandler
     let revocations: RevocationHandler
     let apps: [WatchedApp]
-    let seat: FleetSeat
+    let membership: FleetMembership
     let clock: WallClock
     let clockGuard: ClockGuard
-    let logPin: LogPin
+    let erasureBlocker: ErasureBlocker
 
     /// What a reload changes in an app, and what the app runs on.
     struct WatchedApp {
@@ -61,9 +60,9 @@ struct Daemon {
         logger = Logger(label: "siwatch") { LogLines(label: $0, output: output) }
         let store = database.store
         self.store = store
-        let seat = try await FleetSeat(in: store, as: database.replica, configuration)
-        let clock = seat.clock
-        (self.seat, self.clock) = (seat, clock)
+        let membership = try await FleetMembership(in: store, as: database.replica, configuration)
+        let clock = membership.clock
+        (self.membership, self.clock) = (membership, clock)
 
         registry = PrometheusRegistry(Metric.all.map(MetricDescription.init))
         let telemetry = Telemetry(
@@ -77,9 +76,9 @@ struct Daemon {
         self.telemetry = telemetry
 
         self.client = client
-        let clockGuard = ClockGuard(clock: clock, uptime: seat.uptime, telemetry: telemetry)
+        let clockGuard = ClockGuard(clock: clock, uptime: membership.uptime, telemetry: telemetry)
         self.clockGuard = clockGuard
-        logPin = LogPin(telemetry: telemetry)
+        erasureBlocker = ErasureBlocker(telemetry: telemetry)
         let appleClock = AppleClock(clock: clock, clockGuard: clockGuard, telemetry: telemetry)
         let transport = HTTPTransport(
             client: client,
@@ -103,12 +102,12 @@ struct Daemon {
         let wakeups = Dictionary(
             uniqueKeysWithValues: configuration.apps.map { ($0.name, Wakeups(every: configuration.queues.pollInterval)) }
         )
-        let haste = Haste()
+        let signInRush = SignInRush()
         writer = SettlementWriter(
             store: store,
             rules: rules,
             clock: clock,
-            haste: haste,
+            signInRush: signInRush,
             telemetry: telemetry
         ) { apps in
             for app in apps { wakeups[app]?.hint() }
@@ -125,7 +124,7 @@ struct Daemon {
             ),
             clock: clock,
             cores: ProcessInfo.processInfo.activeProcessorCount,
-            haste: haste
+            signInRush: signInRush
         )
         grants = GrantHandler(
             store: store,
@@ -140,7 +139,7 @@ struct Daemon {
         let mayRevoke = Dictionary(uniqueKeysWithValues: configuration.apps.map { ($0.name, $0.revocations) })
         apps = configuration.apps.map { app in
             let secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
-            let lease = seat.lease(of: .app(app.name))
+            let lease = membership.lease(of: .app(app.name))
             let budget = RequestBudget(configuration.refresh.limits, lease: lease)
             let endpoint = AppleTokenEndpoint(
                 url: configuration.apple.tokenEndpoint.absoluteString,
@@ -148,7 +147,7 @@ struct Daemon {
                 secrets: secrets,
                 transport: transport,
                 clock: clock,
-                mayAsk: seat.mayAsk(for: app.name)
+                mayAsk: membership.mayAsk(for: app.name)
             )
             let refreshes = RefreshHandler(
                 app: app.name,
@@ -198,7 +197,7 @@ struct Daemon {
             breakers: breakers,
             clock: clock,
             clockGuard: clockGuard,
-            haste: haste,
+            signInRush: signInRush,
             telemetry: telemetry
         )
         revocations = RevocationHandler(
@@ -233,8 +232,8 @@ struct Daemon {
         )
         let notifier = SystemdNotifier()
         let databaseWatch = DatabaseWatch(store, at: configuration.database.path, logger: logger)
-        let readiness = Readiness(progress: progress, notifier: notifier, logger: logger) { [seat, configuration] in
-            databaseWatch.trouble ?? seat.trouble(clockSkew: configuration.queues.clockSkew)
+        let readiness = Readiness(progress: progress, notifier: notifier, logger: logger) { [membership, configuration] in
+            databaseWatch.trouble ?? membership.trouble(clockSkew: configuration.queues.clockSkew)
         }
         let hangups = await UnixSignalsSequence(trapping: .sighup)
         let pollInterval = configuration.queues.pollInterval
@@ -254,7 +253,7 @@ struct Daemon {
                 wakeups: wakeups,
                 progress: progress,
                 telemetry: telemetry,
-                mayClaim: seat.hearsOthers,
+                mayClaim: membership.hearsOthers,
                 executors: executors
             )
         }
@@ -275,14 +274,14 @@ struct Daemon {
         }
         services += [keyRefresh, maintenance, overdueCount, databaseWatch.service(every: pollInterval), heartbeat(progress)]
         // Gives the lanes back after the writer and the loops have stopped.
-        if let keeper = seat.keeper(writer.breakers, store, telemetry) {
+        if let keeper = membership.keeper(writer.breakers, store, telemetry) {
             // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
             await keeper.renew()
             services.append(keeper)
         }
         services.append(writer)
         services.append(
-            Together(
+            ParallelServices(
                 [
                     loop(codes, on: codeWakeups), loop(grants, on: grantWakeups), loop(notifications, on: notificationWakeups),
                     loop(revocations, on: revocationWakeups), requests(requestWakeups, progress),
@@ -309,7 +308,7 @@ struct Daemon {
             // The stop was cut short in the middle of work.
         } catch {
             // A failed start has no work under way. Other replicas need not take this one for living.
-            if !readiness.isStarted, readiness.stoppingSince == nil { try? await (store as? any Fleet)?.release() }
+            if !readiness.isStarted, readiness.stoppingSince == nil { try? await store.fleet?.release() }
             throw error
         }
         let took = readiness.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero

@@ -5,18 +5,17 @@ import CredentialCore
 import CredentialMonitor
 import Logging
 import NIOConcurrencyHelpers
-import SQLiteStore
 
 /// Notices when the database file is moved, removed or replaced under the daemon. From then on backends insert elsewhere, and nobody reads
 /// what siwatch writes.
 struct DatabaseWatch: Sendable {
-    private let store: SQLiteStore?
+    private let store: any CredentialStore
     private let path: String
     private let logger: Logger
     private let found = NIOLockedValueBox<String?>(nil)
 
     init(_ store: any CredentialStore, at path: String, logger: Logger) {
-        self.store = store as? SQLiteStore
+        self.store = store
         self.path = path
         self.logger = logger
     }
@@ -25,7 +24,6 @@ struct DatabaseWatch: Sendable {
     var trouble: String? { found.withLockedValue { $0 } }
 
     func look() {
-        guard let store else { return }
         let now = store.displacement(from: path)
         let before = found.withLockedValue { found in
             defer { found = now }

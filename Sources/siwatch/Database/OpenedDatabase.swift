@@ -39,7 +39,7 @@ struct OpenedDatabase {
             sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: sealed)
             pseudonyms = UserPseudonyms(ring)
             // Frees what a former holder of the lock had claimed. Not on a server, because replicas there may still work on their claims.
-            if let file = store as? SQLiteStore { try file.recover() }
+            try store.recover()
             replica = Replica(configuration, keyIDs: ring.keyIDs)
             try await replica.join(store)
             do {
@@ -59,7 +59,7 @@ struct OpenedDatabase {
 
     /// Leaves the fleet before any work.
     func leave() async {
-        try? await (store as? any Fleet)?.release()
+        try? await store.fleet?.release()
     }
 
     func close() async {
@@ -71,8 +71,8 @@ struct OpenedDatabase {
 extension DatabaseLocation {
     fileprivate func program(of store: any CredentialStore) throws -> String {
         switch self {
-        case .file: "SQLite \(SQLiteLibrary.version)"
-        case .server: "PostgreSQL \(try (store as? PostgresStore)?.serverVersion() ?? "")"
+        case .file: "SQLite \(try store.version)"
+        case .server: "PostgreSQL \(try store.version)"
         }
     }
 

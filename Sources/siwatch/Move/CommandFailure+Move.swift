@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CredentialCore
+import CredentialTables
 import SQLiteStore
 
 extension CommandFailure {

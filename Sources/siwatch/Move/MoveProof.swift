@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Crypto
 
 /// Compares what both stores hold, read back from them after the copy.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 
 /// Moves everything from one store to another: copies and proves it in one transaction on each side.
 ///

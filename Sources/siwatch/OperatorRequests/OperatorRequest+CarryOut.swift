@@ -45,7 +45,7 @@ extension OperatorRequest {
     }
 
     private func carryOut(on store: any CredentialStore, _ configuration: Configuration) async throws -> OperatorAnswer {
-        let clock = try await FleetSeat.clock(of: store)
+        let clock = try await FleetMembership.clock(of: store)
         let rules = configuration.refresh.recheckRules
         let id = try await store.submit(self, at: clock.now)
         do {
@@ -69,7 +69,7 @@ extension OperatorRequest {
     /// Whether the request goes on after its answer while no siwatch runs that could finish it.
     private func mustFinish(on store: any CredentialStore) async throws -> Bool {
         guard case .recheckApp = self else { return false }
-        return try await (store as? any Fleet)?.isAtWork != true
+        return try await store.fleet?.isAtWork != true
     }
 
     /// Leaves the request for the daemon and waits for the answer.

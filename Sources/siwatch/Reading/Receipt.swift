@@ -26,7 +26,7 @@ struct Receipt: AsyncParsableCommand {
                 let apps = try await store.apps().map(\.app)
                 guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app)) }
             }
-            return (try await store.revocations(of: user), try await FleetSeat.clock(of: store).now)
+            return (try await store.revocations(of: user), try await FleetMembership.clock(of: store).now)
         }
         if let app {
             revocations.receipts.removeAll { $0.app != app }

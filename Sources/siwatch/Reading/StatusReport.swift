@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import PostgresStore
 import SQLiteStore
 
 /// The report of `siwatch status`.
@@ -49,14 +48,14 @@ struct StatusReport: Encodable {
             sqlite = SQLiteLibrary.version
             hasWALResetBug = SQLiteLibrary.hasWALResetBug
         case .server:
-            postgresql = try (store as? PostgresStore)?.serverVersion()
-            let fleet = store as? any Fleet
+            postgresql = try store.version
+            let fleet = store.fleet
             let (time, replicas) = (try await fleet?.time ?? .earliest, try await fleet?.replicas())
             self.replicas = replicas
             isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
             hasWALResetBug = false
         }
-        let now = try await FleetSeat.clock(of: store).now
+        let now = try await FleetMembership.clock(of: store).now
         at = now
         queues = try await store.queues()
         apps = try await store.apps()

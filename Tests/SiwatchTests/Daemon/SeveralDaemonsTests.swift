@@ -83,7 +83,7 @@ import Testing
 
     @Test(arguments: [(Duration.hours(-24), "1 d 0 h behind"), (.minutes(7), "7 min 0 s ahead of")])
     func aClockThatIsOffIsSaidWithItsDirection(skew: Duration, words: String) {
-        #expect(FleetSeat.trouble(skew: skew) == "this host's clock is \(words) the database's")
+        #expect(FleetMembership.trouble(skew: skew) == "this host's clock is \(words) the database's")
     }
 
     /// A sum over all of them counts nothing twice, and each lane is owned once.

@@ -22,7 +22,7 @@ import Testing
 
     @Test func allHearOfAStopAtOnce() async throws {
         let (first, second) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
-        let together = Together([
+        let together = ParallelServices([
             Partner(heard: first.continuation, other: second.stream), Partner(heard: second.continuation, other: first.stream),
         ])
         let group = ServiceGroup(services: [together], logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -38,6 +38,6 @@ import Testing
         struct Endless: Service {
             func run() async throws { try await gracefulShutdown() }
         }
-        await #expect(throws: CancellationError.self) { try await Together([Endless(), Failing()]).run() }
+        await #expect(throws: CancellationError.self) { try await ParallelServices([Endless(), Failing()]).run() }
     }
 }

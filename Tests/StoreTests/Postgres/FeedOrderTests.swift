@@ -45,7 +45,7 @@ import Testing
     @Test func theTailIsOnesAtATime() async throws {
         let store = try StoreKind.postgres.make()
         let other = ConnectionThread(try #require(store.ports as? PostgresStore).address, label: "other")
-        try await other.begin("SELECT \(Tail.lock)")
+        try await other.begin("SELECT \(SettlementLock.lock)")
         let settling = Task {
             defer { isSettled.withLockedValue { $0 = true } }
             return try await store.signIn()

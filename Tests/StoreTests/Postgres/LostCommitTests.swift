@@ -89,7 +89,7 @@ import Testing
     @Test func whatStandsBehindOthersIsWaitedForToo() async throws {
         let site = try await Site()
         let gate = ConnectionThread(try #require(site.store.ports as? PostgresStore).address, label: "gate")
-        try await gate.begin("SELECT \(Tail.lock)")
+        try await gate.begin("SELECT \(SettlementLock.lock)")
         async let settled = site.settle()
         // Of this schema: others wait behind tails of their own.
         let tail = "objid = 'credential_change'::regclass AND locktype = 'advisory' AND NOT granted"
@@ -110,7 +110,7 @@ import Testing
         let frozen = Task {
             try await stalled.transaction { connection in
                 try connection.send("INSERT INTO settled_batch (owner, number, settled_at) VALUES ('frozen', 1, 1)")
-                try connection.send("SELECT \(Tail.lock)")
+                try connection.send("SELECT \(SettlementLock.lock)")
                 // libpq sends whole blocks of 8 KiB, and keeps the rest.
                 try connection.send("SELECT length($1)", [UInt8](repeating: 7, count: 20_000))
                 thaw.wait()

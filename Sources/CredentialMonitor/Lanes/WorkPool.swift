@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import NIOConcurrencyHelpers
+import Synchronization
+
+/// The claimed work of one loop: pieces under way, each in a hand of its own, and pieces in reserve.
+final class WorkPool<Work: Sendable>: Sendable {
+    private struct State {
+        var busy = 0
+        /// Each piece, and until when it may be taken up. The next piece is last.
+        var reserve: [(work: Work, end: ContinuousClock.Instant)] = []
+        var throughput = Throughput(at: .now)
+    }
+
+    private let state = NIOLockedValueBox(State())
+    private let isWaiting = Atomic<Bool>(false)
+    private let isHinted = Atomic<Bool>(false)
+
+    /// Whether the loop has had a hint since it last woke.
+    var hasHinted: Bool {
+        get { isHinted.load(ordering: .relaxed) }
+        set { isHinted.store(newValue, ordering: .relaxed) }
+    }
+
+    /// How many pieces of work are under way or in reserve, and how many are done in a second.
+    var counts: (claimed: Int, donePerSecond: Int) {
+        state.withLockedValue { ($0.busy + $0.reserve.count, $0.throughput.perSecond(at: .now)) }
+    }
+
+    /// - Returns: the pieces to take up at once. The rest stay in reserve.
+    func receive(_ work: [Work], width: Int, longestWait: Duration) -> ArraySlice<Work> {
+        let end = ContinuousClock.now + longestWait
+        return state.withLockedValue { state in
+            let taken = work.prefix(max(width - state.busy, 0))
+            state.busy += taken.count
+            state.reserve = work.dropFirst(taken.count).reversed().map { ($0, end) } + state.reserve
+            return taken
+        }
+    }
+
+    func finish() {
+        state.withLockedValue { $0.throughput.add(at: .now) }
+    }
+
+    /// The next piece for a hand that has finished one. Nil if the hand must rest.
+    func next(width: Int) -> Work? {
+        let now = ContinuousClock.now
+        return state.withLockedValue { state in
+            while state.busy <= width, let (work, end) = state.reserve.popLast() {
+                if now < end { return work }
+            }
+            state.busy -= 1
+            return nil
+        }
+    }
+
+    /// Whether the caller may begin to wait. One delayed hint at a time is enough.
+    func startWaiting() -> Bool {
+        !isWaiting.exchange(true, ordering: .relaxed)
+    }
+
+    func stopWaiting() {
+        isWaiting.store(false, ordering: .relaxed)
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// Where the SQL of the engines differs.
+package enum Dialect: Sendable {
+    case sqlite
+    case postgres
+
+    /// The function that returns the greatest of its arguments.
+    package var greatest: String {
+        switch self {
+        case .sqlite: "MAX"
+        case .postgres: "GREATEST"
+        }
+    }
+
+    /// The clause that locks the rows of a query, and leaves out those that another transaction has locked. SQLite has one writer.
+    package var skipLocked: String {
+        switch self {
+        case .sqlite: ""
+        case .postgres: "FOR UPDATE SKIP LOCKED"
+        }
+    }
+
+    /// The clause that locks the rows of a query. SQLite has one writer.
+    package var forUpdate: String {
+        switch self {
+        case .sqlite: ""
+        case .postgres: "FOR UPDATE"
+        }
+    }
+
+    /// The order in which a statement that changes many rows locks them, so that no two wait for each other. SQLite has one writer.
+    package func lockOrder(_ columns: String) -> String {
+        switch self {
+        case .sqlite: ""
+        case .postgres: "ORDER BY \(columns)"
+        }
+    }
+
+    /// The condition that a column has one of the values in a JSON array.
+    package func isOne(_ column: String, ofTexts array: String) -> String {
+        switch self {
+        case .sqlite: "\(column) IN (SELECT value FROM json_each(\(array)))"
+        case .postgres: "\(column) = ANY (ARRAY(SELECT json_array_elements_text(\(array)::json)))"
+        }
+    }
+
+    /// The condition that a column has one of the values in a JSON array.
+    package func isOne(_ column: String, ofIntegers array: String) -> String {
+        switch self {
+        case .sqlite: "\(column) IN (SELECT value FROM json_each(\(array)))"
+        case .postgres: "\(column) = ANY (ARRAY(SELECT json_array_elements_text(\(array)::json)::bigint))"
+        }
+    }
+
+    /// The bytes of a notification as its column keeps them.
+    package func payload(_ bytes: String) -> String {
+        switch self {
+        case .sqlite: "CAST(\(bytes) AS TEXT)"
+        case .postgres: bytes
+        }
+    }
+
+    /// The length of a notification. In bytes.
+    package func payloadSize(_ column: String) -> String {
+        switch self {
+        case .sqlite: "length(CAST(\(column) AS BLOB))"
+        case .postgres: "octet_length(\(column))"
+        }
+    }
+
+    /// Names the index for a query whose plan SQLite would miss. PostgreSQL keeps statistics.
+    package func indexed(by name: String) -> String {
+        switch self {
+        case .sqlite: "INDEXED BY \(name)"
+        case .postgres: ""
+        }
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// One request of an operator inside one transaction.
+struct OperatorTransaction<Connection: TableConnection> {
+    let connection: Connection
+    let rules: RecheckRules
+    let now: Timestamp
+
+    /// - Parameter row: `id, request, requested_at, answer, position`
+    func handle(_ row: Connection.Row) throws -> HandledRequest {
+        let id = row.integer(at: 0)
+        let request = JSONText.decode(row.text(at: 1) ?? "", as: OperatorRequest.self)
+        if !row.isNull(at: 3) {
+            let position = JSONText.decode(row.text(at: 4) ?? "", as: RecheckPosition.self)
+            let next = try position.flatMap { try AppRecheck(connection: connection, rules: rules).goOn(from: $0) }
+            try connection.execute("UPDATE operator_request SET position = $2 WHERE id = $1", id, try next.map(JSONText.encode))
+            return HandledRequest(request: request, answer: nil)
+        }
+        let (answer, position) = try answer(request, requestedAt: Timestamp(milliseconds: row.integer(at: 2)))
+        try connection.execute(
+            "UPDATE operator_request SET answer = $2, answered_at = $3, position = $4 WHERE id = $1",
+            id,
+            try JSONText.encode(answer),
+            now,
+            try position.map(JSONText.encode)
+        )
+        return HandledRequest(request: request, answer: answer)
+    }
+
+    private func answer(_ request: OperatorRequest?, requestedAt: Timestamp) throws -> (OperatorAnswer, RecheckPosition?) {
+        guard let request else { return (.notUnderstood, nil) }
+        guard now <= requestedAt.advanced(by: OperatorRequest.expiry) else { return (.expired, nil) }
+        do {
+            return try connection.inSavepoint { try carryOut(request) }
+        } catch let error as StoreError {
+            guard case .refused = error else { throw error }
+            return (.refused("\(error)"), nil)
+        }
+    }
+
+    private func carryOut(_ request: OperatorRequest) throws -> (OperatorAnswer, RecheckPosition?) {
+        switch request {
+        case .pause(let name):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            let since = app.pausedAt ?? now
+            try pause(app.id, since: since)
+            return (.paused(since: since), nil)
+        case .resume(let name):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            try pause(app.id, since: nil)
+            return (.resumed(wasPaused: app.pausedAt != nil), nil)
+        case .confirmRejections(let name):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            return (try confirmRejections(of: app.id), nil)
+        case .resetBreaker(let name):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            let wasOpen = try BreakerRow.change(app.id, at: now, on: connection) { breaker in
+                defer { breaker.reset() }
+                return breaker.isOpen
+            }
+            return (.breakerReset(wasOpen: wasOpen), nil)
+        case .recheckUser(let userID):
+            return (try recheck(userID), nil)
+        case .recheckApp(let name):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            let credentials = try connection.fetchInt(
+                "SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM credential_count WHERE app = $1",
+                app.id
+            )
+            let recheck = AppRecheck(connection: connection, rules: rules)
+            let answer = OperatorAnswer.recheckingApp(
+                credentials: credentials,
+                tooSoon: try recheck.countTooSoon(app.id, at: now),
+                requestsPerSecond: rules.requestsPerSecond,
+                isPaused: app.pausedAt != nil
+            )
+            return (answer, try recheck.begin(app.id, credentials: credentials, at: now))
+        case .retryQuarantined(let ids, let receivedAt):
+            return (try empty(ids) { try retry($0, receivedAt: receivedAt) }, nil)
+        case .dropQuarantined(let ids):
+            return (try empty(ids) { try QuarantineRow.remove($0, on: connection) }, nil)
+        }
+    }
+
+    // MARK: Apps
+
+    private func app(_ name: String) throws -> (id: Int64, pausedAt: Timestamp?)? {
+        try connection.fetchOne("SELECT id, paused_at FROM app WHERE name = $1", name).map { ($0.integer(at: 0), $0.time(at: 1)) }
+    }
+
+    private func pause(_ app: Int64, since time: Timestamp?) throws {
+        try connection.lockSettlements()
+        try connection.execute("UPDATE app SET paused_at = $2 WHERE id = $1", app, time)
+    }
+
+    private func unknownApp() throws -> OperatorAnswer {
+        .unknownApp(known: try connection.fetchAll("SELECT name FROM app ORDER BY name").map { $0.text(at: 0) ?? "" })
+    }
+
+    private func confirmRejections(of app: Int64) throws -> OperatorAnswer {
+        // A token that Apple never accepted changes no state, and siwatch stops asking about it after the second rejection.
+        let pending = try connection.count(
+            "SELECT 1 FROM credential WHERE app = $1 AND pending_since IS NOT NULL AND verified_at IS NOT NULL",
+            app
+        )
+        return try BreakerRow.change(app, at: now, on: connection) { breaker in
+            let wasOpen = breaker.isOpen
+            guard wasOpen || pending > 0 || breaker.hasRecentEpisode(at: now) else { return .nothingToConfirm }
+            breaker.confirm(at: now)
+            return .rejectionsConfirmed(pending: pending, wasOpen: wasOpen)
+        }
+    }
+
+    // MARK: Rechecks
+
+    private func recheck(_ userID: String) throws -> OperatorAnswer {
+        let directory = try ClientDirectory(connection)
+        let known = try connection.fetchAll("SELECT DISTINCT app FROM credential WHERE user_id = $1", userID).map { $0.integer(at: 0) }
+        guard !known.isEmpty else { return .unknownUser }
+        let apps = directory.apps.values.filter { known.contains($0.id) }
+        var users = try connection.users(apps.map { AppUserID(app: $0.name, userID: userID) }, in: directory)
+            .values.sorted { $0.id.app < $1.id.app }
+        var recheck = OperatorAnswer.Recheck()
+        var tallies: [String: UserRecord.Tally] = [:]
+        for index in users.indices {
+            let (app, before) = (users[index].id.app, users[index].tally)
+            for holding in users[index].holdings {
+                guard try isDue(holding.record, of: app, &recheck) else { continue }
+                // An operator waits for this check: it goes before a backlog of checks that are late.
+                let head = try connection.headOfSchedule(of: directory.app(app).id)
+                users[index][holding.clientID]?.recheck(at: min(now, head?.advanced(by: .milliseconds(-1)) ?? now))
+            }
+            tallies[app, default: UserRecord.Tally()].change(from: before, to: users[index].tally)
+        }
+        try connection.save(users, tallies: tallies, in: directory)
+        return .rechecking(recheck)
+    }
+
+    /// Whether Apple is to be asked about a token. A claimed one comes back by itself.
+    private func isDue(_ record: CredentialRecord, of app: String, _ recheck: inout OperatorAnswer.Recheck) throws -> Bool {
+        guard record.credential.token?.sealed != nil else {
+            recheck.withoutToken += 1
+            return false
+        }
+        if let soonest = rules.wait(afterAnswerAt: record.answeredAt, at: now) {
+            recheck.tooSoon += 1
+            recheck.soonest = min(recheck.soonest ?? .legal.upperBound, soonest)
+            return false
+        }
+        recheck.due += 1
+        if try self.app(app)?.pausedAt != nil { recheck.pausedApps.append(app) }
+        return record.claimedBy == nil
+    }
+
+    // MARK: The quarantine
+
+    /// - Parameter take: returns the ids of the rows that were there.
+    private func empty(_ ids: [Int64], _ take: ([Int64]) throws -> Set<Int64>) throws -> OperatorAnswer {
+        let ids = Array(ids.prefix(OperatorRequest.mostQuarantined))
+        let taken = try take(ids)
+        return .quarantine(moved: taken.count, missing: ids.filter { !taken.contains($0) })
+    }
+
+    private func retry(_ ids: [Int64], receivedAt: Timestamp?) throws -> Set<Int64> {
+        // Under the lock, so that each row that is read is there until it has moved.
+        try connection.lockSettlements()
+        try connection.execute(
+            """
+            INSERT INTO notification_queue (payload, received_at)
+            SELECT payload, COALESCE($1, received_at) FROM notification_quarantine
+             WHERE \(connection.dialect.isOne("id", ofIntegers: "$2")) ORDER BY id
+            """,
+            receivedAt,
+            try JSONText.encode(ids)
+        )
+        return try QuarantineRow.remove(ids, on: connection)
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// SQL: the condition that a request has something left to do.
+private let open = "(answer IS NULL OR position IS NOT NULL)"
+
+extension TableStore {
+    package func submit(_ request: OperatorRequest, at now: Timestamp) async throws -> Int64 {
+        let text = try JSONText.encode(request)
+        return try await transaction { connection in
+            let row = try connection.fetchOne(
+                "INSERT INTO operator_request (request, requested_at) VALUES ($1, $2) RETURNING id",
+                text,
+                now
+            )
+            return row?.integer(at: 0) ?? 0
+        }
+    }
+
+    package func answer(to id: Int64) async throws -> OperatorAnswer? {
+        let text = try await query { connection in
+            try connection.fetchOne("SELECT answer FROM operator_request WHERE id = $1", id)?.text(at: 0)
+        }
+        return text.map { JSONText.decode($0) ?? .notUnderstood }
+    }
+
+    package func withdraw(_ id: Int64) async throws -> Bool {
+        try await transaction { connection in
+            try connection.change("DELETE FROM operator_request WHERE id = $1 AND answer IS NULL", id) > 0
+        }
+    }
+
+    package func handleNextRequest(under rules: RecheckRules, at now: Timestamp) async throws -> HandledRequest? {
+        // An idle round begins no transaction.
+        let isOpen = try await shortQuery { try $0.exists("SELECT 1 FROM operator_request WHERE \(open)") }
+        guard isOpen else { return nil }
+        return try await transaction { connection in
+            // New ones first: somebody waits for them. Those that another replica carries out are its own.
+            let row = try connection.fetchOne(
+                """
+                SELECT id, request, requested_at, answer, position FROM operator_request
+                 WHERE \(open)
+                 ORDER BY answer IS NOT NULL, id LIMIT 1 \(connection.dialect.skipLocked)
+                """
+            )
+            guard let row else { return nil }
+            return try OperatorTransaction(connection: connection, rules: rules, now: now).handle(row)
+        }
+    }
+
+    package func enqueue(notification body: [UInt8]) async throws -> Int64 {
+        try await transaction { connection in
+            let row = try connection.fetchOne(
+                "INSERT INTO notification_queue (payload) VALUES (\(connection.dialect.payload("$1"))) RETURNING id",
+                body
+            )
+            return row?.integer(at: 0) ?? 0
+        }
+    }
+
+    /// Gives an app another name, in every table that holds it.
+    ///
+    /// - Throws: `AppRenameError`, and nothing has changed then.
+    package func renameApp(_ old: String, to new: String) async throws {
+        try await transaction { connection in
+            try connection.beginRename(of: old)
+            let known = try connection.fetchAll("SELECT name FROM app ORDER BY name").map { $0.text(at: 0) ?? "" }
+            guard known.contains(old) else { throw AppRenameError.unknown(old, known: known) }
+            guard !known.contains(new) else { throw AppRenameError.taken(new) }
+            try connection.execute("UPDATE app SET name = $1 WHERE name = $2", new, old)
+            for table in ["notification_log", "revocation_log", "credential_change"] {
+                try connection.execute("UPDATE \(table) SET app = $1 WHERE app = $2", new, old)
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// What operators ask of the quarantine.
+extension TableStore {
+    /// Up to `limit` rows, newest first, of one reason where it is named, and older than the row `id` where that is.
+    package func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification] {
+        try await query { connection in
+            try connection.fetchAll(
+                "SELECT \(QuarantinedNotification.columns) FROM notification_quarantine \(page)",
+                id ?? .max,
+                reason?.rawValue,
+                limit
+            ).map { QuarantinedNotification($0) }
+        }
+    }
+
+    package func quarantinedIDs(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [Int64] {
+        try await query { connection in
+            try connection.fetchAll("SELECT id FROM notification_quarantine \(page)", id ?? .max, reason?.rawValue, limit).map {
+                $0.integer(at: 0)
+            }
+        }
+    }
+
+    package func quarantined(_ id: Int64) async throws -> QuarantinedNotification? {
+        try await query { connection in
+            try connection.fetchOne("SELECT \(QuarantinedNotification.columns) FROM notification_quarantine WHERE id = $1", id)
+                .map { QuarantinedNotification($0) }
+        }
+    }
+
+    /// What is in quarantine, by reason. It reads the whole quarantine, so it is for people and not for scrapes.
+    package func quarantineCounts() async throws -> [String: Int] {
+        try await query { connection in
+            let rows = try connection.fetchAll("SELECT reason, COUNT(*) FROM notification_quarantine GROUP BY reason")
+            return rows.reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.int(at: 1) }
+        }
+    }
+}
+
+/// SQL, with the id, the reason and the limit.
+private let page = "WHERE id < $1 AND ($2 IS NULL OR reason = $2) ORDER BY id DESC LIMIT $3"

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// What waits and what is late, counted up to a limit.
+extension TableStore {
+    package func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) async throws -> [String: Int] {
+        try await query { connection in
+            func teams(_ comparison: String) -> String {
+                """
+                SELECT team FROM (SELECT verified_team AS team FROM credential \(connection.dialect.indexed(by: "credential_team"))
+                                   WHERE app = (SELECT id FROM app WHERE name = $1) AND verified_team IS NOT NULL
+                                     AND sealed_token IS NOT NULL AND verified_team \(comparison) $2 LIMIT $3) AS one_side
+                """
+            }
+            let rows = try connection.fetchAll(
+                "SELECT team, COUNT(*) FROM (\(teams("<")) UNION ALL \(teams(">"))) AS both_sides GROUP BY team",
+                app,
+                teamID,
+                limit
+            )
+            return rows.reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.int(at: 1) }
+        }
+    }
+
+    package func waitingGrants(datedAfter time: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts {
+        try await query { connection in
+            // A grant that was looked at and put off has a due time and no claim; a new one has neither.
+            let putOff: [WaitingGrantCounts.PutOff] = try connection.fetchAll(
+                """
+                SELECT client_id, is_ahead, COUNT(*)
+                  FROM (SELECT client_id, granted_at > $1 AS is_ahead FROM grant_queue
+                         WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
+                         ORDER BY due_at DESC LIMIT $2) AS put_off
+                 GROUP BY client_id, is_ahead ORDER BY client_id, is_ahead
+                """,
+                time,
+                limit
+            ).map { WaitingGrantCounts.PutOff(clientID: $0.text(at: 0) ?? "", isAhead: $0.bool(at: 1), count: $0.int(at: 2)) }
+            let codes = try connection.fetchOne(
+                """
+                SELECT COUNT(*), MIN(granted_at)
+                  FROM (SELECT granted_at FROM grant_queue
+                         WHERE authorization_code IS NOT NULL AND granted_at > 0 ORDER BY granted_at LIMIT $1) AS codes
+                """,
+                limit
+            )
+            return WaitingGrantCounts(putOff: putOff, withCode: codes?.int(at: 0) ?? 0, oldestCode: codes?.time(at: 1))
+        }
+    }
+
+    /// What waits to be revoked. Counted row by row, for those who ask seldom.
+    package func waitingRevocations() async throws -> WaitingRevocationCounts {
+        try await query { connection in
+            let row = try connection.fetchOne(
+                """
+                SELECT (SELECT COUNT(*) FROM revocation_queue), (SELECT MIN(requested_at) FROM revocation_queue),
+                       COUNT(*), COUNT(*) FILTER (WHERE rounds > 0), COUNT(*) FILTER (WHERE before_answer = 'invalid_grant')
+                  FROM revocation
+                """
+            )
+            guard let row else { return WaitingRevocationCounts() }
+            return WaitingRevocationCounts(
+                requests: row.int(at: 0),
+                oldest: row.time(at: 1),
+                tokens: row.int(at: 2),
+                stillAccepted: row.int(at: 3),
+                unbelieved: row.int(at: 4)
+            )
+        }
+    }
+
+    package func refusedClients(at now: Timestamp, upTo limit: Int) async throws -> [RefusedClient] {
+        try await query { connection in
+            let rows = try connection.fetchAll(
+                """
+                SELECT app.name, client.client_id, client.id, client.refused_since, client.refused_at, client.refusal
+                  FROM client JOIN app ON app.id = client.app
+                 WHERE client.refused_at IS NOT NULL ORDER BY app.name, client.client_id
+                """
+            )
+            return try rows.compactMap { row -> RefusedClient? in
+                guard let refusal = ClientRefusal(row, from: 3) else { return nil }
+                let (clientID, id) = (row.text(at: 1) ?? "", row.integer(at: 2))
+                return RefusedClient(
+                    app: row.text(at: 0) ?? "",
+                    clientID: clientID,
+                    refusal: refusal,
+                    codes: try connection.count(
+                        "SELECT 1 FROM grant_queue WHERE authorization_code IS NOT NULL AND client_id = $1 LIMIT $2",
+                        clientID,
+                        limit
+                    ),
+                    checks: try connection.count("SELECT 1 FROM credential WHERE client = $1 AND due_at <= $2 LIMIT $3", id, now, limit),
+                    revocations: try connection.count("SELECT 1 FROM revocation WHERE client = $1 LIMIT $2", id, limit)
+                )
+            }
+        }
+    }
+
+    package func overdueCredentials(before time: Timestamp, upTo limit: Int) async throws -> [String: Int] {
+        let directory = self.directory.withLockedValue { $0 }
+        return try await query { connection in
+            try directory.clients.values.filter(directory.isWatched).reduce(into: [:]) { overdue, client in
+                let found = overdue[client.app.name, default: 0]
+                overdue[client.app.name] = try found + connection.count(
+                    "SELECT 1 FROM credential WHERE client = $1 AND due_at < $2 LIMIT $3",
+                    client.id,
+                    time,
+                    limit - found
+                )
+            }
+        }
+    }
+
+    /// How many tokens of an app Apple is asked about, counted row by row.
+    package func scheduledCredentials(of app: String) async throws -> Int {
+        try await query { connection in
+            try connection.count(
+                """
+                SELECT 1 FROM credential
+                 WHERE client IN (SELECT client.id FROM client JOIN app ON app.id = client.app WHERE app.name = $1) AND due_at IS NOT NULL
+                """,
+                app
+            )
+        }
+    }
+
+    /// Whether there is a token of a client that Apple is asked about.
+    package func hasScheduledCredentials(clientID: String) async throws -> Bool {
+        try await query { connection in
+            try connection.exists(
+                "SELECT 1 FROM credential WHERE client = (SELECT id FROM client WHERE client_id = $1) AND due_at IS NOT NULL",
+                clientID
+            )
+        }
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension TableStore {
+    package func credentialCounts() async throws -> [CredentialCount] {
+        try await query { connection in
+            try connection.fetchValues(
+                """
+                SELECT app.name AS app, credential_count.state, credential_count.count
+                  FROM credential_count JOIN app ON app.id = credential_count.app
+                 ORDER BY app.name, credential_count.state
+                """
+            )
+        }
+    }
+
+    package func unverifiedCredentials() async throws -> [String: Int] {
+        try await query { connection in
+            try connection.fetchAll("SELECT name, unverified FROM app").reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.int(at: 1) }
+        }
+    }
+
+    package func checks() async throws -> CheckStatus {
+        try await query { connection in
+            let counters = try connection.fetchAll("SELECT name, value FROM counter WHERE name LIKE 'checks%'")
+                .reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.integer(at: 1) }
+            return CheckStatus(
+                answered: Int(counters[CheckCounter.answered] ?? 0),
+                lastAnsweredAt: counters[CheckCounter.answeredAt].map(Timestamp.init(milliseconds:)),
+                failed: Int(counters[CheckCounter.failed] ?? 0),
+                lastFailedAt: counters[CheckCounter.failedAt].map(Timestamp.init(milliseconds:))
+            )
+        }
+    }
+
+    package func apps() async throws -> [AppStatus] {
+        // A fleet asks with each renewal of a lease.
+        try await shortQuery { connection in
+            try connection.fetchAll(
+                "SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens FROM app ORDER BY name"
+            ).map {
+                AppStatus(
+                    app: $0.text(at: 0) ?? "",
+                    pausedAt: $0.time(at: 1),
+                    rejections: AppStatus.Rejections(pending: $0.int(at: 2), admitted: $0.int(at: 3), withoutNotification: $0.int(at: 4)),
+                    neverAccepted: $0.int(at: 5),
+                    foreignTokens: $0.int(at: 6)
+                )
+            }
+        }
+    }
+
+    package func clients() async throws -> [ClientStatus] {
+        try await query { connection in
+            try connection.fetchValues(
+                """
+                SELECT app.name AS app, client.client_id AS "clientID", client.valid_at AS "validAt"
+                  FROM client JOIN app ON app.id = client.app
+                 ORDER BY app.name, client.client_id
+                """
+            )
+        }
+    }
+
+    package func breakers() async throws -> [String: RejectionBreaker] {
+        // A fleet asks with each renewal of a lease.
+        try await shortQuery { connection in
+            let rows = try connection.fetchAll(
+                "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app WHERE state IS NOT NULL"
+            )
+            return rows.reduce(into: [:]) { breakers, row in
+                // Nobody knows how old a breaker is that cannot be read: `RejectionBreaker.unread`.
+                breakers[row.text(at: 0) ?? ""] = BreakerRow.read(row.text(at: 1))?.breaker(at: Timestamp(milliseconds: 0))
+            }
+        }
+    }
+
+    package func neverAcceptedTokens(of app: String) async throws -> [NeverAcceptedToken] {
+        try await query { connection in
+            try connection.fetchValues(
+                """
+                SELECT client.client_id AS "clientID", c.user_id AS "userID", COALESCE(c.granted_at, c.token_granted_at) AS "grantedAt",
+                       c.token_granted_at AS "tokenGrantedAt", c.rejected_at AS "rejectedAt", TRUE AS "isRepeated"
+                  FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
+                 WHERE app.name = $1 AND c.never_accepted
+                 UNION ALL
+                SELECT client.client_id, c.user_id, COALESCE(c.granted_at, c.token_granted_at), c.token_granted_at, c.pending_asked_at, FALSE
+                  FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
+                 WHERE app.name = $1 AND c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted
+                """,
+                app
+            ).sorted { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }
+        }
+    }
+
+    package func foreignTokens(of app: String) async throws -> [ForeignToken] {
+        try await query { connection in
+            try connection.fetchValues(
+                """
+                SELECT client.client_id AS "clientID", c.user_id AS "userID", c.token_granted_at AS "tokenGrantedAt",
+                       COALESCE(c.answered_at, c.token_granted_at) AS "answeredAt"
+                  FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
+                 WHERE app.name = $1 AND c.answer = 'another_user'
+                 ORDER BY c.user_id, client.client_id
+                """,
+                app
+            )
+        }
+    }
+
+    package func unknownCanaries(_ userIDs: [String], of app: String) async throws -> [String] {
+        try await query { connection in
+            try userIDs.filter { userID in
+                try !connection.exists(
+                    """
+                    SELECT 1 FROM credential c JOIN app ON app.id = c.app
+                     WHERE c.user_id = $1 AND app.name = $2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
+                    """,
+                    userID,
+                    app
+                )
+            }
+        }
+    }
+}

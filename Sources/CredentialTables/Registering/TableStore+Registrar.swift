@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension TableStore {
+    /// Takes the configured apps in.
+    ///
+    /// - Throws: `StoreOpenError` where a client would change hands.
+    package func register(_ apps: [AppClients]) throws {
+        let known = directory.withLockedValue { $0 }
+        let registered = try blockingTransaction { connection in
+            var directory = known
+            try directory.register(apps, on: connection)
+            return directory
+        }
+        directory.withLockedValue { $0 = registered }
+        try tookIn(apps)
+    }
+
+    /// Finds what `register` would refuse, and changes nothing.
+    package func check(_ apps: [AppClients]) throws(StoreOpenError) {
+        try directory.withLockedValue { $0 }.check(apps)
+    }
+
+    /// Reads the apps and clients that the tables hold.
+    package func loadDirectory() throws {
+        let stored = try blockingQuery { try ClientDirectory($0) }
+        directory.withLockedValue { $0 = stored }
+    }
+
+    /// A random key that the database keeps sealed, made once.
+    ///
+    /// - Parameter make: seals a new key where there is none yet.
+    package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {
+        try blockingTransaction { connection in
+            // When two replicas make one, the second takes what the first has made.
+            try connection.lockSettlements()
+            if let known = try connection.fetchOne("SELECT sealed FROM secret WHERE name = $1", name) { return known.bytes(at: 0) }
+            let sealed = try make()
+            try connection.execute("INSERT INTO secret (name, sealed) VALUES ($1, $2)", name, sealed)
+            return sealed
+        }
+    }
+
+    /// The key of that name as it is kept; nil where none was made yet.
+    package func sealedSecret(named name: String) throws -> [UInt8]? {
+        try blockingQuery { try $0.fetchOne("SELECT sealed FROM secret WHERE name = $1", name)?.bytes(at: 0) }
+    }
+
+    package func signingKeys() async throws -> [SigningKeyRecord] {
+        try await query { connection in
+            try connection.fetchAll("SELECT kid, jwk, first_seen_at, last_seen_at FROM signing_key ORDER BY kid").map { row in
+                SigningKeyRecord(
+                    keyID: row.text(at: 0) ?? "",
+                    jwk: row.text(at: 1) ?? "",
+                    firstSeenAt: Timestamp(milliseconds: row.integer(at: 2)),
+                    lastSeenAt: Timestamp(milliseconds: row.integer(at: 3))
+                )
+            }
+        }
+    }
+}
+
+/// Breakers outside of settlements.
+extension TableStore {
+    /// Lets the breakers forget the canaries and clients that the configuration names no more.
+    package func keepInBreakers(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws {
+        let directory = self.directory.withLockedValue { $0 }
+        let known = apps.compactMap { app in directory.apps[app.name].map { (id: $0.id, app: app) } }.sorted { $0.id < $1.id }
+        try await transaction { connection in
+            for (id, app) in known {
+                try BreakerRow.change(id, at: now, on: connection) {
+                    $0.keep(canaries: rules.canaries[app.name] ?? [], clients: Set(app.clientIDs), at: now)
+                }
+            }
+        }
+    }
+
+    /// Lets the breakers forget blamed clients that have no token left to ask about: no good answer could ever come.
+    ///
+    /// - Returns: whether there were any.
+    package func forgetDryClients(at now: Timestamp) async throws -> Bool {
+        let directory = self.directory.withLockedValue { $0 }
+        let blamed = try await query { connection in
+            try connection.fetchAll("SELECT state FROM breaker WHERE state IS NOT NULL").flatMap { row in
+                BreakerRow.read(row.text(at: 0))?.breaker(at: now).blamedClients.compactMap { directory.clients[$0] } ?? []
+            }
+        }
+        guard !blamed.isEmpty else { return false }
+        return try await transaction { connection in
+            let dry = try blamed.filter { client in
+                try !connection.exists("SELECT 1 FROM credential WHERE client = $1 AND due_at IS NOT NULL", client.id)
+            }
+            for client in dry.sorted(by: { $0.app.id < $1.app.id }) {
+                try BreakerRow.change(client.app.id, at: now, on: connection) { $0.forget(client: client.clientID, at: now) }
+            }
+            return !dry.isEmpty
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension TableStore {
+    /// Rows per transaction: few enough that no settlement waits long for them.
+    private var portion: Int { 500 }
+
+    /// Deletes what has passed its retention. Only at a time that can be trusted.
+    package func forget(at now: Timestamp) async throws {
+        try await prune("notification_log", "settled_at", olderThan: now.advanced(by: .zero - retention.notificationLog))
+        try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
+        try await prune("revocation_log", "settled_at", olderThan: now.advanced(by: .zero - retention.revocationLog))
+        // The newest stays, so that a follower sees that others have gone.
+        try await prune(
+            "credential_change",
+            "recorded_at",
+            olderThan: now.advanced(by: .zero - retention.changes),
+            where: "id < (SELECT MAX(id) FROM credential_change)"
+        )
+        try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
+        try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
+        try await forgetAnsweredRequests(before: now.advanced(by: .hours(-1)))
+        try await forgetOwn(at: now)
+    }
+
+    /// Brings checks forward that are due later than the interval allows.
+    ///
+    /// A claimed credential, and one that waits after a failure, has a due time of its own. An answer later than now is of a clock that has
+    /// since been set back: claims see to that.
+    package func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws {
+        let clients = directory.withLockedValue { $0.clientsByID.keys.sorted() }
+        for client in clients {
+            try await repeatWhileFull { [portion] connection in
+                let dialect = connection.dialect
+                return try connection.change(
+                    """
+                    UPDATE credential AS c SET due_at = \(dialect.greatest)($2 + (c.due_at - $2) % $3, COALESCE(c.answered_at, 0) + $3)
+                      FROM (SELECT user_id, client FROM credential
+                             WHERE client = $1 AND due_at IS NOT NULL AND due_at > $4 AND claimed_by IS NULL
+                               AND failures = 0 AND COALESCE(answered_at, 0) <= $2
+                             \(dialect.lockOrder("user_id, client")) LIMIT \(portion) \(dialect.skipLocked)) AS late
+                     WHERE c.user_id = late.user_id AND c.client = late.client
+                    """,
+                    client,
+                    now,
+                    policy.interval,
+                    now.advanced(by: policy.repetition)
+                )
+            }
+        }
+    }
+
+    private func prune(_ table: String, _ column: String, olderThan cutoff: Timestamp, where condition: String = "TRUE") async throws {
+        try await walk(table, column, olderThan: cutoff) { connection, ids in
+            try connection.change(
+                "DELETE FROM \(table) WHERE id BETWEEN $1 AND $2 AND \(column) < $3 AND \(condition)",
+                ids.lowerBound,
+                ids.upperBound,
+                cutoff
+            )
+        }
+    }
+
+    private func pruneQuarantine(olderThan cutoff: Timestamp) async throws {
+        try await walk("notification_quarantine", "rejected_at", olderThan: cutoff) { connection, ids in
+            try QuarantineRow.prune(ids, olderThan: cutoff, on: connection)
+        }
+    }
+
+    /// Goes through a table in portions and deletes where one holds something old.
+    ///
+    /// Rows are appended in the order of time, so the oldest stand first, and no index on time is needed. But some may have been written
+    /// under a wrong clock. So the walk goes on for some portions after the last that held anything old, and the next one continues it.
+    private func walk(
+        _ table: String,
+        _ column: String,
+        olderThan cutoff: Timestamp,
+        delete: @escaping @Sendable (Connection, ClosedRange<Int64>) throws -> Void
+    ) async throws {
+        var progress = pruning.withLockedValue { $0[table] } ?? PruneProgress()
+        progress.begin(cutoff)
+        while progress.goesOn {
+            try Task.checkCancellation()
+            let last = progress.last
+            let portion = try await query { [portion] connection in
+                try connection.fetchOne(
+                    """
+                    SELECT MIN(id), MAX(id), MIN(\(column)),
+                           MAX(id) FILTER (WHERE \(column) >= $2), MIN(\(column)) FILTER (WHERE \(column) >= $2)
+                      FROM (SELECT id, \(column) FROM \(table) WHERE id > $1 ORDER BY id LIMIT \(portion)) AS portion
+                    """,
+                    last,
+                    cutoff
+                ).flatMap { PruneProgress.Portion($0) }
+            }
+            guard let portion else { break }
+            if portion.oldest < cutoff { try await transaction { try delete($0, portion.ids) } }
+            progress.passed(portion, cutoff: cutoff)
+        }
+        pruning.withLockedValue { [progress] in $0[table] = progress }
+    }
+
+    private func eraseRejectedTokens(olderThan cutoff: Timestamp) async throws {
+        try await repeatWhileFull { [portion] connection in
+            let dialect = connection.dialect
+            let erased = try connection.change(
+                """
+                UPDATE credential AS c SET sealed_token = NULL, due_at = NULL
+                  FROM (SELECT user_id, client FROM credential
+                         WHERE rejected_at < $1 AND sealed_token IS NOT NULL AND rejected_at > COALESCE(verified_at, -1)
+                         \(dialect.lockOrder("user_id, client")) LIMIT \(portion) \(dialect.skipLocked)) AS old
+                 WHERE c.user_id = old.user_id AND c.client = old.client
+                """,
+                cutoff
+            )
+            if erased > 0 { self.tokenWasErased() }
+            return erased
+        }
+    }
+
+    private func forgetAnsweredRequests(before cutoff: Timestamp) async throws {
+        try await transaction { connection in
+            try connection.execute("DELETE FROM operator_request WHERE answered_at < $1 AND position IS NULL", cutoff)
+        }
+    }
+
+    private func repeatWhileFull(_ body: @escaping @Sendable (Connection) throws -> Int) async throws {
+        while try await transaction(body) == portion { try Task.checkCancellation() }
+    }
+
+    // MARK: Notifications that never came
+
+    /// Looks at the rejections that were believed an hour ago or earlier.
+    ///
+    /// - Returns: for how many of them no notification has come, by app. Each is counted once.
+    package func countMissedNotifications(at now: Timestamp) async throws -> [String: Int] {
+        let before = now.advanced(by: .zero - SettlementRules.longestWaitForNotification)
+        var missed: [String: Int] = [:]
+        while true {
+            let (rows, counts) = try await transaction { [portion] connection in
+                // A row in the queue may be the notification: after a stop this would look too soon.
+                let oldest = try connection.fetchOne("SELECT received_at FROM notification_queue ORDER BY id LIMIT 1")?.time(at: 0)
+                    .map { $0.advanced(by: .zero - SettlementRules.longestWaitForNotification) }
+                return try connection.countMissedNotifications(admittedBefore: min(before, oldest ?? before), upTo: portion)
+            }
+            missed.merge(counts) { $0 + $1 }
+            // What is counted is counted: a stop leaves the rest for the next time.
+            if rows < portion || Task.isCancelled { return missed }
+        }
+    }
+}
+
+extension TableConnection {
+    /// An event of this sign-in explains a rejection, whenever it came. One that was taken back needs no explanation.
+    fileprivate func countMissedNotifications(admittedBefore time: Timestamp, upTo limit: Int) throws -> (rows: Int, [String: Int]) {
+        // Of two replicas, the second finds no row any more that the first has locked.
+        try lockSettlements()
+        let rows = try fetchAll(
+            """
+            SELECT a.id, app.id, app.name,
+                   EXISTS (SELECT 1 FROM user_event e
+                            WHERE e.user_id = a.user_id AND e.app = a.app
+                              AND (e.consent_revoked_at >= a.granted_at OR e.deleted_at >= a.granted_at)),
+                   EXISTS (SELECT 1 FROM credential c
+                            WHERE c.user_id = a.user_id AND c.client = a.client AND c.token_granted_at = a.granted_at
+                              AND c.verified_at >= a.rejected_at)
+              FROM admitted_rejection a JOIN app ON app.id = a.app
+             WHERE a.admitted_at <= $1 ORDER BY a.admitted_at LIMIT \(limit)
+            """,
+            time
+        )
+        var missed: [String: Int] = [:]
+        for row in rows {
+            let (app, isNotified, isTakenBack) = (row.integer(at: 1), row.bool(at: 3), row.bool(at: 4))
+            try execute("DELETE FROM admitted_rejection WHERE id = $1", row.integer(at: 0))
+            if isTakenBack { continue }
+            try execute("UPDATE app SET admitted = admitted + 1, missed = missed + $2 WHERE id = $1", app, isNotified ? 0 : 1)
+            if !isNotified { missed[row.text(at: 2) ?? "", default: 0] += 1 }
+        }
+        return (rows.count, missed)
+    }
+}
+
+extension PruneProgress.Portion {
+    /// From the least and the greatest id and the least time; then, of those that stay, the greatest id and the least time. Nil where
+    /// there is no row.
+    fileprivate init?(_ row: some TableRow) {
+        guard let oldest = row.time(at: 2) else { return nil }
+        self.init(ids: row.integer(at: 0)...row.integer(at: 1), oldest: oldest, left: row.time(at: 4).map { (row.integer(at: 3), $0) })
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// How an app's breaker stands in `breaker`: as JSON.
+package enum BreakerRow {
+    /// - Parameter state: nil where the breaker has judged nothing yet.
+    package static func read(_ state: String?) -> StoredBreaker? {
+        state.map { JSONText.decode($0).map(StoredBreaker.readable) ?? .unreadable }
+    }
+
+    /// - Returns: nil where the breaker has judged nothing yet.
+    package static func load(_ app: Int64, on connection: some TableConnection) throws -> StoredBreaker? {
+        read(try connection.fetchOne("SELECT state FROM breaker WHERE app = $1", app)?.text(at: 0))
+    }
+
+    package static func save(_ breaker: RejectionBreaker, of app: Int64, on connection: some TableConnection) throws {
+        try connection.execute(
+            "INSERT INTO breaker (app, state) VALUES ($1, $2) ON CONFLICT (app) DO UPDATE SET state = excluded.state",
+            app,
+            try JSONText.encode(breaker)
+        )
+    }
+
+    /// Changes a breaker outside of a settlement.
+    package static func change<Result>(
+        _ app: Int64,
+        at now: Timestamp,
+        on connection: some TableConnection,
+        _ body: (inout RejectionBreaker) throws -> Result
+    ) throws -> Result {
+        let row = try connection.fetchOne("SELECT state FROM breaker WHERE app = $1 \(connection.dialect.forUpdate)", app)
+        let stored = read(row?.text(at: 0)) ?? .readable(RejectionBreaker())
+        var breaker = stored.breaker(at: now)
+        let result = try body(&breaker)
+        if stored != .readable(breaker) { try save(breaker, of: app, on: connection) }
+        return result
+    }
+
+    /// Counts anew how many rejections of an app wait to be believed.
+    package static func countPending(of app: Int64, on connection: some TableConnection) throws {
+        try connection.execute(
+            "UPDATE app SET pending = (SELECT COUNT(*) FROM credential WHERE app = $1 AND pending_since IS NOT NULL) WHERE id = $1",
+            app
+        )
+    }
+
+    /// Gives an app a row from the beginning, so that PostgreSQL has one to lock.
+    static func makeLockable(_ app: String, on connection: some TableConnection) throws {
+        guard connection.dialect == .postgres else { return }
+        try connection.execute("INSERT INTO breaker (app) SELECT id FROM app WHERE name = $1 ON CONFLICT DO NOTHING", app)
+    }
+}

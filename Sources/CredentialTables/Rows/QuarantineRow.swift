@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// Rows that leave the quarantine, and its counts. Rows that anybody could have sent are counted, because they are kept in a ring.
+package enum QuarantineRow {
+    /// SQL: the condition that anybody could have sent the notification.
+    private static let unsigned = """
+        reason IN (\(RejectionReason.allCases.filter(\.isUnsigned).map { "'\($0.rawValue)'" }.joined(separator: ", ")))
+        """
+
+    /// Takes the rows that wait for one of these keys back into the queue.
+    package static func release(unknownKeys keyIDs: [String], on connection: some TableConnection) throws {
+        let dialect = connection.dialect
+        let condition = "reason = 'unknown_key' AND \(dialect.isOne("detail", ofTexts: "$1"))"
+        let keys = try JSONText.encode(keyIDs)
+        try connection.lockSettlements()
+        try connection.execute(
+            """
+            INSERT INTO notification_queue (payload, received_at)
+            SELECT payload, received_at FROM notification_quarantine WHERE \(condition) ORDER BY id
+            """,
+            keys
+        )
+        _ = try remove(condition, [keys.columnValue], on: connection)
+    }
+
+    /// - Returns: the ids of the rows that were there.
+    static func remove(_ ids: [Int64], on connection: some TableConnection) throws -> Set<Int64> {
+        try remove(connection.dialect.isOne("id", ofIntegers: "$1"), [try JSONText.encode(ids).columnValue], on: connection)
+    }
+
+    /// Deletes those of some rows that are older than `cutoff`.
+    static func prune(_ ids: ClosedRange<Int64>, olderThan cutoff: Timestamp, on connection: some TableConnection) throws {
+        let values = [ids.lowerBound.columnValue, ids.upperBound.columnValue, cutoff.columnValue]
+        _ = try remove("id BETWEEN $1 AND $2 AND rejected_at < $3", values, on: connection)
+    }
+
+    private static func remove(_ condition: String, _ values: [ColumnValue], on connection: some TableConnection) throws -> Set<Int64> {
+        try connection.lockSettlements()
+        let rows = try connection.fetchAll(
+            """
+            DELETE FROM notification_quarantine WHERE \(condition)
+            RETURNING id, \(unsigned), \(connection.dialect.payloadSize("payload"))
+            """,
+            values
+        )
+        let unsigned = rows.filter { $0.bool(at: 1) }
+        try connection.add(-unsigned.count, to: QuarantineLimits.rowsCounter)
+        try connection.add(-unsigned.reduce(0) { $0 + $1.int(at: 2) }, to: QuarantineLimits.bytesCounter)
+        return Set(rows.map { $0.integer(at: 0) })
+    }
+}
+
+extension QuarantinedNotification {
+    static let columns = "id, received_at, rejected_at, reason, detail, payload"
+
+    /// - Parameter row: `columns`.
+    init(_ row: some TableRow) {
+        self.init(
+            id: row.integer(at: 0),
+            receivedAt: Timestamp(milliseconds: row.integer(at: 1)),
+            rejectedAt: Timestamp(milliseconds: row.integer(at: 2)),
+            reason: row.text(at: 3) ?? "",
+            detail: row.text(at: 4) ?? "",
+            payload: row.bytes(at: 5)
+        )
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+/// How requests to revoke, their tokens and their receipts stand in `revocation_queue`, `revocation` and `revocation_log`.
+///
+/// They are few beside everything else, so each is written by statements of its own.
+package struct RevocationRows<Connection: TableConnection> {
+    private let connection: Connection
+    private let directory: ClientDirectory
+    private let now: Timestamp
+
+    package init(on connection: Connection, directory: ClientDirectory, at now: Timestamp) {
+        self.connection = connection
+        self.directory = directory
+        self.now = now
+    }
+
+    /// - Returns: whether a request has left the queue.
+    package func write(_ change: RevocationChange) throws -> Bool {
+        switch change {
+        case .open(let work, let credential, let tokens):
+            for token in tokens { try insert(token, for: work, of: credential) }
+            try connection.execute(
+                "UPDATE revocation_queue SET opened_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2",
+                now,
+                work.id
+            )
+            return false
+        case .postpone(let work, let until):
+            try connection.execute("UPDATE revocation_queue SET due_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2", until, work.id)
+            return false
+        case .close(let work, let outcome, let reason):
+            // From the row itself: what the backend wrote may not be text that Swift can hold.
+            try connection.execute(
+                """
+                INSERT INTO revocation_log (request, app, client_id, user_id, requested_at, settled_at, outcome, reason)
+                SELECT q.id, app.name, q.client_id, q.user_id, q.requested_at, $1, $2, $3
+                  FROM revocation_queue q
+                  LEFT JOIN client ON client.client_id = q.client_id
+                  LEFT JOIN app ON app.id = client.app
+                 WHERE q.id = $4
+                """,
+                now,
+                outcome.rawValue,
+                reason?.rawValue,
+                work.id
+            )
+            // The settlement holds the claim, so the row is there.
+            try connection.execute("DELETE FROM revocation_queue WHERE id = $1", work.id)
+            return true
+        case .proceed(let work, let proof, let due):
+            try save(proof, of: work, due: due)
+            return false
+        case .finish(let work, let proof, let outcome, let reason):
+            try log(work, proof, outcome, reason)
+            return try close(work)
+        }
+    }
+
+    private func insert(_ token: TokenToRevoke, for work: ClaimedRevocationRequest, of credential: CredentialID) throws {
+        let client = directory.client(token.clientID)
+        try connection.execute(
+            """
+            INSERT INTO revocation (request, client, app, user_id, requested_at, token_granted_at, token_fingerprint, sealed_token,
+                                    standing, verified_team, due_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+            """,
+            work.id,
+            client.id,
+            client.app.id,
+            credential.userID,
+            work.requestedAt,
+            token.key.grantedAt,
+            token.key.fingerprint,
+            token.sealed.bytes,
+            token.standing.rawValue,
+            token.verifiedTeam,
+            now
+        )
+    }
+
+    private func save(_ proof: RevocationProof, of work: DueRevocation, due: Timestamp) throws {
+        try connection.execute(
+            """
+            UPDATE revocation
+               SET key_id = $1, before_at = $2, before_date = $3, before_answer = $4, revoke_at = $5, revoke_date = $6, revoke_answer = $7,
+                   after_at = $8, after_date = $9, after_answer = $10, rounds = $11, failures = $12, standing = $13, verified_team = $14,
+                   due_at = $15, attempts = 0, claimed_by = NULL
+             WHERE request = $16 AND client = $17 AND token_fingerprint = $18
+            """,
+            proof.answers + [
+                proof.rounds.columnValue,
+                proof.failures.columnValue,
+                work.standing.rawValue.columnValue,
+                work.verifiedTeam.columnValue,
+                due.columnValue,
+                work.request.columnValue,
+                directory.client(work.id.clientID).id.columnValue,
+                work.token.fingerprint.columnValue,
+            ]
+        )
+    }
+
+    private func log(
+        _ work: DueRevocation,
+        _ proof: RevocationProof,
+        _ outcome: RevocationOutcome,
+        _ reason: RevocationRejection?
+    ) throws {
+        try connection.execute(
+            """
+            INSERT INTO revocation_log (key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer,
+                                        after_at, after_date, after_answer, request, app, client_id, user_id, requested_at,
+                                        token_granted_at, settled_at, outcome, reason)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+            """,
+            proof.answers + [
+                work.request.columnValue,
+                work.app.columnValue,
+                work.id.clientID.columnValue,
+                work.id.userID.columnValue,
+                work.requestedAt.columnValue,
+                work.token.grantedAt.columnValue,
+                now.columnValue,
+                outcome.rawValue.columnValue,
+                reason?.rawValue.columnValue ?? String.null,
+            ]
+        )
+    }
+
+    /// - Returns: whether it was the last token of its request.
+    private func close(_ work: DueRevocation) throws -> Bool {
+        try connection.execute(
+            "DELETE FROM revocation WHERE request = $1 AND client = $2 AND token_fingerprint = $3",
+            work.request,
+            directory.client(work.id.clientID).id,
+            work.token.fingerprint
+        )
+        return try connection.change(
+            "DELETE FROM revocation_queue WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM revocation WHERE request = $1)",
+            work.request
+        ) > 0
+    }
+}
+
+extension RevocationProof {
+    /// The columns that `init(_:from:)` reads.
+    package static let columns = """
+        key_id, before_at, before_date, before_answer, revoke_at, revoke_date, revoke_answer, after_at, after_date, after_answer, rounds,
+        failures
+        """
+
+    /// - Parameter row: `columns`, from the given index on.
+    package init(_ row: some TableRow, from start: Int) {
+        self.init()
+        func answer(from column: Int) -> Answer? {
+            guard let at = row.time(at: column), let word = row.text(at: column + 2).flatMap(Answer.Word.init) else { return nil }
+            return Answer(word, askedAt: at, date: row.time(at: column + 1))
+        }
+        keyID = row.text(at: start)
+        before = answer(from: start + 1)
+        revocation = answer(from: start + 4)
+        after = answer(from: start + 7)
+        rounds = row.int(at: start + 10)
+        failures = row.int(at: start + 11)
+    }
+
+    /// The key and the three answers, in the order of `columns`.
+    fileprivate var answers: [ColumnValue] {
+        [keyID.columnValue] + [before, revocation, after].flatMap { answer in
+            [
+                answer?.askedAt.columnValue ?? Timestamp.null,
+                answer?.date.columnValue ?? Timestamp.null,
+                answer?.word.rawValue.columnValue ?? String.null,
+            ]
+        }
+    }
+}

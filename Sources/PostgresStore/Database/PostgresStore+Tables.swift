@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+package import CredentialTables
+import NIOConcurrencyHelpers
+
+extension PostgresStore: TableStore {
+    package func query<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
+        try await reader.run { connection in
+            try connection.send("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            let value = try body(connection)
+            try connection.send("COMMIT")
+            return value
+        }
+    }
+
+    /// Over the connection of the renewals, which has no long query.
+    package func shortQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
+        try await renewals.run(body)
+    }
+
+    package func transaction<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
+        try await writer.transaction(body)
+    }
+
+    package func blockingQuery<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
+        try reader.wait { reader in try reader.run(body) }
+    }
+
+    package func blockingTransaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
+        try writer.wait { writer in try writer.transaction(body) }
+    }
+
+    /// In portions, because an import of millions may wait for a client.
+    package func tookIn(_ apps: [AppClients]) throws {
+        registered.withLockedValue { $0 = apps }
+        var portion: Int64? = 0
+        while let begin = portion {
+            portion = try blockingTransaction { connection in
+                // A grant with an attempt has come with a move, and was claimed by a process that died. It is due before the others.
+                try connection.rows(
+                    """
+                    WITH portion AS MATERIALIZED (
+                      SELECT id FROM grant_queue
+                       WHERE id > $1 AND due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND client_id IN (SELECT client_id FROM client)
+                       ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED),
+                    released AS (UPDATE grant_queue SET due_at = 0 WHERE id = ANY (ARRAY(SELECT id FROM portion)))
+                    SELECT MAX(id) FROM portion
+                    """,
+                    begin
+                ).first.flatMap { $0.isNull(at: 0) ? nil : $0.integer(at: 0) }
+            }
+        }
+    }
+
+    /// The erased bytes stay in dead rows until the server's vacuum has passed.
+    package func tokenWasErased() {}
+
+    /// Deletes the batch numbers of processes that are gone.
+    package func forgetOwn(at now: Timestamp) async throws {
+        try await transaction { connection in
+            try connection.send(
+                "DELETE FROM settled_batch b WHERE settled_at < $1 AND NOT EXISTS (SELECT 1 FROM replica r WHERE r.owner = b.owner)",
+                now.advanced(by: .days(-1))
+            )
+        }
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import Foundation
+
+/// This process's place among those that share a database. With the lock on a file it is alone, and owns every lane.
+struct FleetMembership: Sendable {
+    /// The database's clock, if several processes must agree on the time.
+    let clock: WallClock
+    /// Reads a clock that never steps.
+    let uptime: @Sendable () -> Duration
+    private let replica: Replica
+    private let leases: [FleetLane: LaneLease]
+    private let clients: [FleetLane: Set<String>]
+    private let shared: (fleet: any Fleet, clock: FleetClock)?
+
+    /// - Throws: `StoreError`
+    init(in store: any CredentialStore, as replica: Replica, _ configuration: Configuration) async throws {
+        let start = ContinuousClock.now
+        let uptime = { @Sendable in ContinuousClock.now - start }
+        self.uptime = uptime
+        self.replica = replica
+        clients = Dictionary(uniqueKeysWithValues: configuration.apps.map { (.app($0.name), Set($0.clientIDs)) })
+        let lanes = configuration.apps.map { FleetLane.app($0.name) } + [.maintenance]
+        guard let fleet = store.fleet else {
+            clock = .system
+            leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, .endless) })
+            shared = nil
+            return
+        }
+        let clock = FleetClock(local: .system, uptime: uptime)
+        try await clock.look(at: fleet)
+        leases = Dictionary(uniqueKeysWithValues: lanes.map { ($0, LaneLease(uptime: uptime)) })
+        self.clock = clock.wallClock
+        shared = (fleet, clock)
+    }
+
+    /// The clock for work on a store: the database's if replicas share it, else the machine's.
+    static func clock(of store: any CredentialStore) async throws -> WallClock {
+        guard let fleet = store.fleet else { return .system }
+        let start = ContinuousClock.now
+        let clock = FleetClock(local: .system) { ContinuousClock.now - start }
+        try await clock.look(at: fleet)
+        return clock.wallClock
+    }
+
+    var isShared: Bool { shared != nil }
+
+    func lease(of lane: FleetLane) -> LaneLease {
+        guard let lease = leases[lane] else { preconditionFailure("no lane \(lane)") }
+        return lease
+    }
+
+    var ownership: [FleetLane: Bool] { leases.mapValues(\.holds) }
+
+    /// Whether this process does the housekeeping for all.
+    var keepsHouse: Bool { lease(of: .maintenance).holds }
+
+    /// Whether this process may ask Apple for an app, at the moment of asking. Nil if no other replica can be there.
+    func mayAsk(for app: String) -> (@Sendable () -> Bool)? {
+        guard isShared, let lease = leases[.app(app)] else { return nil }
+        return { lease.holds }
+    }
+
+    /// Whether this process has lately heard of the other replicas. After a break of a lease or more, the others may have another
+    /// configuration.
+    var hearsOthers: @Sendable () -> Bool {
+        { [clock = shared?.clock] in clock?.hearsOthers(within: LaneKeeper.lease) ?? true }
+    }
+
+    /// Nil if no other replica can be there.
+    func keeper(_ breakers: Breakers, _ reader: any CredentialReader, _ telemetry: Telemetry) -> LaneKeeper? {
+        shared.map { fleet, clock in
+            LaneKeeper(
+                fleet,
+                as: replica,
+                leases: leases,
+                clients: clients,
+                clock: clock,
+                uptime: uptime,
+                breakers: breakers,
+                reader: reader,
+                telemetry: telemetry
+            )
+        }
+    }
+
+    /// Why nobody should rely on this process. Nil if there is no reason.
+    func trouble(clockSkew: Duration) -> String? {
+        guard let clock = shared?.clock, clock.isOff(by: clockSkew) else { return nil }
+        return Self.trouble(skew: clock.skew)
+    }
+
+    /// - Parameter skew: how far this host's clock is ahead.
+    static func trouble(skew: Duration) -> String {
+        "this host's clock is \(max(skew, .zero - skew).text) \(skew < .zero ? "behind" : "ahead of") the database's"
+    }
+}
+
+extension Replica {
+    /// How long a replica may be away and still come back to its place.
+    private static let absence = Duration.seconds(30)
+
+    /// This process. Its sealing keys count, because other replicas must open what it seals.
+    init(_ configuration: Configuration, keyIDs: [String]) {
+        self.init(
+            host: ProcessInfo.processInfo.hostName,
+            processID: ProcessInfo.processInfo.processIdentifier,
+            version: Version.current,
+            configuration: FleetAgreement(configuration, keyIDs: keyIDs).digest
+        )
+    }
+
+    /// Joins the fleet, or refuses if replicas there would judge the same rows differently, before anything of ours is written. Of two that
+    /// come at once, each joins before it looks, and the younger one leaves.
+    ///
+    /// - Throws: `CommandFailure`, `StoreError`.
+    func join(_ store: any CredentialStore) async throws {
+        guard let fleet = store.fleet else { return }
+        // A replica that lost its server for a while is about to come back, and would take a newcomer for its elder. A replica that was
+        // stopped in order is not in this list.
+        let recent = try await fleet.time.advanced(by: .zero - Self.absence)
+        let others = try await fleet.replicas().filter { $0.replica.configuration != configuration && $0.seenAt > recent }
+        if let other = others.first { throw CommandFailure(LaneKeeper.OtherConfiguration(elder: other.replica)) }
+        _ = try await fleet.renew(self, lanes: [], lease: LaneKeeper.lease)
+        let elders = try await fleet.renew(self, lanes: [], lease: LaneKeeper.lease).elders
+        guard let elder = elders.first(where: { $0.configuration != configuration }) else { return }
+        try await fleet.release()
+        throw CommandFailure(LaneKeeper.OtherConfiguration(elder: elder))
+    }
+}
+
+extension CommandFailure {
+    init(_ other: LaneKeeper.OtherConfiguration) {
+        self = .unavailable(
+            """
+            the siwatch \(other.elder.processID) on \(other.elder.host.printable) is at work on the same database with other apps, clients, \
+            canaries, rules or sealing keys; stop all, then start all with the same
+            """
+        )
+    }
+}
+
+extension Fleet {
+    /// The replicas that were seen lately.
+    var living: [ReplicaStatus] {
+        get async throws {
+            let now = try await time
+            return try await replicas().filter { $0.isLiving(at: now) }
+        }
+    }
+
+    var isAtWork: Bool {
+        get async throws { try await !living.isEmpty }
+    }
+}
