@@ -151,8 +151,8 @@ let package = Package(
             name: "siwatch-bench",
             dependencies: [
                 // The programs that it runs are built with it.
-                "AppleIdentity", "AppleSimulatorKit", "CLibpq", "CredentialCore", "DaemonHarness", "PostgresStore", "SQLiteStore",
-                "apple-simulator", "siwatch",
+                "AppleIdentity", "AppleSimulatorKit", "CLibpq", "CredentialCore", "CredentialTables", "DaemonHarness", "PostgresStore",
+                "SQLiteStore", "apple-simulator", "siwatch",
                 ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1,
             ],
             path: "Instruments/siwatch-bench",
@@ -162,7 +162,8 @@ let package = Package(
         .executableTarget(
             name: "siwatch-simulate",
             dependencies: [
-                "CredentialCore", "CredentialTesting", "DaemonHarness", "PostgresStore", argumentParser, grdb, nioConcurrency,
+                "CredentialCore", "CredentialTables", "CredentialTesting", "DaemonHarness", "PostgresStore", argumentParser, grdb,
+                nioConcurrency,
             ],
             path: "Instruments/siwatch-simulate",
             swiftSettings: strict
@@ -173,7 +174,9 @@ let package = Package(
         // What tests hold, the simulation among it.
         .target(
             name: "CredentialTesting",
-            dependencies: ["CredentialCore", "CredentialMonitor", "SQLiteStore", coreMetrics, grdb, logging, nioConcurrency],
+            dependencies: [
+                "CredentialCore", "CredentialMonitor", "CredentialTables", "SQLiteStore", coreMetrics, grdb, logging, nioConcurrency,
+            ],
             path: "Tests/CredentialTesting",
             swiftSettings: strict
         ),
@@ -190,8 +193,8 @@ let package = Package(
         .testTarget(
             name: "StoreTests",
             dependencies: [
-                "CLibpq", "CredentialCore", "CredentialTesting", "DaemonHarness", "PostgresStore", "SQLiteStore", "siwatch", grdb,
-                nioConcurrency,
+                "CLibpq", "CredentialCore", "CredentialTables", "CredentialTesting", "DaemonHarness", "PostgresStore", "SQLiteStore",
+                "siwatch", grdb, nioConcurrency,
             ],
             exclude: ["PostgresSchema.sql", "Schema.sql"],
             swiftSettings: strict
@@ -199,7 +202,7 @@ let package = Package(
         .testTarget(
             name: "CredentialMonitorTests",
             dependencies: [
-                "CredentialCore", "CredentialMonitor", "CredentialTesting", "SQLiteStore",
+                "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "SQLiteStore",
                 coreMetrics, grdb, logging, metricsTestKit, nioConcurrency, serviceLifecycle,
             ],
             swiftSettings: strict
@@ -221,8 +224,8 @@ let package = Package(
             name: "SiwatchTests",
             dependencies: [
                 // The programs that they run are built with them.
-                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTesting", "DaemonHarness", "PostgresStore",
-                "SQLiteStore", "apple-simulator", "siwatch",
+                "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "DaemonHarness",
+                "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch",
                 ahc, crypto, grdb, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
             ],
             swiftSettings: strict

@@ -3,6 +3,7 @@
 
 import CoreMetrics
 import CredentialCore
+import CredentialTables
 import CredentialTesting
 import GRDB
 import Logging

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// Derives the state of every credential anew from its registers, and finds credentials whose stored state differs.
 package struct StandingAudit: Sendable {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// A table or view of a store, as a move reads it: its columns, in the order of its key.
 package struct StoredTable: Sendable {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import NIOConcurrencyHelpers
 
 /// What waits and what is late, counted up to a limit.
 extension TableStore {

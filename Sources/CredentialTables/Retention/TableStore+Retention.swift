@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import NIOConcurrencyHelpers
 
 extension TableStore {
     /// Rows per transaction: few enough that no settlement waits long for them.

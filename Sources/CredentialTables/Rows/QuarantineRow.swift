@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-package import CredentialCore
+import CredentialCore
 
 /// Rows that leave the quarantine, and its counts. Rows that anybody could have sent are counted, because they are kept in a ring.
 package enum QuarantineRow {

@@ -99,7 +99,7 @@ struct QueueClaim {
         owner: String,
         suspects: Bool,
         on connection: Connection
-    ) throws -> [Row] {
+    ) throws -> [PostgresRow] {
         guard limit > 0 else { return [] }
         let floor = connection.floors.queues[queue, default: ClaimFloor()].begin(at: now)
         // A sign-in that was claimed before goes before new ones: an event waits six minutes for it, and an import may take longer. So does
@@ -164,7 +164,7 @@ struct QueueClaim {
     }
 
     /// The first of each order; nil where there is no row.
-    private static func begin(of rows: [Row]) -> QueuePlace? {
+    private static func begin(of rows: [PostgresRow]) -> QueuePlace? {
         let again = rows.first { $0.integer(at: 2) != 0 }
         return rows.isEmpty
             ? nil
@@ -175,7 +175,7 @@ struct QueueClaim {
     }
 
     /// Up to where nothing is left; nil where that is not known.
-    private static func end(of rows: [Row], againFirst: Bool, suspects: Bool, newest: Int64, at now: Timestamp) -> QueuePlace? {
+    private static func end(of rows: [PostgresRow], againFirst: Bool, suspects: Bool, newest: Int64, at now: Timestamp) -> QueuePlace? {
         guard let last = rows.last else {
             // A suspect may have been passed over.
             return suspects ? QueuePlace(id: newest, dueAt: now) : nil
@@ -192,7 +192,7 @@ extension ClaimedGrant.Content {
     /// Nil where something is too long to have been meant.
     ///
     /// - Parameter row: `client_id, user_id, refresh_token, email, email_is_private, token_sealed`, from the given index on.
-    fileprivate init?(_ row: Row, from start: Int) {
+    fileprivate init?(_ row: PostgresRow, from start: Int) {
         guard let clientID = row.text(at: start, upTo: Longest.identifier), let userID = row.text(at: start + 1, upTo: Longest.identifier)
         else { return nil }
         var token: Secret?

@@ -131,7 +131,7 @@ extension ClaimedCode.Content {
     /// Nil where something is too long to have been meant.
     ///
     /// - Parameter row: `client_id, user_id, authorization_code, redirect_uri, nonce`, from the given index on.
-    fileprivate init?(_ row: Row, from start: Int) {
+    fileprivate init?(_ row: PostgresRow, from start: Int) {
         guard let clientID = row.text(at: start, upTo: Longest.identifier), let code = row.text(at: start + 2, upTo: Longest.token) else {
             return nil
         }

@@ -103,7 +103,7 @@ extension PostgresStore {
 
     /// - Parameter due: `request, client, attempts, due_at, token_fingerprint`, longest due first.
     private static func claim(
-        _ due: ArraySlice<Row>,
+        _ due: ArraySlice<PostgresRow>,
         of app: ClientDirectory.App,
         _ directory: ClientDirectory,
         owner: String,
@@ -112,7 +112,7 @@ extension PostgresStore {
         on connection: Connection
     ) throws -> [DueRevocation] {
         // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
-        let isSuspect = { (row: Row) in row.int(at: 2) >= Claim.suspectAttempts }
+        let isSuspect = { (row: PostgresRow) in row.int(at: 2) >= Claim.suspectAttempts }
         let taken = due.first.map(isSuspect) ?? false ? due.prefix(1) : due.prefix { !isSuspect($0) }
         var chosen = RowArrays()
         for row in taken {

@@ -171,7 +171,7 @@ struct ClaimableCredential {
     }
 
     /// - Parameter rows: `user_id, client, attempts, due_at`.
-    static func all(_ rows: Rows) -> [Self] {
+    static func all(_ rows: PostgresRows) -> [Self] {
         rows.map { row in
             Self(
                 userID: row.text(at: 0) ?? "",

@@ -7,7 +7,7 @@ package import CredentialTables
 extension Connection: TableConnection {
     package var dialect: Dialect { .postgres }
 
-    package func fetchAll(_ sql: String, _ values: [ColumnValue]) throws -> [Row] {
+    package func fetchAll(_ sql: String, _ values: [ColumnValue]) throws -> [PostgresRow] {
         try rows(of: send(sql, values.map { Parameter($0) })).map { $0 }
     }
 

@@ -32,7 +32,7 @@ package final class Connection {
     /// What a statement that was sent comes to.
     final class Answer {
         /// Nil until they are there.
-        fileprivate(set) var rows: Rows?
+        fileprivate(set) var rows: PostgresRows?
     }
 
     /// - Throws: `PostgresError`, or `StoreOpenError` where the server is too old to be asked, or no server is.
@@ -113,13 +113,13 @@ package final class Connection {
     }
 
     /// Waits for the rows of a statement.
-    func rows(of answer: Answer) throws -> Rows {
+    func rows(of answer: Answer) throws -> PostgresRows {
         if answer.rows == nil { try flush() }
         guard let rows = answer.rows else { preconditionFailure("a statement of another flight") }
         return rows
     }
 
-    func rows<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> Rows {
+    func rows<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> PostgresRows {
         try rows(of: send(sql, repeat each values))
     }
 
@@ -179,7 +179,7 @@ package final class Connection {
         for statement in sent {
             while let result = try nextResult() {
                 switch PQresultStatus(result) {
-                case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_SINGLE_TUPLE: statement.answer.rows = Rows(result)
+                case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_SINGLE_TUPLE: statement.answer.rows = PostgresRows(result)
                 case PGRES_PIPELINE_ABORTED:
                     PQclear(result)
                     statement.sql.map { prepared[$0] = nil }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Foundation
 
 /// Brings a schema up to date, one process at a time.
@@ -101,7 +102,7 @@ struct Migrator {
             SELECT current_setting('server_version_num')::integer, current_setting('server_version'), current_setting('server_encoding'),
                    current_setting('search_path')
             """
-        let row: Row?
+        let row: PostgresRow?
         do {
             row = try connection.rows(question).first
         } catch let error as PostgresError where error.sqlState == "42P05" {

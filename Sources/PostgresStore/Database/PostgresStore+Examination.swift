@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 
 /// What there is to know of a server before anybody relies on it.
 package struct ServerExamination: Sendable, Equatable {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-package import CredentialTables
+import CredentialTables
 import NIOConcurrencyHelpers
 
 extension PostgresStore: TableStore {
@@ -60,7 +60,7 @@ extension PostgresStore: TableStore {
     /// Deletes the batch numbers of processes that are gone.
     package func forgetOwn(at now: Timestamp) async throws {
         try await transaction { connection in
-            try connection.send(
+            try connection.execute(
                 "DELETE FROM settled_batch b WHERE settled_at < $1 AND NOT EXISTS (SELECT 1 FROM replica r WHERE r.owner = b.owner)",
                 now.advanced(by: .days(-1))
             )

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 
 /// What stands in the queues. The claims say which rows are due.
 extension PostgresStore {

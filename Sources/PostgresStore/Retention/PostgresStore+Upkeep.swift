@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 
 extension PostgresStore {
     /// What was erased stays in dead rows until the server's vacuum has passed, and in its log and archives: that is theirs to end.

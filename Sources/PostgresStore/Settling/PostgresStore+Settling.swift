@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import NIOConcurrencyHelpers
 
 extension PostgresStore: WorkStore {

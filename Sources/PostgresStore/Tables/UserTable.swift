@@ -61,7 +61,7 @@ struct UserTable {
     func users(_ answer: Answer) throws -> [AppUserID: UserRecord] {
         guard let users = answer.users, let credentials = answer.credentials else { return [:] }
         let names = Dictionary(uniqueKeysWithValues: directory.apps.values.map { ($0.id, $0.name) })
-        func id(_ row: Row) -> AppUserID? {
+        func id(_ row: PostgresRow) -> AppUserID? {
             names[row.integer(at: 1)].map { AppUserID(app: $0, userID: row.text(at: 0) ?? "") }
         }
         var held: [AppUserID: [(clientID: String, record: CredentialRecord)]] = [:]

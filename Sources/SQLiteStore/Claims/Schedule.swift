@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import GRDB
 
 /// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left

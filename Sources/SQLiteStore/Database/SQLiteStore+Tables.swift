@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-package import CredentialTables
+import CredentialTables
 import GRDB
 
 extension SQLiteStore: TableStore {

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import SQLiteStore
 
 /// How a command gets work done that only the holder of the lock may do.
 extension OperatorRequest {
@@ -19,29 +18,29 @@ extension OperatorRequest {
             switch database {
             // Running replicas see the change, because all of it is in the tables.
             case .server: return try await database.openBeside().closing { try await carryOut(on: $0, configuration) }
-            case .file(let file): return try await carryOut(in: file, configuration)
+            case .file: return try await carryOut(inFile: database, configuration)
             }
         } catch {
             throw CommandFailure(database: error)
         }
     }
 
-    private func carryOut(in file: DatabaseFile, _ configuration: Configuration) async throws -> OperatorAnswer {
+    private func carryOut(inFile database: DatabaseLocation, _ configuration: Configuration) async throws -> OperatorAnswer {
         // The holder of the lock may be gone by the time a request is left: a daemon that stops, or a probe of `siwatch status`.
         for _ in 1...100 {
             let lock: DatabaseLock
             do {
-                lock = try DatabaseLock(database: file.path)
+                lock = try DatabaseLock(database: database.name)
             } catch DatabaseLockError.held {
-                if let answer = try await ask(file) { return answer }
+                if let answer = try await database.openBeside().closing(after: { try await ask($0, of: database) }) { return answer }
                 continue
             }
             defer { lock.release() }
-            return try await SQLiteStore.open(file, retention: configuration.retention).closing { store in
+            return try await database.open(retention: configuration.retention).closing { store in
                 try await carryOut(on: store, configuration)
             }
         }
-        throw CommandFailure.unavailable("the lock on \(file.path) changes hands all the time; try again")
+        throw CommandFailure.unavailable("the lock on \(database.name) changes hands all the time; try again")
     }
 
     private func carryOut(on store: any CredentialStore, _ configuration: Configuration) async throws -> OperatorAnswer {
@@ -75,14 +74,12 @@ extension OperatorRequest {
     /// Leaves the request for the daemon and waits for the answer.
     ///
     /// - Returns: nil if the daemon has gone meanwhile.
-    private func ask(_ file: DatabaseFile) async throws -> OperatorAnswer? {
-        let store = try SQLiteStore.openBeside(file)
-        defer { try? store.close() }
+    private func ask(_ store: any CredentialStore, of database: DatabaseLocation) async throws -> OperatorAnswer? {
         let id = try await store.submit(self, at: WallClock.system.now)
         let end = ContinuousClock.now + Self.timeout
         while true {
             if let answer = try await store.answer(to: id) { return answer }
-            let isHeld = DatabaseLock.isHeld(database: file.path)
+            let isHeld = DatabaseLock.isHeld(database: database.name)
             if isHeld, ContinuousClock.now < end {
                 try await Task.sleep(for: Self.pollInterval)
                 continue

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialTables
 import CLibpq
 
 @testable import PostgresStore
@@ -67,16 +68,16 @@ extension SQLValue {
         }
     }
 
-    fileprivate init(_ row: Row, _ column: Int, of result: OpaquePointer) {
+    fileprivate init(_ row: PostgresRow, _ column: Int, of result: OpaquePointer) {
         guard !row.isNull(at: column) else {
             self = .null
             return
         }
         switch PQftype(result, Int32(column)) {
-        case Bool.type: self = .integer(row.bool(at: column) ? 1 : 0)
+        case true.parameter.type: self = .integer(row.bool(at: column) ? 1 : 0)
         // Of eight, two and four bytes.
         case 20, 21, 23: self = .integer(row.integer(at: column))
-        case [UInt8].type where String(cString: PQfname(result, Int32(column))) == "bytes": self = .bytes(row.bytes(at: column))
+        case [UInt8]().parameter.type where String(cString: PQfname(result, Int32(column))) == "bytes": self = .bytes(row.bytes(at: column))
         default: self = .text(row.text(at: column) ?? "")
         }
     }

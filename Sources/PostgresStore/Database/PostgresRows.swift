@@ -2,10 +2,10 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CLibpq
-package import CredentialTables
+import CredentialTables
 
 /// The rows of an answer, in binary.
-final class Rows {
+final class PostgresRows {
     let result: OpaquePointer
 
     /// - Parameter result: a `PGresult`, which this owns from now on.
@@ -22,18 +22,18 @@ final class Rows {
     /// How many rows the statement changed.
     var changed: Int { PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0 }
 
-    var first: Row? { count > 0 ? Row(rows: self, index: 0) : nil }
+    var first: PostgresRow? { count > 0 ? PostgresRow(rows: self, index: 0) : nil }
 
-    func map<Value>(_ transform: (Row) throws -> Value) rethrows -> [Value] {
-        try (0..<PQntuples(result)).map { try transform(Row(rows: self, index: $0)) }
+    func map<Value>(_ transform: (PostgresRow) throws -> Value) rethrows -> [Value] {
+        try (0..<PQntuples(result)).map { try transform(PostgresRow(rows: self, index: $0)) }
     }
 
-    func compactMap<Value>(_ transform: (Row) throws -> Value?) rethrows -> [Value] {
-        try (0..<PQntuples(result)).compactMap { try transform(Row(rows: self, index: $0)) }
+    func compactMap<Value>(_ transform: (PostgresRow) throws -> Value?) rethrows -> [Value] {
+        try (0..<PQntuples(result)).compactMap { try transform(PostgresRow(rows: self, index: $0)) }
     }
 
-    func forEach(_ body: (Row) throws -> Void) rethrows {
-        for index in 0..<PQntuples(result) { try body(Row(rows: self, index: index)) }
+    func forEach(_ body: (PostgresRow) throws -> Void) rethrows {
+        for index in 0..<PQntuples(result) { try body(PostgresRow(rows: self, index: index)) }
     }
 
     /// The first column of the first row; 0 where there is none.
@@ -44,8 +44,8 @@ final class Rows {
 }
 
 /// One row, as long as any of its answer is kept.
-package struct Row: FetchedRow {
-    fileprivate let rows: Rows
+package struct PostgresRow: FetchedRow {
+    fileprivate let rows: PostgresRows
     fileprivate let index: Int32
 
     package func isNull(at column: Int) -> Bool {
