@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import CredentialTables
 import CredentialMonitor
+import CredentialTables
 import CredentialTesting
 import GRDB
 import Testing

@@ -19,7 +19,13 @@ package struct NotificationHandler: WorkHandler {
     /// A chunk is verified in milliseconds. A process that holds it for longer than this is gone.
     private static let lease = Duration.seconds(60)
 
-    package init(store: any WorkStore, verifier: any NotificationVerifier, clock: WallClock, cores: Int, signInRush: SignInRush = SignInRush()) {
+    package init(
+        store: any WorkStore,
+        verifier: any NotificationVerifier,
+        clock: WallClock,
+        cores: Int,
+        signInRush: SignInRush = SignInRush()
+    ) {
         self.store = store
         self.verifier = verifier
         self.clock = clock

@@ -88,7 +88,7 @@ extension TableConnection {
 
     /// How many rows a query has.
     package func count<each Value: BindableValue>(_ query: String, _ values: repeat each Value) throws -> Int {
-        try fetchAll("SELECT COUNT(*) FROM (\(query)) AS counted", Self.list(repeat each values)).first?.int(at: 0) ?? 0
+        try fetchAll("SELECT COUNT(*) FROM (\(query)) AS found", Self.list(repeat each values)).first?.int(at: 0) ?? 0
     }
 
     @discardableResult

@@ -12,11 +12,11 @@ extension TableStore {
                 """
                 SELECT team FROM (SELECT verified_team AS team FROM credential \(connection.dialect.indexed(by: "credential_team"))
                                    WHERE app = (SELECT id FROM app WHERE name = $1) AND verified_team IS NOT NULL
-                                     AND sealed_token IS NOT NULL AND verified_team \(comparison) $2 LIMIT $3) AS one_side
+                                     AND sealed_token IS NOT NULL AND verified_team \(comparison) $2 LIMIT $3) AS found
                 """
             }
             let rows = try connection.fetchAll(
-                "SELECT team, COUNT(*) FROM (\(teams("<")) UNION ALL \(teams(">"))) AS both_sides GROUP BY team",
+                "SELECT team, COUNT(*) FROM (\(teams("<")) UNION ALL \(teams(">"))) AS found GROUP BY team",
                 app,
                 teamID,
                 limit
@@ -33,7 +33,7 @@ extension TableStore {
                 SELECT client_id, is_ahead, COUNT(*)
                   FROM (SELECT client_id, granted_at > $1 AS is_ahead FROM grant_queue
                          WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
-                         ORDER BY due_at DESC LIMIT $2) AS put_off
+                         ORDER BY due_at DESC LIMIT $2) AS found
                  GROUP BY client_id, is_ahead ORDER BY client_id, is_ahead
                 """,
                 time,
@@ -43,7 +43,7 @@ extension TableStore {
                 """
                 SELECT COUNT(*), MIN(granted_at)
                   FROM (SELECT granted_at FROM grant_queue
-                         WHERE authorization_code IS NOT NULL AND granted_at > 0 ORDER BY granted_at LIMIT $1) AS codes
+                         WHERE authorization_code IS NOT NULL AND granted_at > 0 ORDER BY granted_at LIMIT $1) AS found
                 """,
                 limit
             )
@@ -105,12 +105,14 @@ extension TableStore {
         return try await query { connection in
             try directory.clients.values.filter(directory.isWatched).reduce(into: [:]) { overdue, client in
                 let found = overdue[client.app.name, default: 0]
-                overdue[client.app.name] = try found + connection.count(
-                    "SELECT 1 FROM credential WHERE client = $1 AND due_at < $2 LIMIT $3",
-                    client.id,
-                    time,
-                    limit - found
-                )
+                overdue[client.app.name] =
+                    try found
+                    + connection.count(
+                        "SELECT 1 FROM credential WHERE client = $1 AND due_at < $2 LIMIT $3",
+                        client.id,
+                        time,
+                        limit - found
+                    )
             }
         }
     }

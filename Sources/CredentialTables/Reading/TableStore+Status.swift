@@ -24,13 +24,14 @@ extension TableStore {
 
     package func checks() async throws -> CheckStatus {
         try await query { connection in
-            let counters = try connection.fetchAll("SELECT name, value FROM counter WHERE name LIKE 'checks%'")
-                .reduce(into: [:]) { $0[$1.text(at: 0) ?? ""] = $1.integer(at: 1) }
+            func counter(_ name: String) throws -> Connection.Row? {
+                try connection.fetchOne("SELECT value FROM counter WHERE name = $1", name)
+            }
             return CheckStatus(
-                answered: Int(counters[CheckCounter.answered] ?? 0),
-                lastAnsweredAt: counters[CheckCounter.answeredAt].map(Timestamp.init(milliseconds:)),
-                failed: Int(counters[CheckCounter.failed] ?? 0),
-                lastFailedAt: counters[CheckCounter.failedAt].map(Timestamp.init(milliseconds:))
+                answered: try counter(CheckCounter.answered)?.int(at: 0) ?? 0,
+                lastAnsweredAt: try counter(CheckCounter.answeredAt)?.time(at: 0),
+                failed: try counter(CheckCounter.failed)?.int(at: 0) ?? 0,
+                lastFailedAt: try counter(CheckCounter.failedAt)?.time(at: 0)
             )
         }
     }

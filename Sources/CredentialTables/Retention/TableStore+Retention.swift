@@ -90,7 +90,7 @@ extension TableStore {
                     """
                     SELECT MIN(id), MAX(id), MIN(\(column)),
                            MAX(id) FILTER (WHERE \(column) >= $2), MIN(\(column)) FILTER (WHERE \(column) >= $2)
-                      FROM (SELECT id, \(column) FROM \(table) WHERE id > $1 ORDER BY id LIMIT \(portion)) AS portion
+                      FROM (SELECT id, \(column) FROM \(table) WHERE id > $1 ORDER BY id LIMIT \(portion)) AS found
                     """,
                     last,
                     cutoff
@@ -142,8 +142,11 @@ extension TableStore {
         while true {
             let (rows, counts) = try await transaction { [portion] connection in
                 // A row in the queue may be the notification: after a stop this would look too soon.
-                let oldest = try connection.fetchOne("SELECT received_at FROM notification_queue ORDER BY id LIMIT 1")?.time(at: 0)
-                    .map { $0.advanced(by: .zero - SettlementRules.longestWaitForNotification) }
+                let oldest = try connection.fetchOne(
+                    "SELECT received_at FROM notification_queue WHERE id = (SELECT MIN(id) FROM notification_queue)"
+                )?
+                .time(at: 0)
+                .map { $0.advanced(by: .zero - SettlementRules.longestWaitForNotification) }
                 return try connection.countMissedNotifications(admittedBefore: min(before, oldest ?? before), upTo: portion)
             }
             missed.merge(counts) { $0 + $1 }

@@ -169,12 +169,13 @@ extension RevocationProof {
 
     /// The key and the three answers, in the order of `columns`.
     fileprivate var answers: [ColumnValue] {
-        [keyID.columnValue] + [before, revocation, after].flatMap { answer in
-            [
-                answer?.askedAt.columnValue ?? Timestamp.null,
-                answer?.date.columnValue ?? Timestamp.null,
-                answer?.word.rawValue.columnValue ?? String.null,
-            ]
-        }
+        [keyID.columnValue]
+            + [before, revocation, after].flatMap { answer in
+                [
+                    answer?.askedAt.columnValue ?? Timestamp.null,
+                    answer?.date.columnValue ?? Timestamp.null,
+                    answer?.word.rawValue.columnValue ?? String.null,
+                ]
+            }
     }
 }

@@ -15,7 +15,9 @@ extension Daemon {
         writing.successTerminationBehavior = .gracefullyShutdownGroup
         var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAndKeepHouse() })
         settling.successTerminationBehavior = .gracefullyShutdownGroup
-        let keeping = membership.keeper(writer.breakers, store, telemetry).map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
+        let keeping = membership.keeper(writer.breakers, store, telemetry).map {
+            ServiceGroupConfiguration.ServiceConfiguration(service: $0)
+        }
         var group = ServiceGroupConfiguration(
             services: [keeping].compactMap(\.self) + [writing, settling],
             gracefulShutdownSignals: [.sigterm, .sigint],

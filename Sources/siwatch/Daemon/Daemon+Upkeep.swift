@@ -60,7 +60,8 @@ extension Daemon {
 
     var overdueCount: Recurring {
         let rounds = CheckRounds(store)
-        return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) { [store, membership, clock, telemetry, refresh, apps] in
+        return Recurring(every: .seconds(15), onFailure: telemetry.maintenanceFailed) {
+            [store, membership, clock, telemetry, refresh, apps] in
             guard membership.keepsHouse else { return }
             do {
                 telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))

@@ -22,7 +22,9 @@ struct Explain: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.readConfiguration()
-        var (history, now) = try await configuration.withStore { (try await $0.history(of: user), try await FleetMembership.clock(of: $0).now) }
+        var (history, now) = try await configuration.withStore {
+            (try await $0.history(of: user), try await FleetMembership.clock(of: $0).now)
+        }
         if let client { history = history.limited(toClient: client) }
         guard !history.isEmpty else {
             throw CommandFailure.failed("nothing is known of the user \(user.printable)" + (client.map { " at \($0.printable)" } ?? ""))

@@ -94,7 +94,7 @@ import Testing
         try await store.askEverything()
         try await fill(store)
         let claims = try await plans(of: store, under: ["plan_cache_mode = force_custom_plan"]) { type in
-            ["bigint": "1000", "text": "'app'"]["\(type)"] ?? "NULL"
+            ["bigint": "1000", "text": "'[\"1\"]'"]["\(type)"] ?? "NULL"
         }
         .filter { $0.statement.contains(/due_at (<=|BETWEEN \$\d AND) \$\d.* ORDER BY due_at/.dotMatchesNewlines()) }
         #expect(claims.count >= 7)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialTables
 import CLibpq
+import CredentialTables
 
 @testable import PostgresStore
 
