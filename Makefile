@@ -14,6 +14,9 @@ TSAN_FOLDER := .build-tsan
 
 SOURCES := Package.swift Sources Instruments Tests
 
+# What a build must not have. In CI the build of the tests has these flags, so that it is the check's build as well.
+STRICT_FLAGS := --build-system native -Xswiftc -warnings-as-errors --explicit-target-dependency-import-check error
+
 RULES := etc/prometheus/siwatch.rules.yml
 
 # With Swift's libraries inside, the program runs where no Swift is installed. Linux only.
@@ -43,8 +46,8 @@ demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	@.build/debug/siwatch-demo $(ARGS)
 
 .PHONY: test
-test: setup setup-postgres check-rules ## Run all tests
-	swift build --build-tests
+test: setup setup-postgres check-rules ## Run all tests, with STRICT=1 as built by make check
+	swift build $(if $(STRICT),$(STRICT_FLAGS)) --build-tests
 	@scripts/run_tests.sh $(ARGS)
 
 .PHONY: test-tsan
@@ -76,12 +79,14 @@ simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, 
 plant-bugs: setup setup-postgres ## Plant known bugs one by one and see that each is found, ARGS=--fleet: those of several siwatch
 	@scripts/plant_bugs.py $(ARGS)
 
-.PHONY: check
-check: setup ## Check format, imports and the places of planted bugs, and build with warnings as errors
+.PHONY: lint
+lint: ## Check format and the places of planted bugs
 	scripts/plant_bugs.py --check
 	swift format lint --strict --recursive --parallel $(SOURCES)
-	swift build --scratch-path $(CHECK_FOLDER) --build-system native --build-tests \
-		-Xswiftc -warnings-as-errors --explicit-target-dependency-import-check error
+
+.PHONY: check
+check: setup lint ## Check the same and imports, and build with warnings as errors
+	swift build --scratch-path $(CHECK_FOLDER) $(STRICT_FLAGS) --build-tests
 
 .PHONY: check-rules
 check-rules: setup-test ## Check the alerts and the dashboard, with SCRAPE=FILE also against what /metrics answers

@@ -92,6 +92,15 @@ package struct DueRevocation: Sendable {
     }
 
     /// The longest time between sending a question and Apple's date.
+    /// The latest time of a request whose token may be claimed. If the configuration no longer names the client, the token waits for a week,
+    /// and stands in the way of no other.
+    package static func latestRequest(isWatched: Bool, at now: Timestamp) -> Timestamp {
+        isWatched ? Timestamp(milliseconds: .max) : now.advanced(by: .zero - SettlementRules.longestGrantWait)
+    }
+
+    /// The latest possible due time of a token. A later one came from a clock that has since been set back.
+    package static func furthest(at now: Timestamp) -> Timestamp { now.advanced(by: RevocationProof.longestDelay) }
+
     private static let longestAnswer = Duration.seconds(15)
 }
 

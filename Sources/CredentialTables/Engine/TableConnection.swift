@@ -43,6 +43,9 @@ package protocol TableConnection {
     /// Gives credentials an earlier check, unless one has been claimed or has moved since it was read. Their rejections do not wait any more.
     func bringForward(_ slots: [RecheckSlot], of app: Int64) throws
 
+    /// Makes notifications due that were put off.
+    func releaseNotifications() throws
+
     /// Makes sure that no replica is at work, and that none starts until the transaction ends.
     ///
     /// - Throws: `AppRenameError.inUse`.

@@ -27,6 +27,11 @@ package protocol TableStore: CredentialStore {
     /// - Throws: `StoreError`.
     func shortQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
 
+    /// A read that a lane waits for.
+    ///
+    /// - Throws: `StoreError`.
+    func laneQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
+
     /// One transaction.
     ///
     /// - Throws: `StoreError`.
@@ -47,6 +52,9 @@ package protocol TableStore: CredentialStore {
 
     /// Notes that a sealed token was erased from a row: the files may still hold it.
     func tokenWasErased()
+
+    /// Notifications have become due that were put off. For an engine that remembers where it looked for them.
+    func notificationsWereReleased() async
 
     /// Deletes old rows of the engine's own tables.
     func forgetOwn(at now: Timestamp) async throws

@@ -61,6 +61,45 @@ extension TableStore {
             }
         }
     }
+
+    package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
+        try await transaction { connection in
+            // In their order, so that of two replicas that keep the same keys one waits for the other.
+            var new = try keys.sorted { $0.keyID < $1.keyID }.filter { key in
+                let isNew =
+                    try connection.change(
+                        "INSERT INTO signing_key (kid, jwk, first_seen_at, last_seen_at) VALUES ($1, $2, $3, $4) ON CONFLICT (kid) DO NOTHING",
+                        key.keyID,
+                        key.jwk,
+                        key.firstSeenAt,
+                        key.lastSeenAt
+                    ) > 0
+                if !isNew {
+                    try connection.execute(
+                        "UPDATE signing_key SET jwk = $2, last_seen_at = $3 WHERE kid = $1",
+                        key.keyID,
+                        key.jwk,
+                        key.lastSeenAt
+                    )
+                }
+                return isNew
+            }.map(\.keyID)
+            // No row says which key it waits for. To look at all waiting rows once more costs little.
+            if !new.isEmpty { try connection.releaseNotifications() }
+            if connection.dialect == .postgres {
+                // Another replica may have known a key first, and this one has since put aside what it signed.
+                new += try connection.fetchAll(
+                    """
+                    SELECT DISTINCT detail FROM notification_quarantine
+                     WHERE reason = 'unknown_key' AND \(connection.dialect.isOne("detail", ofTexts: "$1"))
+                    """,
+                    try JSONText.encode(keys.map(\.keyID))
+                ).map { $0.text(at: 0) ?? "" }
+            }
+            if !new.isEmpty { try QuarantineRow.release(unknownKeys: new, on: connection) }
+        }
+        await notificationsWereReleased()
+    }
 }
 
 /// Breakers outside of settlements.

@@ -98,3 +98,15 @@ extension PendingRejection {
         self.init(requestedAt: requestedAt, answeredAt: since, keyID: row.text(at: start + 2) ?? "")
     }
 }
+
+extension ClaimableCredential {
+    /// - Parameter row: `user_id, client, attempts, due_at`.
+    package init(_ row: some TableRow) {
+        self.init(
+            userID: row.text(at: 0) ?? "",
+            client: row.integer(at: 1),
+            attempts: row.int(at: 2),
+            dueAt: Timestamp(milliseconds: row.integer(at: 3))
+        )
+    }
+}

@@ -68,14 +68,12 @@ extension PostgresStore {
         let claim = QueueClaim(queue: .revocation, lane: "opened_at IS NULL", returning: "requested_at, client_id, user_id")
         return try await runClaim { [owner] connection in
             try claim.rows(upTo: limit, at: now, lease: lease, owner: owner, suspects: true, on: connection).map { row in
-                let clientID = row.text(at: 4, upTo: Longest.identifier)
-                let userID = row.text(at: 5, upTo: Longest.identifier)
-                return ClaimedRevocationRequest(
+                ClaimedRevocationRequest(
+                    row,
+                    from: 3,
                     id: row.integer(at: 0),
                     claim: Claim(owner: owner, attempts: row.int(at: 1)),
-                    app: clientID.flatMap { apps[$0] },
-                    requestedAt: Timestamp(milliseconds: row.integer(at: 3)),
-                    credential: clientID.flatMap { client in userID.map { CredentialID(clientID: client, userID: $0) } }
+                    apps: apps
                 )
             }
         }
@@ -185,31 +183,5 @@ struct QueueClaim {
         if dueAt == 0 { return QueuePlace(id: last.integer(at: 0), dueAt: againFirst ? now : nil) }
         // What a move has brought is due before all else.
         return dueAt > 0 ? QueuePlace(id: againFirst ? nil : newest, dueAt: Timestamp(milliseconds: dueAt - 1)) : nil
-    }
-}
-
-extension ClaimedGrant.Content {
-    /// Nil where something is too long to have been meant.
-    ///
-    /// - Parameter row: `client_id, user_id, refresh_token, email, email_is_private, token_sealed`, from the given index on.
-    fileprivate init?(_ row: PostgresRow, from start: Int) {
-        guard let clientID = row.text(at: start, upTo: Longest.identifier), let userID = row.text(at: start + 1, upTo: Longest.identifier)
-        else { return nil }
-        var token: Secret?
-        if !row.isNull(at: start + 2) {
-            guard let text = row.text(at: start + 2, upTo: Longest.token) else { return nil }
-            token = Secret(text)
-        }
-        // One that cannot be used costs the address, not the sign-in.
-        let isPrivate = row.isNull(at: start + 4) ? nil : row.integer(at: start + 4) != 0
-        let address = row.text(at: start + 3, upTo: Longest.address).flatMap { text in
-            text.isEmpty ? nil : EmailAddress(text, isPrivate: isPrivate)
-        }
-        self.init(
-            credential: CredentialID(clientID: clientID, userID: userID),
-            refreshToken: token,
-            sealedToken: row.isNull(at: start + 5) ? nil : row.bytes(at: start + 5),
-            address: address
-        )
     }
 }

@@ -126,28 +126,3 @@ extension PostgresStore {
         )
     }
 }
-
-extension ClaimedCode.Content {
-    /// Nil where something is too long to have been meant.
-    ///
-    /// - Parameter row: `client_id, user_id, authorization_code, redirect_uri, nonce`, from the given index on.
-    fileprivate init?(_ row: PostgresRow, from start: Int) {
-        guard let clientID = row.text(at: start, upTo: Longest.identifier), let code = row.text(at: start + 2, upTo: Longest.token) else {
-            return nil
-        }
-        let limits = [start + 1: Longest.identifier, start + 3: Longest.uri, start + 4: Longest.identifier]
-        var texts: [Int: String] = [:]
-        for (index, limit) in limits where !row.isNull(at: index) {
-            guard let text = row.text(at: index, upTo: limit) else { return nil }
-            // An empty address of return or nonce is none: a native sign-in has neither.
-            if !text.isEmpty { texts[index] = text }
-        }
-        self.init(
-            clientID: clientID,
-            userID: texts[start + 1],
-            code: Secret(code),
-            redirectURI: texts[start + 3],
-            nonce: texts[start + 4]
-        )
-    }
-}

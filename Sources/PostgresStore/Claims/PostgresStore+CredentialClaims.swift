@@ -24,7 +24,7 @@ extension PostgresStore {
             guard try !Self.isPaused(appID, on: connection) else { return [] }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
             var due = try schedule.due(of: first, upTo: limit, quotas: quotas, on: connection)
-            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, on: connection) }
+            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, from: connection) }
             try schedule.sendRepairs(on: connection)
             return try Self.claim(due, directory, owner: owner, at: now, policy: policy, on: connection)
         }
@@ -45,7 +45,7 @@ extension PostgresStore {
                     client.id
                 )
             }
-            let next = try answers.flatMap { ClaimableCredential.all(try connection.rows(of: $0)) }
+            let next = try answers.flatMap { try connection.rows(of: $0).map { ClaimableCredential($0) } }
             return try Self.claim(Array(next.prefix(limit)), directory, owner: owner, at: now, policy: policy, on: connection)
         }
     }
@@ -65,52 +65,10 @@ extension PostgresStore {
             let breaker = try BreakerRow.load(appID, on: connection)?.breaker(at: now) ?? RejectionBreaker()
             var admitted: [ClaimableCredential] = []
             for rule in breaker.admissible(rules) where admitted.count < limit {
-                admitted += try Self.pending(
-                    of: appID,
-                    admittedBy: rule,
-                    directory,
-                    upTo: limit - admitted.count,
-                    at: now,
-                    on: connection
-                )
+                admitted += try connection.pendingRejections(of: appID, admittedBy: rule, directory, upTo: limit - admitted.count, at: now)
             }
             return try Self.claim(admitted, directory, owner: owner, at: now, policy: policy, onlyPending: true, on: connection)
         }
-    }
-
-    /// Those of an app that a rule admits, unless somebody asks about them or their user has signed in again.
-    private static func pending(
-        of app: Int64,
-        admittedBy rule: AdmissionRule,
-        _ directory: ClientDirectory,
-        upTo limit: Int,
-        at now: Timestamp,
-        on connection: Connection
-    ) throws -> [ClaimableCredential] {
-        ClaimableCredential.all(
-            try connection.rows(
-                """
-                SELECT user_id, client, attempts, due_at FROM credential AS c
-                 WHERE app = $1 AND pending_since BETWEEN $2 AND $3 - $4 AND ($5 IS NULL OR client = $5) AND ($6 IS NULL OR pending_key = $6)
-                   AND ($4 = 0 OR answered_at >= pending_since + $4 AND (answered_at <= $3 OR answered_at >= pending_since + 2 * $4))
-                   AND (claimed_by IS NULL OR due_at <= $7)
-                   AND (NOT $8 OR verified_at IS NOT NULL)
-                   AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                                    WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client
-                                      AND \(WaitingGrant.canBeTaken("g", at: "$7")))
-                 ORDER BY pending_since, user_id LIMIT $9
-                """,
-                app,
-                rule.answered.lowerBound,
-                rule.answered.upperBound,
-                rule.repeatedAfter ?? .zero,
-                rule.clientID.flatMap { directory.clients[$0]?.id },
-                rule.keyID,
-                now,
-                rule.onlyAccepted,
-                limit
-            )
-        )
     }
 
     package func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)

@@ -24,8 +24,8 @@ extension PostgresStore {
                     client.app.id,
                     client.id,
                     now,
-                    Self.furthestRevocation(at: now),
-                    directory.isWatched(client) ? Self.always : Self.patience(at: now),
+                    DueRevocation.furthest(at: now),
+                    DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now),
                     most
                 )
                 return (app: client.app.name, most: most, answer: answer)
@@ -55,7 +55,7 @@ extension PostgresStore {
                     try Self.sendDue(
                         of: client.id,
                         // A token of a client that is taken out of the configuration waits for a week, and stands in nobody's way.
-                        requestedBy: directory.isWatched(client) ? Self.always : Self.patience(at: now),
+                        requestedBy: DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now),
                         upTo: min(permits, quotas[client.clientID] ?? permits),
                         at: now,
                         on: connection
@@ -87,7 +87,7 @@ extension PostgresStore {
             """,
             client,
             now,
-            furthestRevocation(at: now)
+            DueRevocation.furthest(at: now)
         )
         return try connection.send(
             """
@@ -154,76 +154,8 @@ extension PostgresStore {
             )
         }.map { work in
             var work = work
-            work.newerSignIn = try newerSignIn(of: work.id.userID, in: app, after: work.wantedAt, at: now, on: connection)
+            work.newerSignIn = try connection.newerSignIn(of: work.id.userID, in: app.id, after: work.wantedAt, at: now)
             return work
         }
     }
-
-    private static let always = Timestamp(milliseconds: .max)
-
-    private static func patience(at now: Timestamp) -> Timestamp { now.advanced(by: .zero - SettlementRules.longestGrantWait) }
-
-    /// At any client of the app.
-    private static func newerSignIn(
-        of userID: String,
-        in app: ClientDirectory.App,
-        after time: Timestamp,
-        at now: Timestamp,
-        on connection: Connection
-    ) throws -> NewerSignIn {
-        let row = try connection.rows(
-            """
-            SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = $1 AND app = $2 AND granted_at > $3),
-                   EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                            WHERE g.user_id = $1 AND g.granted_at > $3 AND client.app = $2
-                              AND \(WaitingGrant.canBeTaken("g", at: "$4")))
-            """,
-            userID,
-            app.id,
-            time,
-            now
-        ).first
-        guard let row, !row.bool(at: 0) else { return .known }
-        return row.bool(at: 1) ? .possible : .none
-    }
-
-    package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
-        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
-        guard let app else { return nil }
-        return try await claims.run { connection in
-            try connection.rows(
-                """
-                SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
-                 WHERE q.user_id = $1 AND q.opened_at IS NULL AND q.requested_at >= $3 AND client.app = $2
-                   -- A sign-in that is known ends an older request, and leaves a newer one.
-                   AND q.requested_at > COALESCE(GREATEST(
-                         (SELECT MAX(granted_at) FROM credential WHERE user_id = $1 AND app = $2),
-                         (SELECT GREATEST(consent_revoked_at, deleted_at) FROM user_event WHERE user_id = $1 AND app = $2)), 0)
-                """,
-                credential.userID,
-                app,
-                time
-            ).first?.time(at: 0)
-        }
-    }
-
-    package func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
-        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
-        guard let app else { return false }
-        return try await claims.run { connection in
-            try connection.rows(
-                """
-                SELECT EXISTS (SELECT 1 FROM credential
-                                WHERE user_id = $1 AND app = $2 AND (state = 'authorized' OR sealed_token IS NOT NULL))
-                    OR EXISTS (SELECT 1 FROM grant_queue WHERE user_id = $1 AND id <> $3)
-                """,
-                credential.userID,
-                app,
-                row
-            ).isTrue
-        }
-    }
-
-    /// A due time beyond it is of a clock that has since been set back.
-    private static func furthestRevocation(at now: Timestamp) -> Timestamp { now.advanced(by: RevocationProof.longestDelay) }
 }

@@ -6,36 +6,14 @@ import CredentialTables
 
 /// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left
 /// alone: Apple would blame us for them, and they may come back.
-struct Schedule {
+struct Schedule: CheckSchedule {
     let app: Int64
     let clients: [Int64]
     let policy: RefreshPolicy
     let now: Timestamp
 
-    /// First checks before all others, up to a share, and what the others leave besides: there may be many, of tokens that are none.
-    ///
-    /// - Parameter quotas: by client, the most that are wanted.
-    func next(upTo limit: Int, firstChecks share: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
-        func left(by taken: [ClaimableCredential]) -> [Int64: Int] {
-            taken.reduce(into: quotas) { $0[$1.client]? -= 1 }
-        }
-        if share == 0 {
-            let accepted = try accepted(upTo: limit, quotas: quotas, on: connection)
-            if !accepted.isEmpty { return accepted }
-        }
-        var first = try firstChecks(upTo: min(share, limit), quotas: quotas, on: connection)
-        let others = try due(of: clients, upTo: limit - first.count, quotas: left(by: first), on: connection)
-        if first.count == min(share, limit), first.count + others.count < limit {
-            let known = Set(first.map(\.id))
-            let more = try firstChecks(upTo: limit - others.count, quotas: left(by: others), on: connection)
-            first += more.filter { !known.contains($0.id) }
-        }
-        return Array(first.prefix(limit - others.count)) + others
-    }
-
-    /// Of tokens that Apple has accepted before, longest due first: what it says of those closes a breaker. It leaves others below, so it
-    /// moves no floor.
-    private func accepted(upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
+    /// Leaves other checks below, so it moves no floor.
+    func accepted(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
         let answers = try clients.filter { quotas[$0] ?? 1 > 0 }.map { client in
             try connection.send(
@@ -49,14 +27,11 @@ struct Schedule {
                 min(limit, quotas[client] ?? limit)
             )
         }
-        let found = try answers.flatMap { ClaimableCredential.all(try connection.rows(of: $0)) }
+        let found = try answers.flatMap { try connection.rows(of: $0).map { ClaimableCredential($0) } }
         return Array(found.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
     }
 
-    /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
-    ///
-    /// - Parameter quotas: by client, the most that are wanted.
-    func firstChecks(upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
+    func firstChecks(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
         try first(limit, of: clients, quotas, \.firstChecks, on: connection) { client, limit, floor in
             try connection.send(
                 """
@@ -71,7 +46,11 @@ struct Schedule {
         }
     }
 
-    /// All others, longest due first.
+    func others(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
+        try due(of: clients, upTo: limit, quotas: quotas, on: connection)
+    }
+
+    /// All but first checks, longest due first.
     ///
     /// - Parameter quotas: by client, the most that are wanted.
     func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
@@ -110,7 +89,7 @@ struct Schedule {
             let floor = connection.floors[keyPath: kind][client, default: ClaimFloor()].begin(at: now) ?? Timestamp(milliseconds: 0)
             return try send(client, min(limit, quotas[client] ?? limit), floor)
         }
-        let found = try answers.map { try ClaimableCredential.all(connection.rows(of: $0)) }
+        let found = try answers.map { try connection.rows(of: $0).map { ClaimableCredential($0) } }
         let due = clients.count == 1 ? found[0] : Array(found.flatMap(\.self).sorted { $0.dueAt < $1.dueAt }.prefix(limit))
         let end = due.count < limit ? now : due[limit - 1].dueAt
         for (client, found) in zip(clients, found) {
@@ -153,32 +132,5 @@ struct Schedule {
             now,
             policy.repetition
         )
-    }
-}
-
-/// A row of `credential` that may be claimed.
-struct ClaimableCredential {
-    var userID: String
-    var client: Int64
-    var attempts: Int
-    var dueAt: Timestamp
-
-    var id: ID { ID(userID: userID, client: client) }
-
-    struct ID: Hashable {
-        var userID: String
-        var client: Int64
-    }
-
-    /// - Parameter rows: `user_id, client, attempts, due_at`.
-    static func all(_ rows: PostgresRows) -> [Self] {
-        rows.map { row in
-            Self(
-                userID: row.text(at: 0) ?? "",
-                client: row.integer(at: 1),
-                attempts: row.int(at: 2),
-                dueAt: Timestamp(milliseconds: row.integer(at: 3))
-            )
-        }
     }
 }

@@ -68,6 +68,16 @@ extension Connection: TableConnection {
         try send("UPDATE app SET pending = pending - $2 WHERE id = $1", app, pending)
     }
 
+    package func releaseNotifications() throws {
+        try send(
+            """
+            UPDATE notification_queue SET due_at = 0
+             WHERE id = ANY (ARRAY(SELECT id FROM notification_queue WHERE \(Schema.anyNotification) AND due_at > 0 AND claimed_by IS NULL
+                                    ORDER BY id FOR UPDATE SKIP LOCKED))
+            """
+        )
+    }
+
     package func beginRename(of app: String) throws {
         // The logs may be long.
         longestSilence = nil

@@ -65,11 +65,6 @@ package struct PostgresRow: FetchedRow {
         isNull(at: column) ? nil : String(decoding: value(at: column), as: UTF8.self)
     }
 
-    /// The text of a column; nil where it is absent or longer than `limit` bytes.
-    func text(at column: Int, upTo limit: Int) -> String? {
-        value(at: column).count <= limit ? text(at: column) : nil
-    }
-
     package func index(of column: String) -> Int? {
         let columns = 0..<PQnfields(rows.result)
         return columns.first { PQfname(rows.result, $0).map { String(cString: $0) } == column }.map { Int($0) }

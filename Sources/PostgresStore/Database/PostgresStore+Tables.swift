@@ -20,6 +20,11 @@ extension PostgresStore: TableStore {
         try await renewals.run(body)
     }
 
+    /// Over the connection of the claims: a table that somebody has locked must not hold up the renewals.
+    package func laneQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
+        try await claims.run(body)
+    }
+
     package func transaction<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
         try await writer.transaction(body)
     }
@@ -56,6 +61,12 @@ extension PostgresStore: TableStore {
 
     /// The erased bytes stay in dead rows until the server's vacuum has passed.
     package func tokenWasErased() {}
+
+    /// The next claim looks below its floor.
+    package func notificationsWereReleased() async {
+        // If the connection is lost, so is its floor.
+        _ = try? await claims.run { $0.floors.queues[.notification] = nil }
+    }
 
     /// Deletes the batch numbers of processes that are gone.
     package func forgetOwn(at now: Timestamp) async throws {

@@ -5,7 +5,7 @@ package import CredentialCore
 import CredentialTables
 import NIOConcurrencyHelpers
 
-extension PostgresStore: WorkStore {
+extension PostgresStore {
     /// Who inserts locks nothing that a settlement locks.
     package var holdsBackendsUp: Bool { false }
 

@@ -163,12 +163,5 @@ extension SettlementTransaction {
     }
 }
 
-extension WaitingGrant {
-    /// The condition on a row of `grant_queue`.
-    static func canBeTaken(_ grant: String, at now: String) -> String {
-        "(\(grant).authorization_code IS NOT NULL OR \(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
-    }
-}
-
-/// There are clients that this process has not heard of, or some that it knows are gone.
+/// The tables hold clients that this process does not know, or no longer hold some that it knows.
 struct OutdatedDirectory: Error {}

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
+import CredentialTables
 import GRDB
 import NIOConcurrencyHelpers
 
@@ -30,28 +31,28 @@ extension SQLiteStore {
         }
         guard !rows.isEmpty else { return [] }
         return try await write { [owner] db in
-            let statement = try db.cachedStatement(
-                sql: """
-                    UPDATE grant_queue
-                       SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2, waits_since = MIN(COALESCE(waits_since, ?3), ?3)
-                     WHERE id = ?4
-                    RETURNING attempts, granted_at, waits_since, MIN(MAX(failures, 0), 1000), answer_lost, CAST(detail AS BLOB),
-                              CAST(client_id AS BLOB), CAST(user_id AS BLOB), CAST(authorization_code AS BLOB),
-                              CAST(redirect_uri AS BLOB), CAST(nonce AS BLOB)
-                    """
+            let take = try PreparedStatement(
+                """
+                UPDATE grant_queue
+                   SET due_at = ?1, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?2, waits_since = MIN(COALESCE(waits_since, ?3), ?3)
+                 WHERE id = ?4
+                RETURNING attempts, granted_at, waits_since, MIN(MAX(failures, 0), 1000), answer_lost, CAST(detail AS BLOB),
+                          CAST(client_id AS BLOB), CAST(user_id AS BLOB), CAST(authorization_code AS BLOB),
+                          CAST(redirect_uri AS BLOB), CAST(nonce AS BLOB)
+                """,
+                in: db
             )
-            let leaseEnd = now.advanced(by: lease).milliseconds
             return try rows.compactMap { id in
-                try Row.fetchOne(statement, arguments: [leaseEnd, owner, now.milliseconds, id]).map { row in
+                try take.first(now.advanced(by: lease), owner, now, id) { row in
                     let content = ClaimedCode.Content(row, from: 6)
                     return ClaimedCode(
                         id: id,
-                        claim: Claim(owner: owner, attempts: row[0]),
+                        claim: Claim(owner: owner, attempts: row.int(at: 0)),
                         app: content.flatMap { apps[$0.clientID] },
-                        grantedAt: Timestamp(milliseconds: row[1]),
-                        firstClaimedAt: Timestamp(milliseconds: row[2]),
-                        failures: row[3],
-                        isAnswerLost: row[4],
+                        grantedAt: Timestamp(milliseconds: row.integer(at: 1)),
+                        firstClaimedAt: Timestamp(milliseconds: row.integer(at: 2)),
+                        failures: row.int(at: 3),
+                        isAnswerLost: row.bool(at: 4),
                         detail: row.text(at: 5, upTo: Longest.token),
                         content: content
                     )
@@ -126,28 +127,5 @@ extension WaitingCode {
             )
         }
         return codes
-    }
-}
-
-extension ClaimedCode.Content {
-    /// Reads what the backend wrote as bytes, because SQLite's text may hold anything. Nil where it is not UTF-8, or too long.
-    fileprivate init?(_ row: Row, from start: Int) {
-        guard let clientID = row.text(at: start, upTo: Longest.identifier), let code = row.text(at: start + 2, upTo: Longest.token) else {
-            return nil
-        }
-        let limits = [start + 1: Longest.identifier, start + 3: Longest.uri, start + 4: Longest.identifier]
-        var texts: [Int: String] = [:]
-        for (index, limit) in limits where row.hasValue(at: index) {
-            guard let text = row.text(at: index, upTo: limit) else { return nil }
-            // An empty address of return or nonce is none: a native sign-in has neither.
-            if !text.isEmpty { texts[index] = text }
-        }
-        self.init(
-            clientID: clientID,
-            userID: texts[start + 1],
-            code: Secret(code),
-            redirectURI: texts[start + 3],
-            nonce: texts[start + 4]
-        )
     }
 }

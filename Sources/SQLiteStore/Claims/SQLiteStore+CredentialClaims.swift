@@ -26,7 +26,7 @@ extension SQLiteStore {
             guard try !Self.isPaused(appID, in: db) else { return nil }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
             var due = try schedule.due(of: first, upTo: limit, quotas: quotas, in: db)
-            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, in: db) }
+            if due.isEmpty { due = try schedule.next(upTo: limit, firstChecks: firstChecks, quotas: quotas, from: db) }
             return (due, try schedule.mustBeRepaired(in: db))
         }
         guard let found, found.mustRepair || !found.due.isEmpty else { return [] }
@@ -73,12 +73,19 @@ extension SQLiteStore {
         guard limit > 0, !admissions.isEmpty, let appID = directory.apps[app]?.id else { return [] }
         let rules = admissions.filter { $0.clientID.map { directory.clients[$0]?.app.id == appID } ?? true }
         let admitted = try await read { db -> [ClaimableCredential] in
-            guard try Int.fetchOne(db.cachedStatement(sql: "SELECT pending FROM app WHERE id = ?"), arguments: [appID]) ?? 0 > 0,
+            let connection = SQLiteConnection(db)
+            guard try connection.fetchInt("SELECT pending FROM app WHERE id = $1", appID) > 0,
                 try !Self.isPaused(appID, in: db)
             else { return [] }
-            let breaker = try BreakerRow.load(appID, on: SQLiteConnection(db))?.breaker(at: now) ?? RejectionBreaker()
+            let breaker = try BreakerRow.load(appID, on: connection)?.breaker(at: now) ?? RejectionBreaker()
             return try breaker.admissible(rules).reduce(into: []) { admitted, rule in
-                admitted += try Self.pending(of: appID, admittedBy: rule, directory, upTo: limit - admitted.count, at: now, in: db)
+                admitted += try connection.pendingRejections(
+                    of: appID,
+                    admittedBy: rule,
+                    directory,
+                    upTo: limit - admitted.count,
+                    at: now
+                )
             }
         }
         guard !admitted.isEmpty else { return [] }
@@ -90,71 +97,41 @@ extension SQLiteStore {
         }
     }
 
-    /// Those of an app that a rule admits, unless somebody asks about them or their user has signed in again.
-    private static func pending(
-        of app: Int64,
-        admittedBy rule: AdmissionRule,
-        _ directory: ClientDirectory,
-        upTo limit: Int,
-        at now: Timestamp,
-        in db: Database
-    ) throws -> [ClaimableCredential] {
-        try ClaimableCredential.all(
-            """
-            SELECT user_id, client, attempts, due_at FROM credential AS c INDEXED BY credential_pending
-             WHERE app = ?1 AND pending_since BETWEEN ?2 AND ?3 - ?4 AND (?5 IS NULL OR client = ?5) AND (?6 IS NULL OR pending_key = ?6)
-               AND (?4 = 0 OR answered_at >= pending_since + ?4 AND (answered_at <= ?3 OR answered_at >= pending_since + 2 * ?4))
-               AND (claimed_by IS NULL OR due_at <= ?7)
-               AND (?8 = 0 OR verified_at IS NOT NULL)
-               AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                                WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client
-                                  AND \(WaitingGrant.canBeTaken("g", at: "?7")))
-             ORDER BY pending_since LIMIT ?9
-            """,
-            app,
-            rule.answered.lowerBound,
-            rule.answered.upperBound,
-            (rule.repeatedAfter ?? .zero).milliseconds,
-            rule.clientID.flatMap { directory.clients[$0]?.id },
-            rule.keyID,
-            now,
-            rule.onlyAccepted ? 1 : 0,
-            limit,
-            in: db
-        )
-    }
-
     package func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
         async throws -> [DueCredential]
     {
         let directory = self.directory.withLockedValue { $0 }
         guard limit > 0, !userIDs.isEmpty, let appID = directory.apps[app]?.id else { return [] }
         @Sendable func due(in db: Database) throws -> [DueCredential] {
-            let statement = try db.cachedStatement(
-                sql: """
-                    SELECT c.client, c.token_granted_at, c.token_fingerprint, c.sealed_token, c.verified_at IS NOT NULL, c.verified_team
-                      FROM credential c LEFT JOIN canary a ON a.user_id = c.user_id AND a.client = c.client
-                     WHERE c.user_id = ?1 AND c.app = ?2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
-                       AND (a.asked_at IS NULL OR a.asked_at <= ?3 OR a.asked_at > ?4)
-                    """
+            let canary = try PreparedStatement(
+                """
+                SELECT c.client, c.token_granted_at, c.token_fingerprint, c.sealed_token, c.verified_at IS NOT NULL, c.verified_team
+                  FROM credential c LEFT JOIN canary a ON a.user_id = c.user_id AND a.client = c.client
+                 WHERE c.user_id = ?1 AND c.app = ?2 AND c.state = 'authorized' AND c.sealed_token IS NOT NULL
+                   AND (a.asked_at IS NULL OR a.asked_at <= ?3 OR a.asked_at > ?4)
+                """,
+                in: db
             )
-            let latest = now.advanced(by: .zero - BreakerRules.canaryInterval).milliseconds
-            return try userIDs.sorted().flatMap { userID in
-                try Row.fetchAll(statement, arguments: [userID, appID, latest, now.milliseconds]).compactMap { row -> DueCredential? in
-                    guard let client = directory.clientsByID[row[0]], directory.isWatched(client) else { return nil }
-                    guard !excluded.contains(client.clientID) else { return nil }
-                    return DueCredential(
-                        id: CredentialID(clientID: client.clientID, userID: userID),
-                        app: client.app.name,
-                        purpose: .canary,
-                        claim: Claim(owner: "", attempts: 0),
-                        token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row[1]), fingerprint: row.bytes(at: 2)),
-                        sealed: SealedToken(bytes: row.bytes(at: 3)),
-                        wasAccepted: row[4],
-                        verifiedTeam: row[5]
+            var due: [DueCredential] = []
+            for userID in userIDs.sorted() {
+                try canary.forEachRow(userID, appID, now.advanced(by: .zero - BreakerRules.canaryInterval), now) { row in
+                    guard let client = directory.clientsByID[row.integer(at: 0)], directory.isWatched(client) else { return }
+                    guard !excluded.contains(client.clientID) else { return }
+                    due.append(
+                        DueCredential(
+                            id: CredentialID(clientID: client.clientID, userID: userID),
+                            app: client.app.name,
+                            purpose: .canary,
+                            claim: Claim(owner: "", attempts: 0),
+                            token: RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 1)), fingerprint: row.bytes(at: 2)),
+                            sealed: SealedToken(bytes: row.bytes(at: 3)),
+                            wasAccepted: row.bool(at: 4),
+                            verifiedTeam: row.text(at: 5)
+                        )
                     )
                 }
             }
+            return due
         }
         let isAny = try await read { db in try !Self.isPaused(appID, in: db) && !due(in: db).isEmpty }
         guard isAny else { return [] }
@@ -162,12 +139,14 @@ extension SQLiteStore {
             guard try !Self.isPaused(appID, in: db) else { return [] }
             let taken = try due(in: db).prefix(limit)
             for canary in taken {
-                try db.execute(
-                    cached: """
-                        INSERT INTO canary (user_id, client, asked_at) VALUES (?, ?, ?)
-                            ON CONFLICT (user_id, client) DO UPDATE SET asked_at = excluded.asked_at
-                        """,
-                    [canary.id.userID, directory.clients[canary.id.clientID]?.id, now.milliseconds]
+                try SQLiteConnection(db).execute(
+                    """
+                    INSERT INTO canary (user_id, client, asked_at) VALUES ($1, $2, $3)
+                        ON CONFLICT (user_id, client) DO UPDATE SET asked_at = excluded.asked_at
+                    """,
+                    canary.id.userID,
+                    directory.clients[canary.id.clientID]?.id,
+                    now
                 )
             }
             return Array(taken)
@@ -215,9 +194,6 @@ extension SQLiteStore {
 
     /// An operator's pause holds across restarts: nobody is asked about, and what is due stays due.
     static func isPaused(_ app: Int64, in db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT paused_at IS NOT NULL FROM app WHERE id = ?"),
-            arguments: [app]
-        ) ?? false
+        try PreparedStatement("SELECT paused_at IS NOT NULL FROM app WHERE id = ?", in: db).first(app) { $0.bool(at: 0) } ?? false
     }
 }

@@ -109,7 +109,7 @@ struct NotificationRows {
     /// SQL: the greatest id of a new row that is claimed, or was.
     static let mark = "COALESCE((SELECT value FROM counter WHERE name = '\(markCounter)'), 0)"
     /// When a row is due that a former process left: before all others.
-    private static let leftBehind = Timestamp(milliseconds: -1)
+    static let leftBehind = Timestamp(milliseconds: -1)
     private static let oneMoreAttempt = "MIN(MAX(attempts, 0), 1000) + 1"
 
     // MARK: New rows
@@ -280,14 +280,6 @@ struct NotificationRows {
         if mark > 0 { try setAside(1...mark, dueAt: Self.leftBehind, heldBy: nil) }
         try PreparedStatement(
             "UPDATE notification_queue SET due_at = ?, claimed_by = NULL WHERE \(Schema.setAside) AND due_at > 0 AND claimed_by IS NOT NULL",
-            in: db
-        ).run(Self.leftBehind)
-    }
-
-    /// Makes due at once what was put off, before all that is new.
-    func release() throws {
-        try PreparedStatement(
-            "UPDATE notification_queue SET due_at = ? WHERE \(Schema.setAside) AND due_at > 0 AND claimed_by IS NULL",
             in: db
         ).run(Self.leftBehind)
     }

@@ -10,23 +10,26 @@ import NIOConcurrencyHelpers
 extension SQLiteStore {
     package func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
         let directory = self.directory.withLockedValue { $0 }
-        return try await read { db in
-            guard try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM revocation)")) ?? false else { return [:] }
+        return try await query { connection in
+            guard try connection.exists("SELECT 1 FROM revocation") else { return [:] }
             var due: [String: Int] = [:]
-            let statement = try db.cachedStatement(
-                sql: """
-                    SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
-                                                   WHERE client = ?1 AND due_at <= ?2 AND requested_at <= ?5 LIMIT ?4))
-                         + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
-                                                   WHERE client = ?1 AND due_at > ?3 AND requested_at <= ?5 LIMIT ?4))
-                    """
-            )
-            for app in directory.apps.values where try !Self.isPaused(app.id, in: db) {
+            for app in directory.apps.values where try !Self.isPaused(app.id, in: connection.db) {
                 let count = try directory.clients(of: app.id).reduce(0) { count, client in
                     let most = min(limit, quotas[client.clientID] ?? limit)
-                    let latest = directory.isWatched(client) ? Int64.max : Self.patience(at: now)
-                    let arguments: StatementArguments = [client.id, now.milliseconds, Self.furthestRevocation(at: now), most, latest]
-                    return count + min(try Int.fetchOne(statement, arguments: arguments) ?? 0, most)
+                    let found = try connection.fetchInt(
+                        """
+                        SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
+                                                       WHERE client = $1 AND due_at <= $2 AND requested_at <= $5 LIMIT $4))
+                             + (SELECT COUNT(*) FROM (SELECT 1 FROM revocation
+                                                       WHERE client = $1 AND due_at > $3 AND requested_at <= $5 LIMIT $4))
+                        """,
+                        client.id,
+                        now,
+                        DueRevocation.furthest(at: now),
+                        most,
+                        DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now)
+                    )
+                    return count + min(found, most)
                 }
                 due[app.name] = min(count, limit)
             }
@@ -50,8 +53,7 @@ extension SQLiteStore {
                 let due = try directory.clients(of: app.id).flatMap { client in
                     try Self.due(
                         of: client.id,
-                        // A token of a client that is taken out of the configuration waits for a week, and stands in nobody's way.
-                        requestedBy: directory.isWatched(client) ? .max : Self.patience(at: now),
+                        requestedBy: DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now),
                         upTo: min(permits, quotas[client.clientID] ?? permits),
                         at: now,
                         in: db
@@ -87,7 +89,7 @@ extension SQLiteStore {
                         )
                     }
                     guard var work = claimed else { return nil }
-                    work.newerSignIn = try Self.newerSignIn(of: work.id.userID, in: app, after: work.wantedAt, at: now, db)
+                    work.newerSignIn = try SQLiteConnection(db).newerSignIn(of: work.id.userID, in: app.id, after: work.wantedAt, at: now)
                     return work
                 }
             }
@@ -104,13 +106,15 @@ extension SQLiteStore {
     }
 
     /// Those of a client, longest due first.
-    private static func due(of client: Int64, requestedBy latest: Int64, upTo limit: Int, at now: Timestamp, in db: Database) throws
+    private static func due(of client: Int64, requestedBy latest: Timestamp, upTo limit: Int, at now: Timestamp, in db: Database) throws
         -> [Claimable]
     {
         guard limit > 0 else { return [] }
-        try db.execute(
-            cached: "UPDATE revocation SET due_at = ? WHERE client = ? AND due_at > ?",
-            [now.milliseconds, client, furthestRevocation(at: now)]
+        try SQLiteConnection(db).execute(
+            "UPDATE revocation SET due_at = $1 WHERE client = $2 AND due_at > $3",
+            now,
+            client,
+            DueRevocation.furthest(at: now)
         )
         var due: [Claimable] = []
         try PreparedStatement(
@@ -132,82 +136,4 @@ extension SQLiteStore {
         }
         return due
     }
-
-    /// What was asked for before it waits no longer.
-    private static func patience(at now: Timestamp) -> Int64 {
-        now.advanced(by: .zero - SettlementRules.longestGrantWait).milliseconds
-    }
-
-    /// At any client of the app.
-    private static func newerSignIn(
-        of userID: String,
-        in app: ClientDirectory.App,
-        after time: Timestamp,
-        at now: Timestamp,
-        _ db: Database
-    ) throws -> NewerSignIn {
-        let isKnown = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = ? AND app = ? AND granted_at > ?)"),
-            arguments: [userID, app.id, time.milliseconds]
-        )
-        if isKnown == true { return .known }
-        let isPossible = try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
-                                    WHERE g.user_id = ?1 AND g.granted_at > ?3 AND client.app = ?2
-                                      AND \(WaitingGrant.canBeTaken("g", at: "?4")))
-                    """
-            ),
-            arguments: [userID, app.id, time.milliseconds, now.milliseconds]
-        )
-        return isPossible == true ? .possible : .none
-    }
-
-    package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
-        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
-        guard let app else { return nil }
-        return try await read { db in
-            let newest = try Int64.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT MAX(at) FROM (SELECT MAX(granted_at) AS at FROM credential WHERE user_id = ?1 AND app = ?2
-                                   UNION ALL SELECT MAX(consent_revoked_at) FROM user_event WHERE user_id = ?1 AND app = ?2
-                                   UNION ALL SELECT MAX(deleted_at) FROM user_event WHERE user_id = ?1 AND app = ?2)
-                        """
-                ),
-                arguments: [credential.userID, app]
-            )
-            // A sign-in that is known ends an older request, and leaves a newer one.
-            return try Int64.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT MIN(q.requested_at) FROM revocation_queue q JOIN client ON client.client_id = q.client_id
-                         WHERE q.user_id = ?1 AND q.opened_at IS NULL AND q.requested_at >= ?3 AND q.requested_at > ?4 AND client.app = ?2
-                        """
-                ),
-                arguments: [credential.userID, app, time.milliseconds, newest ?? 0]
-            ).map(Timestamp.init(milliseconds:))
-        }
-    }
-
-    package func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
-        let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
-        guard let app else { return false }
-        return try await read { db in
-            try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT EXISTS (SELECT 1 FROM credential
-                                        WHERE user_id = ?1 AND app = ?2 AND (state = 'authorized' OR sealed_token IS NOT NULL))
-                            OR EXISTS (SELECT 1 FROM grant_queue WHERE user_id = ?1 AND id <> ?3)
-                        """
-                ),
-                arguments: [credential.userID, app, row]
-            ) ?? false
-        }
-    }
-
-    /// A due time beyond it is of a clock that has since been set back.
-    private static func furthestRevocation(at now: Timestamp) -> Int64 { now.advanced(by: RevocationProof.longestDelay).milliseconds }
 }

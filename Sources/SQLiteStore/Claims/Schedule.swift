@@ -7,35 +7,13 @@ import GRDB
 
 /// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left
 /// alone: Apple would blame us for them, and they may come back.
-struct Schedule {
+struct Schedule: CheckSchedule {
     let app: Int64
     let clients: [Int64]
     let policy: RefreshPolicy
     let now: Timestamp
 
-    /// First checks before all others, up to a share, and what the others leave besides: there may be many, of tokens that are none.
-    ///
-    /// - Parameter quotas: by client, the most that are wanted.
-    func next(upTo limit: Int, firstChecks share: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
-        func left(by taken: [ClaimableCredential]) -> [Int64: Int] {
-            taken.reduce(into: quotas) { $0[$1.client]? -= 1 }
-        }
-        if share == 0 {
-            let accepted = try accepted(upTo: limit, quotas: quotas, in: db)
-            if !accepted.isEmpty { return accepted }
-        }
-        var first = try firstChecks(upTo: min(share, limit), quotas: quotas, in: db)
-        let others = try due(of: clients, upTo: limit - first.count, quotas: left(by: first), in: db)
-        if first.count == min(share, limit), first.count + others.count < limit {
-            let known = Set(first.map(\.id))
-            let more = try firstChecks(upTo: limit - others.count, quotas: left(by: others), in: db)
-            first += more.filter { !known.contains($0.id) }
-        }
-        return Array(first.prefix(limit - others.count)) + others
-    }
-
-    /// Of tokens that Apple has accepted before, longest due first: what it says of those closes a breaker.
-    private func accepted(upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
+    func accepted(upTo limit: Int, quotas: [Int64: Int], from db: Database) throws -> [ClaimableCredential] {
         try first(limit, of: clients, quotas) { client, limit in
             try ClaimableCredential.all(
                 """
@@ -51,10 +29,7 @@ struct Schedule {
         }
     }
 
-    /// Of sign-ins that have just happened: whether Apple ever accepted the token has to be known while the user is still there.
-    ///
-    /// - Parameter quotas: by client, the most that are wanted.
-    func firstChecks(upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
+    func firstChecks(upTo limit: Int, quotas: [Int64: Int], from db: Database) throws -> [ClaimableCredential] {
         try first(limit, of: clients, quotas) { client, limit in
             try ClaimableCredential.all(
                 """
@@ -69,7 +44,11 @@ struct Schedule {
         }
     }
 
-    /// All others, longest due first.
+    func others(upTo limit: Int, quotas: [Int64: Int], from db: Database) throws -> [ClaimableCredential] {
+        try due(of: clients, upTo: limit, quotas: quotas, in: db)
+    }
+
+    /// All but first checks, longest due first.
     ///
     /// - Parameter quotas: by client, the most that are wanted.
     func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
@@ -117,53 +96,33 @@ struct Schedule {
     }
 
     func repair(in db: Database) throws {
+        let connection = SQLiteConnection(db)
         for client in clients {
-            try db.execute(
-                cached: """
-                    UPDATE credential SET due_at = ?2
-                     WHERE (user_id, client) IN (SELECT user_id, client FROM credential WHERE client = ?1 AND due_at > ?2 LIMIT 1000)
-                    """,
-                [client, furthest.milliseconds]
+            try connection.execute(
+                """
+                UPDATE credential SET due_at = $2
+                 WHERE (user_id, client) IN (SELECT user_id, client FROM credential WHERE client = $1 AND due_at > $2 LIMIT 1000)
+                """,
+                client,
+                furthest
             )
         }
-        try db.execute(
-            cached: """
-                UPDATE credential SET due_at = answered_at + ?3, claimed_by = NULL
-                 WHERE (user_id, client) IN (SELECT user_id, client FROM credential INDEXED BY credential_pending_due
-                                              WHERE app = ?1 AND due_at <= ?2 AND \(waits) LIMIT 1000)
-                """,
-            [app, now.milliseconds, policy.repetition.milliseconds]
-        )
+        try PreparedStatement(
+            """
+            UPDATE credential SET due_at = answered_at + ?3, claimed_by = NULL
+             WHERE (user_id, client) IN (SELECT user_id, client FROM credential INDEXED BY credential_pending_due
+                                          WHERE app = ?1 AND due_at <= ?2 AND \(waits) LIMIT 1000)
+            """,
+            in: db
+        ).run(app, now, policy.repetition)
     }
 }
 
-/// A row of `credential` that may be claimed.
-struct ClaimableCredential {
-    var userID: String
-    var client: Int64
-    var attempts: Int
-    var dueAt: Timestamp
-
-    var id: ID { ID(userID: userID, client: client) }
-
-    struct ID: Hashable {
-        var userID: String
-        var client: Int64
-    }
-
+extension ClaimableCredential {
     /// - Parameter sql: selects `user_id, client, attempts, due_at`.
     static func all<each Value: BindableValue>(_ sql: String, _ values: repeat each Value, in db: Database) throws -> [Self] {
         var found: [Self] = []
-        try PreparedStatement(sql, in: db).forEachRow(repeat each values) { row in
-            found.append(
-                Self(
-                    userID: row.text(at: 0) ?? "",
-                    client: row.integer(at: 1),
-                    attempts: Int(row.integer(at: 2)),
-                    dueAt: Timestamp(milliseconds: row.integer(at: 3))
-                )
-            )
-        }
+        try PreparedStatement(sql, in: db).forEachRow(repeat each values) { found.append(Self($0)) }
         return found
     }
 }

@@ -75,6 +75,13 @@ package struct SQLiteConnection: TableConnection {
         if wasPending > 0 { try execute("UPDATE app SET pending = pending - $2 WHERE id = $1", app, wasPending) }
     }
 
+    package func releaseNotifications() throws {
+        try execute(
+            "UPDATE notification_queue SET due_at = $1 WHERE \(Schema.setAside) AND due_at > 0 AND claimed_by IS NULL",
+            NotificationRows.leftBehind
+        )
+    }
+
     /// The caller holds the lock on the file.
     package func beginRename(of app: String) {}
 }

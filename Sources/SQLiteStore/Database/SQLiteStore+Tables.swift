@@ -15,6 +15,10 @@ extension SQLiteStore: TableStore {
         try await query(body)
     }
 
+    package func laneQuery<Value: Sendable>(_ body: @escaping @Sendable (SQLiteConnection) throws -> Value) async throws -> Value {
+        try await query(body)
+    }
+
     package func transaction<Value: Sendable>(_ body: @escaping @Sendable (SQLiteConnection) throws -> Value) async throws -> Value {
         try await write { db in try body(SQLiteConnection(db)) }
     }
@@ -46,6 +50,8 @@ extension SQLiteStore: TableStore {
     package func tokenWasErased() {
         checkpointer?.mustTruncate()
     }
+
+    package func notificationsWereReleased() {}
 
     package func forgetOwn(at now: Timestamp) {}
 

@@ -56,15 +56,3 @@ extension StoreError {
         }
     }
 }
-
-extension Database {
-    func execute(cached sql: String, _ arguments: StatementArguments = []) throws {
-        try cachedStatement(sql: sql).execute(arguments: arguments)
-    }
-
-    /// Whether the statement changed a row.
-    func changed(cached sql: String, _ arguments: StatementArguments) throws -> Bool {
-        try execute(cached: sql, arguments)
-        return changesCount > 0
-    }
-}

@@ -138,28 +138,23 @@ package final class SQLiteStore: Sendable {
     ///
     /// Right only for the holder of the lock on the database. Credentials wait for the end of their lease: Apple may have been asked.
     package func recover() throws {
-        try translatingErrors {
-            try writer.write { [owner] db in
-                try NotificationRows(db: db, owner: owner).recover()
-                for queue in Queue.allCases {
-                    if queue != .notification {
-                        // A sign-in goes before new ones, and a code is new again.
-                        let dueAt = queue == .grant ? "CASE WHEN authorization_code IS NULL THEN 1 ELSE 0 END" : "0"
-                        try db.execute(
-                            cached: """
-                                UPDATE \(queue.rawValue) SET due_at = \(dueAt), claimed_by = NULL
-                                 WHERE due_at > 0 AND claimed_by IS NOT NULL
-                                """
-                        )
-                    }
-                    try db.execute(cached: Self.recountRemoved(from: queue))
+        try blockingTransaction { [owner] connection in
+            try NotificationRows(db: connection.db, owner: owner).recover()
+            for queue in Queue.allCases {
+                if queue != .notification {
+                    // A sign-in goes before new ones, and a code is new again.
+                    let dueAt = queue == .grant ? "CASE WHEN authorization_code IS NULL THEN 1 ELSE 0 END" : "0"
+                    try connection.execute(
+                        "UPDATE \(queue.rawValue) SET due_at = \(dueAt), claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
+                    )
                 }
-                // Asking Apple once more about a token that is to be revoked does no harm.
-                try db.execute(cached: "UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")
-                try QuarantineRing.recount(in: db)
+                try connection.execute(Self.recountRemoved(from: queue))
             }
-            runs.withLockedValue { $0 = ClaimedRuns() }
+            // Asking Apple once more about a token that is to be revoked does no harm.
+            try connection.execute("UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")
+            try QuarantineRing.recount(on: connection)
         }
+        runs.withLockedValue { $0 = ClaimedRuns() }
     }
 
     /// SQL: counts anew how many rows have left a queue, by the ids that were given.

@@ -5,7 +5,7 @@ package import CredentialCore
 import GRDB
 import NIOConcurrencyHelpers
 
-extension SQLiteStore: WorkStore {
+extension SQLiteStore {
     /// There is one lock, and no queue for it: who waits looks again after up to 100 ms.
     package var holdsBackendsUp: Bool { true }
 

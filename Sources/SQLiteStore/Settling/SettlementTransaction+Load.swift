@@ -43,34 +43,38 @@ extension SettlementTransaction {
 
     private func loadRevocations(_ scope: SettlementScope, into basis: inout SettlementBasis) throws {
         for (id, claim) in scope.revocationRequests {
-            let isHeld = try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: "SELECT EXISTS (SELECT 1 FROM revocation_queue WHERE id = ? AND claimed_by = ? AND attempts = ?)"
-                ),
-                arguments: [id, claim.owner, claim.attempts]
+            let isHeld = try connection.exists(
+                "SELECT 1 FROM revocation_queue WHERE id = $1 AND claimed_by = $2 AND attempts = $3",
+                id,
+                claim.owner,
+                claim.attempts
             )
-            if isHeld == true { basis.heldRevocationRequests[id] = claim }
+            if isHeld { basis.heldRevocationRequests[id] = claim }
         }
         for (id, claim) in scope.revocations {
-            let isHeld = try PreparedStatement(
+            let isHeld = try connection.exists(
                 """
-                SELECT 1 FROM revocation WHERE request = ? AND client = ? AND token_fingerprint = ? AND claimed_by = ? AND attempts = ?
+                SELECT 1 FROM revocation
+                 WHERE request = $1 AND client = $2 AND token_fingerprint = $3 AND claimed_by = $4 AND attempts = $5
                 """,
-                in: db
-            ).first(id.request, directory.clients[id.clientID]?.id, id.fingerprint, claim.owner, claim.attempts) { _ in true }
-            if isHeld == true { basis.heldRevocations[id] = claim }
+                id.request,
+                directory.clients[id.clientID]?.id,
+                id.fingerprint,
+                claim.owner,
+                claim.attempts
+            )
+            if isHeld { basis.heldRevocations[id] = claim }
         }
         for id in scope.leaving {
-            let rows = try Row.fetchAll(
-                db.cachedStatement(
-                    sql: "SELECT token_granted_at, token_fingerprint, requested_at FROM revocation WHERE user_id = ? AND app = ?"
-                ),
-                arguments: [id.userID, directory.app(id.app).id]
+            let rows = try connection.fetchAll(
+                "SELECT token_granted_at, token_fingerprint, requested_at FROM revocation WHERE user_id = $1 AND app = $2",
+                id.userID,
+                directory.app(id.app).id
             )
             basis.tokensBeingRevoked[id] = Dictionary(
                 rows.map { row in
-                    let key = RefreshToken.Key(grantedAt: Timestamp(milliseconds: row[0]), fingerprint: row.bytes(at: 1))
-                    return (key, Timestamp(milliseconds: row[2]))
+                    let key = RefreshToken.Key(grantedAt: Timestamp(milliseconds: row.integer(at: 0)), fingerprint: row.bytes(at: 1))
+                    return (key, Timestamp(milliseconds: row.integer(at: 2)))
                 },
                 uniquingKeysWith: max
             )
@@ -78,9 +82,7 @@ extension SettlementTransaction {
     }
 
     private func loadWaitingGrants(of users: Set<AppUserID>, into basis: inout SettlementBasis) throws {
-        guard !users.isEmpty,
-            try Bool.fetchOne(db.cachedStatement(sql: "SELECT MAX(id) IS NOT NULL FROM grant_queue")) ?? false
-        else { return }
+        guard !users.isEmpty, try connection.fetchInt("SELECT MAX(id) IS NOT NULL FROM grant_queue") != 0 else { return }
         let waiting = try PreparedStatement(
             """
             SELECT id, client_id, granted_at, authorization_code IS NOT NULL, attempts = 0 OR due_at > ?2 FROM grant_queue g
@@ -95,18 +97,11 @@ extension SettlementTransaction {
                     id: row.integer(at: 0),
                     clientID: clientID,
                     grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    bringsCode: row.integer(at: 3) != 0,
-                    isOnItsWay: row.integer(at: 4) != 0
+                    bringsCode: row.bool(at: 3),
+                    isOnItsWay: row.bool(at: 4)
                 )
                 basis.waitingGrants[id, default: []].append(grant)
             }
         }
-    }
-}
-
-extension WaitingGrant {
-    /// The condition on a row of `grant_queue`.
-    static func canBeTaken(_ grant: String, at now: String) -> String {
-        "(\(grant).authorization_code IS NOT NULL OR \(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
     }
 }

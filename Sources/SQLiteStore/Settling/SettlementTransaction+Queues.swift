@@ -12,7 +12,7 @@ extension SettlementTransaction {
         guard !rows.isEmpty else { return false }
         let statements = try QueueStatements(db)
         let revocations = RevocationRows(on: connection, directory: directory, at: now)
-        var quarantine = QuarantineRing(db: db)
+        var quarantine = QuarantineRing(on: connection)
         var removed: [Queue: Int] = [:]
         var hasErased = false
         // Notifications leave before their entries come, which take their pages over: each is written once.
@@ -35,9 +35,10 @@ extension SettlementTransaction {
                 }
             case .quarantine: break
             case .postponeNotification(let id, let until):
-                try db.execute(
-                    cached: "UPDATE notification_queue SET due_at = ?, attempts = 0, claimed_by = NULL WHERE id = ?",
-                    [until.milliseconds, id]
+                try connection.execute(
+                    "UPDATE notification_queue SET due_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2",
+                    until,
+                    id
                 )
             case .logGrant(let entry):
                 try statements.logGrant.run(entry.userID, now, entry.outcome.rawValue, entry.reason?.rawValue, entry.detail, entry.id)
@@ -45,17 +46,23 @@ extension SettlementTransaction {
                 removed[.grant, default: 0] += 1
                 if entry.hasSecret { hasErased = true }
             case .postponeGrant(let id, let until, let waitsSince):
-                try db.execute(
-                    cached: "UPDATE grant_queue SET due_at = ?, attempts = 0, claimed_by = NULL, waits_since = ? WHERE id = ?",
-                    [until.milliseconds, waitsSince?.milliseconds, id]
+                try connection.execute(
+                    "UPDATE grant_queue SET due_at = $1, attempts = 0, claimed_by = NULL, waits_since = $2 WHERE id = $3",
+                    until,
+                    waitsSince,
+                    id
                 )
             case .postponeCode(let id, let until, let failures, let isAnswerLost, let detail):
-                try db.execute(
-                    cached: """
-                        UPDATE grant_queue
-                           SET due_at = ?, attempts = 0, claimed_by = NULL, failures = ?, answer_lost = ?, detail = ? WHERE id = ?
-                        """,
-                    [until.milliseconds, failures, isAnswerLost, detail, id]
+                try connection.execute(
+                    """
+                    UPDATE grant_queue
+                       SET due_at = $1, attempts = 0, claimed_by = NULL, failures = $2, answer_lost = $3, detail = $4 WHERE id = $5
+                    """,
+                    until,
+                    failures,
+                    isAnswerLost,
+                    detail,
+                    id
                 )
             case .revocation(let change):
                 if try revocations.write(change) { removed[.revocation, default: 0] += 1 }

@@ -89,14 +89,16 @@ extension SettlementTransaction {
     /// Remembers it until a notification had time to come.
     private func write(_ rejection: AdmittedRejection) throws {
         let client = directory.client(rejection.credential.clientID)
-        try db.execute(
-            cached: """
-                INSERT INTO admitted_rejection (app, client, user_id, granted_at, rejected_at, admitted_at) VALUES (?, ?, ?, ?, ?, ?)
-                """,
-            [
-                client.app.id, client.id, rejection.credential.userID, rejection.tokenGrantedAt.milliseconds,
-                rejection.rejectedAt.milliseconds, now.milliseconds,
-            ]
+        try connection.execute(
+            """
+            INSERT INTO admitted_rejection (app, client, user_id, granted_at, rejected_at, admitted_at) VALUES ($1, $2, $3, $4, $5, $6)
+            """,
+            client.app.id,
+            client.id,
+            rejection.credential.userID,
+            rejection.tokenGrantedAt,
+            rejection.rejectedAt,
+            now
         )
     }
 
@@ -104,30 +106,39 @@ extension SettlementTransaction {
 
     private func writeCounts(_ changes: SettlementChanges) throws {
         for (key, change) in changes.counts where change != 0 {
-            try db.execute(
-                cached: """
-                    INSERT INTO credential_count (app, state, count) VALUES (?, ?, ?)
-                        ON CONFLICT (app, state) DO UPDATE SET count = count + excluded.count
-                    """,
-                [directory.app(key.app).id, key.state.rawValue, change]
+            try connection.execute(
+                """
+                INSERT INTO credential_count (app, state, count) VALUES ($1, $2, $3)
+                    ON CONFLICT (app, state) DO UPDATE SET count = count + excluded.count
+                """,
+                directory.app(key.app).id,
+                key.state.rawValue,
+                change
             )
         }
         for (client, time) in changes.validAt {
-            try db.execute(
-                cached: "UPDATE client SET valid_at = ?1 WHERE client_id = ?2 AND (valid_at IS NULL OR valid_at < ?1 OR valid_at > ?3)",
-                [time.milliseconds, client, now.milliseconds]
+            try connection.execute(
+                "UPDATE client SET valid_at = $1 WHERE client_id = $2 AND (valid_at IS NULL OR valid_at < $1 OR valid_at > $3)",
+                time,
+                client,
+                now
             )
         }
         for (client, time) in changes.provedAt {
-            try db.execute(
-                cached: "UPDATE client SET proved_at = ?1 WHERE client_id = ?2 AND (proved_at IS NULL OR proved_at < ?1 OR proved_at > ?3)",
-                [time.milliseconds, client, now.milliseconds]
+            try connection.execute(
+                "UPDATE client SET proved_at = $1 WHERE client_id = $2 AND (proved_at IS NULL OR proved_at < $1 OR proved_at > $3)",
+                time,
+                client,
+                now
             )
         }
         for (client, refusal) in changes.refusals {
-            try db.execute(
-                cached: "UPDATE client SET refused_since = ?, refused_at = ?, refusal = ? WHERE client_id = ?",
-                [refusal?.since.milliseconds, refusal?.at.milliseconds, refusal?.word, client]
+            try connection.execute(
+                "UPDATE client SET refused_since = $1, refused_at = $2, refusal = $3 WHERE client_id = $4",
+                refusal?.since,
+                refusal?.at,
+                refusal?.word,
+                client
             )
         }
         try save(changes.checks.answered, CheckCounter.answered, CheckCounter.answeredAt)

@@ -3,25 +3,27 @@
 
 import CredentialCore
 import CredentialTables
-import GRDB
 
 /// The quarantine: whatever Apple may have signed stays; what anybody could have sent is a ring, because the endpoint is open to all.
 struct QuarantineRing {
-    let db: Database
+    private let connection: SQLiteConnection
     private var rows = 0
     private var bytes = 0
 
-    init(db: Database) {
-        self.db = db
+    init(on connection: SQLiteConnection) {
+        self.connection = connection
     }
 
     mutating func add(notification id: Int64, payloadSize: Int, reason: RejectionReason, detail: String, at now: Timestamp) throws {
-        try db.execute(
-            cached: """
-                INSERT INTO notification_quarantine (payload, received_at, rejected_at, reason, detail)
-                SELECT payload, received_at, ?, ?, ? FROM notification_queue WHERE id = ?
-                """,
-            [now.milliseconds, reason.rawValue, detail, id]
+        try connection.execute(
+            """
+            INSERT INTO notification_quarantine (payload, received_at, rejected_at, reason, detail)
+            SELECT payload, received_at, $1, $2, $3 FROM notification_queue WHERE id = $4
+            """,
+            now,
+            reason.rawValue,
+            detail,
+            id
         )
         if reason.isUnsigned {
             rows += 1
@@ -38,21 +40,18 @@ struct QuarantineRing {
         var evicted = 0
         while total > QuarantineLimits.longestRing || size > QuarantineLimits.largestRing {
             guard
-                let length = try Int.fetchOne(
-                    db.cachedStatement(
-                        sql: """
-                            DELETE FROM notification_quarantine
-                             WHERE id = (SELECT id FROM notification_quarantine WHERE \(Schema.unsigned) ORDER BY id LIMIT 1)
-                            RETURNING length(CAST(payload AS BLOB))
-                            """
-                    )
+                let row = try connection.fetchOne(
+                    """
+                    DELETE FROM notification_quarantine
+                     WHERE id = (SELECT id FROM notification_quarantine WHERE \(Schema.unsigned) ORDER BY id LIMIT 1)
+                    RETURNING length(CAST(payload AS BLOB))
+                    """
                 )
             else { break }
             total -= 1
-            size -= length
+            size -= row.int(at: 0)
             evicted += 1
         }
-        let connection = SQLiteConnection(db)
         try connection.set(QuarantineLimits.rowsCounter, to: Int64(total))
         try connection.set(QuarantineLimits.bytesCounter, to: Int64(size))
         try connection.add(evicted, to: QuarantineLimits.evictedCounter)
@@ -60,20 +59,20 @@ struct QuarantineRing {
     }
 
     /// Counts the ring anew.
-    static func recount(in db: Database) throws {
-        try db.execute(
-            cached: """
-                INSERT INTO counter (name, value)
-                SELECT '\(QuarantineLimits.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.unsigned)
-                 UNION ALL
-                SELECT '\(QuarantineLimits.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
-                  FROM notification_quarantine WHERE \(Schema.unsigned)
-                    ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                """
+    static func recount(on connection: SQLiteConnection) throws {
+        try connection.execute(
+            """
+            INSERT INTO counter (name, value)
+            SELECT '\(QuarantineLimits.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.unsigned)
+             UNION ALL
+            SELECT '\(QuarantineLimits.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
+              FROM notification_quarantine WHERE \(Schema.unsigned)
+                ON CONFLICT (name) DO UPDATE SET value = excluded.value
+            """
         )
     }
 
     private func count(_ counter: String) throws -> Int {
-        try Int.fetchOne(db.cachedStatement(sql: "SELECT value FROM counter WHERE name = ?"), arguments: [counter]) ?? 0
+        try connection.fetchInt("SELECT value FROM counter WHERE name = $1", counter)
     }
 }

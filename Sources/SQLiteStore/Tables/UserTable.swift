@@ -74,14 +74,18 @@ struct UserTable {
     /// Adds to what is counted of each app.
     func add(_ tallies: [String: UserRecord.Tally]) throws {
         for (app, change) in tallies {
-            try db.execute(
-                cached: """
-                    UPDATE app
-                       SET unverified = unverified + ?, pending = pending + ?, never_accepted = never_accepted + ?,
-                           foreign_tokens = foreign_tokens + ?
-                     WHERE id = ?
-                    """,
-                [change.unverified, change.pending, change.neverAccepted, change.foreign, directory.app(app).id]
+            try SQLiteConnection(db).execute(
+                """
+                UPDATE app
+                   SET unverified = unverified + $1, pending = pending + $2, never_accepted = never_accepted + $3,
+                       foreign_tokens = foreign_tokens + $4
+                 WHERE id = $5
+                """,
+                change.unverified,
+                change.pending,
+                change.neverAccepted,
+                change.foreign,
+                directory.app(app).id
             )
         }
     }

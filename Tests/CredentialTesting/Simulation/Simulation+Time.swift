@@ -220,7 +220,9 @@ extension Simulation {
         // What a wrong clock has put off comes an interval later. So do the pending rejections of an app with a refused client: Apple may
         // first blame that client within the first interval of the calm, and that takes them back.
         let isRefusing = world.with { $0.apple.refused != nil }
-        let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0)
+        // A token that Apple had accepted is asked about again only once Apple has repeated its rejection of the one that took its place.
+        let keepsFormer = world.with { state in state.model.credentials.contains { state.model.formerToken(of: $0) != nil } }
+        let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0) + (keepsFormer ? 1 : 0)
         let end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
         while now < end, !isBroken {
             isOver = now.advanced(by: SimulatedProcess.policy.longestInterval) > end

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import CredentialCore
+
+extension TableConnection {
+    /// The pending rejections of an app that a rule admits, longest pending first. It leaves out claimed credentials, and users who have signed
+    /// in again.
+    package func pendingRejections(
+        of app: Int64,
+        admittedBy rule: AdmissionRule,
+        _ directory: ClientDirectory,
+        upTo limit: Int,
+        at now: Timestamp
+    ) throws -> [ClaimableCredential] {
+        try fetchAll(
+            """
+            SELECT user_id, client, attempts, due_at FROM credential AS c \(dialect.indexed(by: "credential_pending"))
+             WHERE app = $1 AND pending_since BETWEEN $2 AND $3 - $4 AND ($5 IS NULL OR client = $5) AND ($6 IS NULL OR pending_key = $6)
+               AND ($4 = 0 OR answered_at >= pending_since + $4 AND (answered_at <= $3 OR answered_at >= pending_since + 2 * $4))
+               AND (claimed_by IS NULL OR due_at <= $7)
+               AND (NOT $8 OR verified_at IS NOT NULL)
+               AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
+                                WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client
+                                  AND \(WaitingGrant.canBeTaken("g", at: "$7")))
+             ORDER BY pending_since, user_id LIMIT $9
+            """,
+            app,
+            rule.answered.lowerBound,
+            rule.answered.upperBound,
+            rule.repeatedAfter ?? .zero,
+            rule.clientID.flatMap { directory.clients[$0]?.id },
+            rule.keyID,
+            now,
+            rule.onlyAccepted,
+            limit
+        ).map { ClaimableCredential($0) }
+    }
+}
