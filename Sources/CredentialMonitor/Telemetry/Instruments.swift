@@ -7,7 +7,7 @@ import NIOConcurrencyHelpers
 /// Counters, gauges and histograms. Each is looked up once, because a metrics backend sorts and writes out its labels at each look-up.
 final class Instruments: Sendable {
     private struct Series: Hashable {
-        var metric: String
+        var metric: Metric
         var labels: [String: String]
     }
 
@@ -38,9 +38,9 @@ final class Instruments: Sendable {
 
     /// Leaves gauges out of the metrics until they are set again.
     func forgetGauges(of metrics: [Metric]) {
-        let names = Set(metrics.map(\.name))
+        let metrics = Set(metrics)
         let forgotten = state.withLockedValue { state in
-            let forgotten = state.gauges.filter { names.contains($0.key.metric) }
+            let forgotten = state.gauges.filter { metrics.contains($0.key.metric) }
             for series in forgotten.keys { state.gauges[series] = nil }
             return forgotten.values
         }
@@ -53,7 +53,7 @@ final class Instruments: Sendable {
         _ labels: [String: String],
         make: (_ label: String, _ dimensions: [(String, String)]) -> Instrument
     ) -> Instrument {
-        let series = Series(metric: metric.name, labels: labels)
+        let series = Series(metric: metric, labels: labels)
         return state.withLockedValue { state in
             if let made = state[keyPath: kind][series] { return made }
             let new = make(metric.name, labels.map { ($0.key, $0.value) })

@@ -64,7 +64,7 @@ struct Daemon {
         let clock = membership.clock
         (self.membership, self.clock) = (membership, clock)
 
-        registry = PrometheusRegistry(Metric.all.map(MetricDescription.init))
+        registry = PrometheusRegistry(Metric.allCases.map(MetricDescription.init))
         let telemetry = Telemetry(
             logger: logger,
             factory: PrometheusMetricsFactory(registry: registry),

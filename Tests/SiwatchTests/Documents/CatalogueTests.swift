@@ -32,8 +32,8 @@ struct CatalogueTests {
                 }
 
                 let types = Set(scrape.matches(of: #/(?m)^# TYPE (siwatch_\w+) .*$/#).map { String($0.1) })
-                #expect(types == Set(Metric.all.map(\.name)))
-                for metric in Metric.all {
+                #expect(types == Set(Metric.allCases.map(\.name)))
+                for metric in Metric.allCases {
                     #expect(
                         scrape.contains("\n\(metric.name){") || scrape.contains("\n\(metric.name) ") || scrape.contains("\n\(metric.name)_")
                     )
@@ -58,7 +58,7 @@ struct CatalogueTests {
     /// Every metric stands in the table for operators, with its labels.
     @Test func everyMetricIsDocumented() throws {
         let page = try String(contentsOf: Checkout.root.appending(path: "docs/operations.md"), encoding: .utf8)
-        for metric in Metric.all {
+        for metric in Metric.allCases {
             let name = metric.name.dropFirst("siwatch_".count)
             let labels = metric.labels.isEmpty ? "" : "{\(metric.labels.joined(separator: ","))}"
             #expect(page.contains("`\(name)\(labels)`"), "\(name)\(labels)")

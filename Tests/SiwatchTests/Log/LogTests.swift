@@ -109,7 +109,7 @@ struct LogTests {
         let rows = page.matches(of: /(?m)^\| `([a-z_]+)` \| (debug|info|notice|warning|error) \| (.+?) \|/).map {
             "\($0.1) \($0.2) \($0.3)"
         }
-        #expect(rows == LoggedEvent.all.map { "\($0.name) \($0.level) \($0.message)" })
-        #expect(Set(LoggedEvent.all.map(\.name)).count == LoggedEvent.all.count)
+        #expect(rows == LoggedEvent.allCases.map { "\($0.name) \($0.level) \($0.message)" })
+        #expect(Set(LoggedEvent.allCases.map(\.name)).count == LoggedEvent.allCases.count)
     }
 }
