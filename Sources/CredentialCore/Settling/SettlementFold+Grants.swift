@@ -94,9 +94,11 @@ extension SettlementFold {
         return .grant(entry.outcome, entry.reason)
     }
 
-    /// The waiting sign-ins of a user that can be taken.
-    func waitingGrants(of id: AppUserID) -> [WaitingGrant] {
-        basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) } ?? []
+    /// The waiting sign-ins of a user.
+    ///
+    /// - Parameter includingAhead: whether those that wait for their time count. The others can be taken.
+    func waitingGrants(of id: AppUserID, includingAhead: Bool = false) -> [WaitingGrant] {
+        basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) && (includingAhead || !$0.isAhead) } ?? []
     }
 
     /// Whether work should wait for these sign-ins.

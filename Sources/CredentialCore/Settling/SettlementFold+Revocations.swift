@@ -18,7 +18,7 @@ extension SettlementFold {
         // The request's client is configured, so the store is about to learn of it.
         guard let app = apps[credential.clientID] else { return postpone(work, for: SettlementRules.unknownClientRetry) }
         let id = AppUserID(app: app, userID: credential.userID)
-        let waiting = waitingGrants(of: id)
+        let waiting = waitingGrants(of: id, includingAhead: true)
         let holdings = basis.users[id]?.holdings ?? []
         let hasSignedIn = holdings.contains { isGreater($0.record.credential.grantedAt, than: work.requestedAt) }
         if hasSignedIn { return close(work, .superseded) }

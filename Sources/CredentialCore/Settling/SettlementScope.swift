@@ -100,9 +100,10 @@ package struct SettlementBasis: Sendable {
     package init() {}
 }
 
-/// A sign-in that waits in its queue and can be taken.
+/// A sign-in that waits in its queue.
 ///
-/// A sign-in that was put off may wait for long, and holds nothing back. A code still holds events back, because it does not live long.
+/// A sign-in that was put off, because no client is known or its time has not come, holds no event back. A code holds events back, because it
+/// does not live long. A sign-in that waits for its time holds a request to revoke back, because it may be newer than the request.
 package struct WaitingGrant: Sendable {
     package var id: Int64
     package var clientID: String
@@ -112,8 +113,18 @@ package struct WaitingGrant: Sendable {
     /// Whether the row is sure to be settled: it is unclaimed, or a claim holds it, or it brings a code, which ends within minutes. Any
     /// other row was claimed by a process that never settled it.
     package var isOnItsWay: Bool
+    /// Whether it is dated ahead, and waits for its time.
+    package var isAhead: Bool
 
-    package init(id: Int64, clientID: String, grantedAt: Timestamp, bringsCode: Bool = false, isOnItsWay: Bool) {
+    package init(
+        id: Int64,
+        clientID: String,
+        grantedAt: Timestamp,
+        bringsCode: Bool = false,
+        isOnItsWay: Bool,
+        isAhead: Bool = false
+    ) {
+        self.isAhead = isAhead
         self.id = id
         self.clientID = clientID
         self.grantedAt = grantedAt

@@ -53,7 +53,7 @@ extension TableConnection {
             SELECT EXISTS (SELECT 1 FROM credential WHERE user_id = $1 AND app = $2 AND granted_at > $3),
                    EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
                             WHERE g.user_id = $1 AND g.granted_at > $3 AND client.app = $2
-                              AND \(WaitingGrant.canBeTaken("g", at: "$4")))
+                              AND \(WaitingGrant.mayCome("g", at: "$4")))
             """,
             userID,
             app,
@@ -66,6 +66,11 @@ extension TableConnection {
 }
 
 extension WaitingGrant {
+    /// SQL: the condition that a row of `grant_queue` can be taken, or waits for its time.
+    package static func mayCome(_ grant: String, at now: String) -> String {
+        "(\(canBeTaken(grant, at: now)) OR \(grant).granted_at > \(now))"
+    }
+
     /// SQL: the condition that a row of `grant_queue` can be taken.
     package static func canBeTaken(_ grant: String, at now: String) -> String {
         "(\(grant).authorization_code IS NOT NULL OR \(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"

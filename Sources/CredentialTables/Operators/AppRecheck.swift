@@ -47,7 +47,7 @@ struct AppRecheck<Connection: TableConnection> {
                 """
                 SELECT 1 FROM credential
                  WHERE client = $1 AND due_at IS NOT NULL AND due_at > $2 AND claimed_by IS NULL AND pending_since IS NULL
-                   AND answered_at > $3 AND answered_at <= $4 AND due_at > answered_at + $5
+                   AND answered_at > $3 AND answered_at <= $4 AND due_at >= answered_at + $5
                 """,
                 client,
                 earliest.advanced(by: rules.refreshInterval),

@@ -130,9 +130,10 @@ extension SettlementTransaction {
         guard !users.isEmpty else { return nil }
         return try connection.send(
             """
-            SELECT g.user_id, g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL, g.attempts = 0 OR g.due_at > $2
+            SELECT g.user_id, g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL, g.attempts = 0 OR g.due_at > $2,
+                   NOT \(WaitingGrant.canBeTaken("g", at: "$2"))
               FROM grant_queue g
-             WHERE g.user_id = ANY($1) AND \(WaitingGrant.canBeTaken("g", at: "$2"))
+             WHERE g.user_id = ANY($1) AND \(WaitingGrant.mayCome("g", at: "$2"))
             """,
             ArrayOf(users.map(\.userID)),
             now
@@ -148,7 +149,8 @@ extension SettlementTransaction {
                 clientID: clientID,
                 grantedAt: Timestamp(milliseconds: row.integer(at: 3)),
                 bringsCode: row.bool(at: 4),
-                isOnItsWay: row.bool(at: 5)
+                isOnItsWay: row.bool(at: 5),
+                isAhead: row.bool(at: 6)
             )
             basis.waitingGrants[AppUserID(app: app, userID: row.text(at: 0) ?? ""), default: []].append(grant)
         }

@@ -85,8 +85,10 @@ extension SettlementTransaction {
         guard !users.isEmpty, try connection.fetchInt("SELECT MAX(id) IS NOT NULL FROM grant_queue") != 0 else { return }
         let waiting = try PreparedStatement(
             """
-            SELECT id, client_id, granted_at, authorization_code IS NOT NULL, attempts = 0 OR due_at > ?2 FROM grant_queue g
-             WHERE user_id = ?1 AND \(WaitingGrant.canBeTaken("g", at: "?2"))
+            SELECT id, client_id, granted_at, authorization_code IS NOT NULL, attempts = 0 OR due_at > ?2,
+                   NOT \(WaitingGrant.canBeTaken("g", at: "?2"))
+              FROM grant_queue g
+             WHERE user_id = ?1 AND \(WaitingGrant.mayCome("g", at: "?2"))
             """,
             in: db
         )
@@ -98,7 +100,8 @@ extension SettlementTransaction {
                     clientID: clientID,
                     grantedAt: Timestamp(milliseconds: row.integer(at: 2)),
                     bringsCode: row.bool(at: 3),
-                    isOnItsWay: row.bool(at: 4)
+                    isOnItsWay: row.bool(at: 4),
+                    isAhead: row.bool(at: 5)
                 )
                 basis.waitingGrants[id, default: []].append(grant)
             }

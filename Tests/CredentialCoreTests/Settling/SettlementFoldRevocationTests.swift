@@ -154,6 +154,15 @@ import Testing
         #expect(Self.opened(world.fold(Self.accepted())) == ["app 1"], "it was none")
     }
 
+    /// A backend's clock is ahead. Without the wait the deletion would be proved, and the sign-in would come to its time with a dead token.
+    @Test func aSignInThatWaitsForItsTimeIsWaitedFor() {
+        var world = Self.world(("app", 1))
+        let ahead = Self.now.advanced(by: .hours(2))
+        world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: ahead, isOnItsWay: true, isAhead: true)]
+        let changes = world.fold(Self.accepted())
+        #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
+    }
+
     /// Apple may refuse a newer one: until then nothing is revoked, and nothing is over, however long that takes.
     @Test(arguments: ["app", "web"], [-1, 1])
     func aCodeIsWaitedFor(_ client: String, _ milliseconds: Int) {

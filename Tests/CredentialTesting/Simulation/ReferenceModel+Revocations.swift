@@ -91,7 +91,10 @@ extension ReferenceModel {
 
     /// The rows that may yet turn out to be such a sign-in.
     private func waiting(beside credential: CredentialID, after time: Timestamp, at now: Timestamp) -> [GrantRow] {
-        waitingGrants(at: now) { isSameUser($0.credential, credential) && $0.grantedAt > time }
+        grantRows.values.filter { row in
+            // One that waits for its time may be newer than the request, too.
+            (row.canBeTaken(at: now) || row.grantedAt > now) && isSameUser(row.credential, credential) && row.grantedAt > time
+        }
     }
 
     /// The first request that was made since and is not begun, for the grant that will follow.

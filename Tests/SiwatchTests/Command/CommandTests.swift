@@ -80,7 +80,8 @@ import Testing
                 // An open one, as a process before left it.
                 let opened =
                     #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "clearedClients": [], "rejectedCanaries": [], "window": ""}"#
-                try await site.backend.execute("UPDATE breaker SET state = '\(opened)'")
+                try await site.backend.execute("DELETE FROM breaker")
+                try await site.backend.execute("INSERT INTO breaker (app, state) SELECT id, '\(opened)' FROM app")
                 #expect(
                     try await site.folder.run("breaker", "show").output == [
                         "example: open since 2026-01-01T00:00:00.000Z, a client's rejections are believed once Apple accepts it again: "

@@ -437,6 +437,37 @@ import Testing
         #expect(try await store.count("revocation") == (isSignIn ? 0 : 1), "the deletion goes on")
     }
 
+    /// The backend's clock is two hours ahead. The sign-in is put off until its time, and a deletion of today must not be proved before it:
+    /// the user would be signed in for ever with a token that is dead.
+    @Test(arguments: StoreKind.allCases)
+    func aDeletionWaitsForASignInThatIsDatedAhead(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        let ahead = Self.now + .hours(2)
+        try await store.grant(client: "web", token: "ahead", at: ahead)
+        #expect(try await store.settleGrants(at: Self.now) { _ in .inFuture(due: ahead, lookedAt: Self.now) } == [.postponed])
+        try await store.requestRevocation(at: Self.now)
+        let request = try await claimRequests(store, at: Self.now)[0]
+        #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
+        #expect(try await store.count("revocation") == 0)
+        // An event is not held back by it.
+        #expect(try await store.notify(.consentRevoked, at: Self.asked, now: Self.now) == .notification(.applied))
+        #expect(try await store.settleGrants(at: ahead) == [.grant(.applied, nil)])
+        let again = try await claimRequests(store, at: ahead)[0]
+        #expect(try await store.settle(.revocationRequest(again, .accepted), at: ahead) == .revocation(.superseded))
+    }
+
+    /// The same where the proof has begun.
+    @Test(arguments: StoreKind.allCases)
+    func aProofWaitsForASignInThatIsDatedAhead(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await open(store, clients: "app")
+        let ahead = Self.now + .hours(2)
+        try await store.grant(client: "web", token: "ahead", at: ahead)
+        #expect(try await store.settleGrants(at: Self.now) { _ in .inFuture(due: ahead, lookedAt: Self.now) } == [.postponed])
+        #expect(try await claimTokens(store)[0].newerSignIn == .possible)
+    }
+
     /// The first since a sign-in, of that app, that is not begun: one that is has its tokens.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatWasAskedSince(_ kind: StoreKind) async throws {
