@@ -323,8 +323,8 @@ BUGS = [
         "where held.1[id] != nil {",
     ),
     (
-        "on PostgreSQL an event overlooks a sign-in that is being taken",
-        "PostgresStore/Settling/SettlementTransaction+Load.swift",
+        "an event overlooks a sign-in that is being taken",
+        "CredentialTables/Claims/TableStore+SignIns.swift",
         " OR \\(grant).claimed_by IS NOT NULL)",
         ")",
     ),
