@@ -12,7 +12,7 @@ import NIOConcurrencyHelpers
 package final class BackendServer: BackendDatabase {
     private let connection: NIOLockedValueBox<Handle>
     /// Held for as long as a transaction takes, so that nothing else of this process gets into it.
-    private let turn = NIOLockedValueBox(())
+    private let turn = NIOLock()
     private let schema: String
     /// The backend's own table, in which it finds what it has told; nil where it may not make one.
     private let notes: String?
@@ -80,7 +80,7 @@ package final class BackendServer: BackendDatabase {
         let end = ContinuousClock.now + Self.patience
         while true {
             do {
-                return try turn.withLockedValue { _ in try body() }
+                return try turn.withLock { try body() }
             } catch let trouble as ServerTrouble {
                 guard .now < end else { throw HarnessError(trouble.words) }
                 try await Task.sleep(for: .milliseconds(20))
@@ -89,7 +89,7 @@ package final class BackendServer: BackendDatabase {
     }
 
     func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws {
-        _ = try turn.withLockedValue { _ in try run(sql, arguments) }
+        _ = try turn.withLock { try run(sql, arguments) }
     }
 
     func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row] {

@@ -7,11 +7,11 @@ import NIOConcurrencyHelpers
 /// How children are started: each has what it is given, and nothing else that is open here.
 enum Spawning {
     /// Held while a child is started, and from the making of a pipe until it is marked as not to be inherited.
-    private static let turn = NIOLockedValueBox(())
+    private static let turn = NIOLock()
 
     /// A pipe that no child inherits.
     static func makePipe() throws -> (read: Int32, write: Int32) {
-        try turn.withLockedValue { _ in
+        try turn.withLock {
             var ends: [Int32] = [-1, -1]
             guard pipe(&ends) == 0 else { throw HarnessError("no pipe: \(String(cString: strerror(errno)))") }
             for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -55,7 +55,7 @@ enum Spawning {
         give(&actions)
 
         var identifier = pid_t()
-        let result = turn.withLockedValue { _ in
+        let result = turn.withLock {
             // Not all close themselves, those that SwiftNIO accepts do not: whoever waits for their end would wait for the child's.
             for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
                 guard let descriptor = Int32(name), descriptor > last else { continue }

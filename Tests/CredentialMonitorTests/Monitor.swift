@@ -87,6 +87,22 @@ struct Monitor {
         }
     }
 
+    private func atWork(
+        _ clients: Set<String> = Set(clients),
+        endpoint: (any TokenEndpoint)? = nil,
+        mayRevoke: Bool = true
+    ) -> AppAtWork {
+        AppAtWork(
+            name: Self.app,
+            clientIDs: clients,
+            endpoint: endpoint ?? self.endpoint,
+            budget: budget,
+            codeBudget: codeBudget,
+            canaries: canaries,
+            mayRevoke: mayRevoke
+        )
+    }
+
     // MARK: Lanes
 
     var refreshHandler: RefreshHandler { refreshHandler(breakers: writer.breakers) }
@@ -94,15 +110,11 @@ struct Monitor {
     /// - Parameter clients: those that are tried before their time while Apple has not accepted them.
     func refreshHandler(breakers: Breakers, trying clients: Set<String> = [], store: (any WorkStore)? = nil) -> RefreshHandler {
         RefreshHandler(
-            app: Self.app,
-            clients: clients,
+            app: atWork(clients),
             store: store ?? self.store,
-            endpoint: endpoint,
             sealer: PlainSealer(),
             policy: policy,
             breakers: breakers,
-            canaries: canaries,
-            budget: budget,
             clock: clock.wallClock,
             telemetry: telemetry
         )
@@ -136,16 +148,7 @@ struct Monitor {
         mayRevoke: Bool = true
     ) -> CodeHandler {
         CodeHandler(
-            apps: [
-                CodeHandler.App(
-                    name: Self.app,
-                    clientIDs: Set(Self.clients),
-                    endpoint: endpoint,
-                    budget: codeBudget,
-                    checks: budget,
-                    mayRevoke: mayRevoke
-                )
-            ],
+            apps: [atWork(mayRevoke: mayRevoke)],
             store: store ?? self.store,
             verifier: identities,
             sealer: PlainSealer(),
@@ -157,19 +160,11 @@ struct Monitor {
         )
     }
 
-    var revocationHandler: RevocationHandler { revocationHandler(endpoint: endpoint) }
+    var revocationHandler: RevocationHandler { revocationHandler() }
 
-    func revocationHandler(endpoint: any TokenEndpoint, mayRevoke: Bool = true) -> RevocationHandler {
+    func revocationHandler(endpoint: (any TokenEndpoint)? = nil, mayRevoke: Bool = true) -> RevocationHandler {
         RevocationHandler(
-            apps: [
-                RevocationHandler.App(
-                    name: Self.app,
-                    clientIDs: Set(Self.clients),
-                    endpoint: endpoint,
-                    budget: budget,
-                    mayRevoke: mayRevoke
-                )
-            ],
+            apps: [atWork(endpoint: endpoint, mayRevoke: mayRevoke)],
             store: store,
             sealer: PlainSealer(),
             policy: policy,

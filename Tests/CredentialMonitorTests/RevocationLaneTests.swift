@@ -253,7 +253,7 @@ struct RevocationLaneTests {
     @Test func whereTheConfigurationForbidsItAppleIsNotAsked() async throws {
         try await Monitor.with { monitor in
             try await delete("ann", monitor)
-            try await monitor.settle(monitor.revocationHandler(endpoint: monitor.endpoint, mayRevoke: false))
+            try await monitor.settle(monitor.revocationHandler(mayRevoke: false))
             #expect(try await monitor.revocationLog() == ["rejected revocations_disabled"])
             #expect(monitor.endpoint.revocations.isEmpty && monitor.endpoint.calls.isEmpty)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
@@ -269,7 +269,7 @@ struct RevocationLaneTests {
             // The request itself, and then one question a round.
             let open = monitor.loop(monitor.revocationHandler)
             for _ in 0...answered { _ = try await open.round() }
-            try await monitor.settle(monitor.revocationHandler(endpoint: monitor.endpoint, mayRevoke: false))
+            try await monitor.settle(monitor.revocationHandler(mayRevoke: false))
             let isSent = !monitor.endpoint.revocations.isEmpty
             #expect(isSent == (answered == 2))
             #expect(try await monitor.revocationLog() == [isSent ? "proved" : "rejected revocations_disabled"])

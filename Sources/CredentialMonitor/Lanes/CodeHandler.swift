@@ -9,36 +9,9 @@ import NIOConcurrencyHelpers
 /// One lane for all apps, with permits of its own, so that no backlog of checks delays a sign-in.
 package struct CodeHandler: WorkHandler {
     /// An app whose users sign in by code.
-    package struct App: Sendable {
-        package var name: String
-        package var clientIDs: Set<String>
-        package var endpoint: any TokenEndpoint
-        /// The permits of this lane.
-        package var budget: RequestBudget
-        /// The permits of the app's checks and revocations.
-        package var checks: RequestBudget
-        package var mayRevoke: Bool
-
-        package init(
-            name: String,
-            clientIDs: Set<String>,
-            endpoint: any TokenEndpoint,
-            budget: RequestBudget,
-            checks: RequestBudget,
-            mayRevoke: Bool = true
-        ) {
-            self.name = name
-            self.clientIDs = clientIDs
-            self.endpoint = endpoint
-            self.budget = budget
-            self.checks = checks
-            self.mayRevoke = mayRevoke
-        }
-    }
-
-    private let apps: [App]
+    private let apps: [AppAtWork]
     /// By client.
-    private let appOfClient: [String: (app: App, pace: Pace)]
+    private let appOfClient: [String: (app: AppAtWork, pace: Pace)]
     private let store: any WorkStore
     private let verifier: any IdentityTokenVerifier
     private let judge: IssueJudge
@@ -59,7 +32,7 @@ package struct CodeHandler: WorkHandler {
 
     /// - Parameter records: earlier judgements of codes, by client. A new process has none.
     package init(
-        apps: [App],
+        apps: [AppAtWork],
         store: any WorkStore,
         verifier: any IdentityTokenVerifier,
         sealer: any TokenSealer,
@@ -72,12 +45,12 @@ package struct CodeHandler: WorkHandler {
         records: [String: CodeRecord] = [:]
     ) {
         self.apps = apps
-        var appOfClient: [String: (app: App, pace: Pace)] = [:]
+        var appOfClient: [String: (app: AppAtWork, pace: Pace)] = [:]
         for app in apps {
             let pace = Pace(
                 of: app.name,
                 clients: app.clientIDs,
-                budgets: [app.budget, app.checks],
+                budgets: [app.codeBudget, app.budget],
                 longestPause: AuthorizationCode.longestWait,
                 breakers: breakers,
                 telemetry: telemetry
@@ -111,7 +84,7 @@ package struct CodeHandler: WorkHandler {
 
     /// Hands for the concurrent requests of all apps. Neither an app that Apple answers slowly nor an answer that waits for a signing key
     /// delays other users.
-    package var width: Int { max(apps.map(\.budget.limits.maxConcurrentRequests).reduce(0, +), 1) + judge.keyWaits.hands }
+    package var width: Int { max(apps.map(\.codeBudget.limits.maxConcurrentRequests).reduce(0, +), 1) + judge.keyWaits.hands }
 
     /// Outlives the request and the wait for a signing key.
     private var lease: Duration { policy.lease(attempts: 0) + IssueJudge.longestWaitForKey }
@@ -125,10 +98,10 @@ package struct CodeHandler: WorkHandler {
         judge.keyWaits.takeBack()
         let canVerify = verifier.hasKeys
         var permits: [String: Int] = [:]
-        for app in apps { permits[app.name] = canVerify ? app.budget.take(upTo: min(slots, app.budget.room), at: now) : 0 }
+        for app in apps { permits[app.name] = canVerify ? app.codeBudget.take(upTo: min(slots, app.codeBudget.room), at: now) : 0 }
         var unused = permits
-        defer { for app in apps { app.budget.giveBack(unused[app.name] ?? 0) } }
-        let quotas: [String: Int] = apps.reduce(into: [:]) { $0.merge($1.budget.quotas(at: now), uniquingKeysWith: min) }
+        defer { for app in apps { app.codeBudget.giveBack(unused[app.name] ?? 0) } }
+        let quotas: [String: Int] = apps.reduce(into: [:]) { $0.merge($1.codeBudget.quotas(at: now), uniquingKeysWith: min) }
         let claimed = try await store.claimCodes(
             upTo: slots,
             permits: permits,
@@ -151,7 +124,7 @@ package struct CodeHandler: WorkHandler {
 
     package func retryDelay() -> Duration? {
         let now = clock.now
-        if apps.contains(where: { $0.budget.isExhausted(at: now) }) { return RequestBudget.refill }
+        if apps.contains(where: { $0.codeBudget.isExhausted(at: now) }) { return RequestBudget.refill }
         return retriesUntil.withLockedValue { $0 }.flatMap { now < $0 ? Self.retryPoll : nil }
     }
 
@@ -178,16 +151,16 @@ package struct CodeHandler: WorkHandler {
             return .unknownClient
         }
         if isLate { return .late }
-        guard isPermitted(work, by: app), app.budget.isOurs, app.budget.maySend(of: content.clientID, at: clock.now) else {
+        guard isPermitted(work, by: app), app.codeBudget.isOurs, app.codeBudget.maySend(of: content.clientID, at: clock.now) else {
             return .unpermitted(at: clock.now)
         }
 
         let sentAt = clock.now
-        let response = await app.budget.whileUnderWay { await exchange(content, by: app.endpoint) }
+        let response = await app.codeBudget.whileUnderWay { await exchange(content, by: app.endpoint) }
         let answeredAt = clock.now
         asked.teamID = response.identity.teamID
         // The request never left, so another replica must send the code.
-        if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.budget.isOurs { return .unpermitted(at: answeredAt) }
+        if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.codeBudget.isOurs { return .unpermitted(at: answeredAt) }
         if case .issued = response.outcome { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
         let signal = PaceSignal(response)
@@ -228,9 +201,9 @@ package struct CodeHandler: WorkHandler {
 
     /// Whether the code has a permit. The store knows only our clock. If that is wrong, it may have claimed a code as late, without a
     /// permit.
-    private func isPermitted(_ work: ClaimedCode, by app: App) -> Bool {
+    private func isPermitted(_ work: ClaimedCode, by app: AppAtWork) -> Bool {
         let now = clock.now
-        return work.deadline > now || verifier.hasKeys && app.budget.take(upTo: 1, at: now) == 1
+        return work.deadline > now || verifier.hasKeys && app.codeBudget.take(upTo: 1, at: now) == 1
     }
 
     private func exchange(_ content: ClaimedCode.Content, by endpoint: any TokenEndpoint) async -> ExchangeResponse {

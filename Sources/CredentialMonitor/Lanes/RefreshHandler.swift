@@ -6,15 +6,11 @@ import NIOConcurrencyHelpers
 
 /// Asks Apple about the tokens of due credentials. Each app has a handler of its own, so that no app waits for another.
 package struct RefreshHandler: WorkHandler {
-    private let app: String
-    private let clients: Set<String>
+    private let app: AppAtWork
     private let store: any WorkStore
-    private let endpoint: any TokenEndpoint
     private let sealer: any TokenSealer
     private let policy: RefreshPolicy
     private let breakers: Breakers
-    private let canaries: Set<String>
-    private let budget: RequestBudget
     private let pace: Pace
     private let clock: WallClock
     private let telemetry: Telemetry
@@ -28,77 +24,69 @@ package struct RefreshHandler: WorkHandler {
     private static let trialInterval = Duration.seconds(60)
 
     package init(
-        app: String,
-        clients: Set<String>,
+        app: AppAtWork,
         store: any WorkStore,
-        endpoint: any TokenEndpoint,
         sealer: any TokenSealer,
         policy: RefreshPolicy,
         breakers: Breakers,
-        canaries: Set<String> = [],
-        budget: RequestBudget,
         clock: WallClock,
         telemetry: Telemetry
     ) {
         self.app = app
-        self.clients = clients
         self.store = store
-        self.endpoint = endpoint
         self.sealer = sealer
         self.policy = policy
         self.breakers = breakers
-        self.canaries = canaries
-        self.budget = budget
-        pace = Pace(of: app, clients: clients, budgets: [budget], breakers: breakers, telemetry: telemetry)
+        pace = Pace(of: app.name, clients: app.clientIDs, budgets: [app.budget], breakers: breakers, telemetry: telemetry)
         self.clock = clock
         self.telemetry = telemetry
-        lane = .refreshes(app: app)
+        lane = .refreshes(app: app.name)
     }
 
-    package var width: Int { budget.limits.maxConcurrentRequests }
+    package var width: Int { app.budget.limits.maxConcurrentRequests }
     /// Enough for a commit to be worth its fsync, and no more than the limits allow in a twelfth of a second: work in reserve has its
     /// permit, and goes out at once after Apple was slow. While the app is held back there is no reserve: claimed work is then a probe, and
     /// finds a hand.
     package var reserve: Reserve? {
-        let permitted = min(max(Int(budget.limits.maxRequestsPerSecond / 12), 1), 512)
+        let permitted = min(max(Int(app.budget.limits.maxRequestsPerSecond / 12), 1), 512)
         return Reserve(most: isHeldBack ? 0 : permitted, longestWait: policy.longestReserve)
     }
 
     /// Holds work that was claimed before the app or the client was held back. An admission asks Apple nothing, so it is never held.
     package func isHeld(_ work: DueCredential) -> Bool {
-        if case .admission = work.purpose { false } else { isHeldBack || budget.isPaused(work.id.clientID, at: clock.now) }
+        if case .admission = work.purpose { false } else { isHeldBack || app.budget.isPaused(work.id.clientID, at: clock.now) }
     }
 
     /// Whether Apple has asked for patience, the breaker is open for more than a blamed client, or an operator has paused the app.
-    private var isHeldBack: Bool { budget.isPaused(at: clock.now) || breakers.isHeldBack(app) }
+    private var isHeldBack: Bool { app.budget.isPaused(at: clock.now) || breakers.isHeldBack(app.name) }
 
     /// Claims pending rejections that are believed now, without permits. Otherwise takes permits and claims exactly that many checks, so
     /// that no claim waits for a permit: canaries, then clients that Apple has blamed, then the credentials that have waited longest.
     package func claim(upTo slots: Int) async throws -> [DueCredential] {
         // Apple's answers to other replicas are not known here, so nothing can be admitted by them.
-        guard budget.isOurs else { return [] }
+        guard app.budget.isOurs else { return [] }
         let now = clock.now
         let settled = try await store.claimPendingRejections(
-            of: app,
-            admittedBy: breakers.admissions(of: app, at: now),
+            of: app.name,
+            admittedBy: breakers.admissions(of: app.name, at: now),
             upTo: slots,
             at: now,
             policy: policy
         )
         guard settled.isEmpty else { return settled }
-        let breaker = breakers.breaker(of: app)
+        let breaker = breakers.breaker(of: app.name)
         // As of now, because the store took its time and other lanes have taken permits since.
-        let permits = budget.take(upTo: slots, at: clock.now, isProbing: breaker.isProbed)
+        let permits = app.budget.take(upTo: slots, at: clock.now, isProbing: breaker.isProbed)
         guard permits > 0 else { return [] }
         var due: [DueCredential] = []
-        defer { budget.giveBack(permits - due.count, isProbing: breaker.isProbed) }
+        defer { app.budget.giveBack(permits - due.count, isProbing: breaker.isProbed) }
         do {
-            budget.suspect(breaker.blamedClients)
-            let quotas = budget.quotas(at: clock.now)
-            due = try await store.takeCanaries(canaries, of: app, excluding: Set(quotas.keys), upTo: permits, at: now)
+            app.budget.suspect(breaker.blamedClients)
+            let quotas = app.budget.quotas(at: clock.now)
+            due = try await store.takeCanaries(app.canaries, of: app.name, excluding: Set(quotas.keys), upTo: permits, at: now)
             if due.count < permits {
                 due += try await store.claimDueCredentials(
-                    of: app,
+                    of: app.name,
                     upTo: permits - due.count,
                     firstChecks: firstChecks(among: permits - due.count, whileProbed: breaker.isProbed),
                     at: now,
@@ -132,7 +120,7 @@ package struct RefreshHandler: WorkHandler {
     /// Claims a first check at once for clients without a 200, so that a developer who has just set up a client learns whether the key
     /// works.
     private func tryUnprovenClients(but excluded: Set<String>, upTo limit: Int, at now: Timestamp) async throws -> [DueCredential] {
-        let untried = breakers.unproven(clients.subtracting(excluded), at: now).filter { client in
+        let untried = breakers.unproven(app.clientIDs.subtracting(excluded), at: now).filter { client in
             // A trial in the future means that the clock was set back.
             trials.withLockedValue { $0[client] }.map { now < $0 || $0.advanced(by: Self.trialInterval) <= now } ?? true
         }
@@ -145,7 +133,7 @@ package struct RefreshHandler: WorkHandler {
     }
 
     package func retryDelay() -> Duration? {
-        budget.isExhausted(at: clock.now) ? RequestBudget.refill : nil
+        app.budget.isExhausted(at: clock.now) ? RequestBudget.refill : nil
     }
 
     package func resolve(_ work: DueCredential) async -> [Settlement] {
@@ -158,8 +146,8 @@ package struct RefreshHandler: WorkHandler {
         let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
         let signal = PaceSignal(response)
         pace.follow(signal, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
-        telemetry.refreshAnswered(app, work.id, response.outcome)
-        if !work.wasAccepted { telemetry.firstChecked(app, response.outcome) }
+        telemetry.refreshAnswered(app.name, work.id, response.outcome)
+        if !work.wasAccepted { telemetry.firstChecked(app.name, response.outcome) }
         var asked = work
         asked.teamID = response.identity.teamID
         asked.clientAnswer = signal.clientAnswer(requestedAt: requestedAt)
@@ -201,20 +189,20 @@ package struct RefreshHandler: WorkHandler {
         do {
             token = try sealer.open(work.sealed, for: work.id, grantedAt: work.token.grantedAt)
         } catch {
-            telemetry.tokenUnreadable(app, work.id, error)
+            telemetry.tokenUnreadable(app.name, work.id, error)
             let response = RefreshResponse(
                 .unavailable("the stored token cannot be opened"),
                 by: ClientIdentity(clientID: work.id.clientID, keyID: "")
             )
             return (response, clock.now)
         }
-        guard budget.isOurs, budget.maySend(of: work.id.clientID, at: clock.now) else { return nil }
+        guard app.budget.isOurs, app.budget.maySend(of: work.id.clientID, at: clock.now) else { return nil }
         let sentAt = clock.now
         telemetry.requestStarted()
         let start = ContinuousClock.now
         defer { telemetry.requestEnded(after: ContinuousClock.now - start) }
-        let response = await endpoint.refresh(token, of: work.id)
-        if case .unavailable = response.outcome, !budget.isOurs { return nil }
+        let response = await app.endpoint.refresh(token, of: work.id)
+        if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
         return (response, sentAt)
     }
 }

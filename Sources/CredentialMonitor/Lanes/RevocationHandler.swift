@@ -7,34 +7,12 @@ package import CredentialCore
 ///
 /// Its questions take permits of the app, ahead of the checks.
 package struct RevocationHandler: WorkHandler {
-    package struct App: Sendable {
-        package var name: String
-        package var clientIDs: Set<String>
-        package var endpoint: any TokenEndpoint
-        package var budget: RequestBudget
-        package var mayRevoke: Bool
-
-        package init(
-            name: String,
-            clientIDs: Set<String>,
-            endpoint: any TokenEndpoint,
-            budget: RequestBudget,
-            mayRevoke: Bool = true
-        ) {
-            self.name = name
-            self.clientIDs = clientIDs
-            self.endpoint = endpoint
-            self.budget = budget
-            self.mayRevoke = mayRevoke
-        }
-    }
-
     package enum Work: Sendable {
         case request(ClaimedRevocationRequest)
         case token(DueRevocation)
     }
 
-    private let apps: [String: (app: App, pace: Pace)]
+    private let apps: [String: (app: AppAtWork, pace: Pace)]
     private let clientIDs: Set<String>
     private let store: any WorkStore
     private let sealer: any TokenSealer
@@ -48,7 +26,7 @@ package struct RevocationHandler: WorkHandler {
     private static let lease = Duration.seconds(60)
 
     package init(
-        apps: [App],
+        apps: [AppAtWork],
         store: any WorkStore,
         sealer: any TokenSealer,
         policy: RefreshPolicy,
@@ -57,7 +35,7 @@ package struct RevocationHandler: WorkHandler {
         telemetry: Telemetry
     ) {
         self.apps = Dictionary(
-            uniqueKeysWithValues: apps.map { app -> (String, (app: App, pace: Pace)) in
+            uniqueKeysWithValues: apps.map { app -> (String, (app: AppAtWork, pace: Pace)) in
                 let pace = Pace(
                     of: app.name,
                     clients: app.clientIDs,

@@ -52,7 +52,7 @@ extension Daemon {
         try await settleAll(revocations)
         let due = try await store.overdueCredentials(before: clock.now, upTo: .max)
         // No more than are due now, because with a short interval some are due again before the last is done.
-        for app in apps { try await settleAll(app.refreshes, atMost: due[app.name] ?? 0) }
+        for app in apps { try await settleAll(app.refreshes, atMost: due[app.atWork.name] ?? 0) }
         // Apple's 200s until now may prove rejections that have waited long enough.
         for app in apps where !Task.isShuttingDownGracefully { _ = try await loop(app.refreshes).round() }
     }

@@ -26,11 +26,12 @@ extension Daemon {
                 return configuration
             }
             output.level = taken.log.level
-            for app in apps {
+            for watched in apps {
+                let app = watched.atWork
                 for budget in [app.budget, app.codeBudget] { budget.limits = taken.refresh.limits }
                 // A key belongs to its team. A key that replaces a wrong one is tried at once.
-                let isSameTeam = new.apps.contains { $0.name == app.name && $0.teamID == app.teamID }
-                if isSameTeam, let key = keys.clientSecretKeys[app.name]?.first, app.secrets.use(key) {
+                let isSameTeam = new.apps.contains { $0.name == app.name && $0.teamID == watched.teamID }
+                if isSameTeam, let key = keys.clientSecretKeys[app.name]?.first, watched.secrets.use(key) {
                     for budget in [app.budget, app.codeBudget] { budget.resume() }
                     writer.breakers.forgetProofs(of: app.clientIDs)
                     telemetry.appUnpaused(app.name)

@@ -65,7 +65,9 @@ extension Daemon {
             guard membership.keepsHouse else { return }
             do {
                 telemetry.observe(overdue: try await store.overdueChecks(at: clock.now))
-                for round in try await rounds.rounds(refresh(), of: apps.map(\.name)) { telemetry.observe(round.round, of: round.app) }
+                for round in try await rounds.rounds(refresh(), of: apps.map(\.atWork.name)) {
+                    telemetry.observe(round.round, of: round.app)
+                }
             } catch {
                 telemetry.checksUnread()
                 throw error
@@ -77,7 +79,7 @@ extension Daemon {
     private var refresh: @Sendable () -> Configuration.Refresh {
         { [configuration, apps] in
             var refresh = configuration.refresh
-            if let limits = apps.first?.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }
+            if let limits = apps.first?.atWork.budget.limits { refresh.maxRequestsPerSecond = Int(limits.maxRequestsPerSecond) }
             return refresh
         }
     }

@@ -35,15 +35,11 @@ struct Daemon {
     let clockGuard: ClockGuard
     let erasureBlocker: ErasureBlocker
 
-    /// What a reload changes in an app, and what the app runs on.
+    /// An app at work, and the parts of it that a reload reaches.
     struct WatchedApp {
-        var name: String
+        var atWork: AppAtWork
         var teamID: String
-        var clientIDs: Set<String>
         var secrets: ClientSecrets
-        var endpoint: AppleTokenEndpoint
-        var budget: RequestBudget
-        var codeBudget: RequestBudget
         var refreshes: RefreshHandler
         var wakeups: Wakeups
     }
@@ -136,11 +132,9 @@ struct Daemon {
             intake: writer.intake,
             telemetry: telemetry
         )
-        let mayRevoke = Dictionary(uniqueKeysWithValues: configuration.apps.map { ($0.name, $0.revocations) })
         apps = configuration.apps.map { app in
             let secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
             let lease = membership.lease(of: .app(app.name))
-            let budget = RequestBudget(configuration.refresh.limits, lease: lease)
             let endpoint = AppleTokenEndpoint(
                 url: configuration.apple.tokenEndpoint.absoluteString,
                 revocationURL: configuration.apple.revocationEndpoint.absoluteString,
@@ -149,42 +143,28 @@ struct Daemon {
                 clock: clock,
                 mayAsk: membership.mayAsk(for: app.name)
             )
-            let refreshes = RefreshHandler(
-                app: app.name,
-                clients: Set(app.clientIDs),
-                store: store,
+            let atWork = AppAtWork(
+                name: app.name,
+                clientIDs: Set(app.clientIDs),
                 endpoint: endpoint,
+                budget: RequestBudget(configuration.refresh.limits, lease: lease),
+                codeBudget: CodeHandler.budget(configuration.refresh.limits, lease: lease),
+                canaries: Set(app.canaries),
+                mayRevoke: app.revocations
+            )
+            let refreshes = RefreshHandler(
+                app: atWork,
+                store: store,
                 sealer: database.sealer,
                 policy: configuration.refreshPolicy,
                 breakers: breakers,
-                canaries: Set(app.canaries),
-                budget: budget,
                 clock: clock,
                 telemetry: telemetry
             )
-            return WatchedApp(
-                name: app.name,
-                teamID: app.teamID,
-                clientIDs: Set(app.clientIDs),
-                secrets: secrets,
-                endpoint: endpoint,
-                budget: budget,
-                codeBudget: CodeHandler.budget(configuration.refresh.limits, lease: lease),
-                refreshes: refreshes,
-                wakeups: wakeups[app.name]!
-            )
+            return WatchedApp(atWork: atWork, teamID: app.teamID, secrets: secrets, refreshes: refreshes, wakeups: wakeups[app.name]!)
         }
         codes = CodeHandler(
-            apps: apps.map { app in
-                CodeHandler.App(
-                    name: app.name,
-                    clientIDs: app.clientIDs,
-                    endpoint: app.endpoint,
-                    budget: app.codeBudget,
-                    checks: app.budget,
-                    mayRevoke: mayRevoke[app.name] ?? false
-                )
-            },
+            apps: apps.map(\.atWork),
             store: store,
             verifier: AppleIdentityTokenVerifier(
                 keys: signingKeys,
@@ -201,15 +181,7 @@ struct Daemon {
             telemetry: telemetry
         )
         revocations = RevocationHandler(
-            apps: apps.map { app in
-                RevocationHandler.App(
-                    name: app.name,
-                    clientIDs: app.clientIDs,
-                    endpoint: app.endpoint,
-                    budget: app.budget,
-                    mayRevoke: mayRevoke[app.name] ?? false
-                )
-            },
+            apps: apps.map(\.atWork),
             store: store,
             sealer: database.sealer,
             policy: configuration.refreshPolicy,

@@ -25,9 +25,7 @@ struct SimulatedProcess {
     let codes: CodeHandler
     let revocations: RevocationHandler
     let operators: OperatorRequestHandler
-    let budgets: [RequestBudget]
-    /// Those of codes.
-    let codeBudgets: [RequestBudget]
+    let atWork: [AppAtWork]
     let clockGuard: ClockGuard
     let appleClock: AppleClock
 
@@ -88,21 +86,20 @@ struct SimulatedProcess {
             progress: LoopProgress(lanes: [], pollInterval: .seconds(1)),
             telemetry: telemetry
         )
-        let budgets = apps.map { _ in RequestBudget(RequestLimits(maxRequestsPerSecond: 50)) }
-        self.budgets = budgets
-        let codeBudgets = apps.map { _ in RequestBudget(RequestLimits(maxRequestsPerSecond: 50)) }
-        self.codeBudgets = codeBudgets
         let endpoint = SimulatedEndpoint(world: world)
+        let atWork = apps.map { app in
+            AppAtWork(
+                name: app.name,
+                clientIDs: Set(app.clientIDs),
+                endpoint: endpoint,
+                budget: RequestBudget(RequestLimits(maxRequestsPerSecond: 50)),
+                codeBudget: RequestBudget(RequestLimits(maxRequestsPerSecond: 50)),
+                canaries: plan.canaries[app.name] ?? []
+            )
+        }
+        self.atWork = atWork
         codes = CodeHandler(
-            apps: apps.indices.map {
-                CodeHandler.App(
-                    name: apps[$0].name,
-                    clientIDs: Set(apps[$0].clientIDs),
-                    endpoint: endpoint,
-                    budget: codeBudgets[$0],
-                    checks: budgets[$0]
-                )
-            },
+            apps: atWork,
             store: ports,
             verifier: SimulatedIdentityVerifier(world: world),
             sealer: PlainSealer(),
@@ -114,9 +111,7 @@ struct SimulatedProcess {
             records: Dictionary(uniqueKeysWithValues: clientIDs.map { ($0, Self.goodRecord) })
         )
         revocations = RevocationHandler(
-            apps: zip(apps, budgets).map {
-                RevocationHandler.App(name: $0.name, clientIDs: Set($0.clientIDs), endpoint: endpoint, budget: $1)
-            },
+            apps: atWork,
             store: ports,
             sealer: PlainSealer(),
             policy: Self.policy,
@@ -124,17 +119,13 @@ struct SimulatedProcess {
             clock: clock,
             telemetry: telemetry
         )
-        refreshes = zip(apps, budgets).map { app, budget in
+        refreshes = atWork.map { app in
             RefreshHandler(
-                app: app.name,
-                clients: Set(app.clientIDs),
+                app: app,
                 store: ports,
-                endpoint: endpoint,
                 sealer: PlainSealer(),
                 policy: Self.policy,
                 breakers: breakers,
-                canaries: plan.canaries[app.name] ?? [],
-                budget: budget,
                 clock: clock,
                 telemetry: telemetry
             )

@@ -200,8 +200,8 @@ extension Simulation {
         }
         process.writer.breakers.forgetProofs(of: Set(app.clientIDs))
         let index = plan.apps.firstIndex(of: app)!
-        process.budgets[index].resume()
-        process.codeBudgets[index].resume()
+        process.atWork[index].budget.resume()
+        process.atWork[index].codeBudget.resume()
         lastProbes[app] = nil
     }
 
