@@ -4,8 +4,8 @@
 package import CredentialCore
 
 extension TableConnection {
-    /// The pending rejections of an app that a rule admits, longest pending first. It leaves out claimed credentials, and users who have signed
-    /// in again.
+    /// The pending rejections of an app that a rule admits, longest pending first. Leaves out claimed credentials, and users who have
+    /// signed in again.
     package func pendingRejections(
         of app: Int64,
         admittedBy rule: AdmissionRule,

@@ -4,7 +4,7 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// What a lane asks about the sign-ins of a user before it decides.
+/// Queries about a user's sign-ins that a lane makes before it decides.
 extension TableStore {
     package func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
         let app = directory.withLockedValue { $0.clients[credential.clientID]?.app.id }
@@ -66,12 +66,12 @@ extension TableConnection {
 }
 
 extension WaitingGrant {
-    /// SQL: the condition that a row of `grant_queue` can be taken, or waits for its time.
+    /// SQL: whether a row of `grant_queue` can be taken, or its grant time is still ahead.
     package static func mayCome(_ grant: String, at now: String) -> String {
         "(\(canBeTaken(grant, at: now)) OR \(grant).granted_at > \(now))"
     }
 
-    /// SQL: the condition that a row of `grant_queue` can be taken.
+    /// SQL: whether a row of `grant_queue` can be taken.
     package static func canBeTaken(_ grant: String, at now: String) -> String {
         "(\(grant).authorization_code IS NOT NULL OR \(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
     }

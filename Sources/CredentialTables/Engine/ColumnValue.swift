@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// A value of a column, in one of the types that the tables have. Nil is NULL, and has a type too: PostgreSQL asks for it.
+/// A column value, in one of the tables' types. Nil is NULL. NULL has a type too, because PostgreSQL asks for one.
 package enum ColumnValue: Sendable, Equatable {
     case integer(Int64?)
     case boolean(Bool?)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Where the SQL of the engines differs.
+/// The two SQL engines, and the differences of their SQL.
 package enum Dialect: Sendable {
     case sqlite
     case postgres
@@ -14,7 +14,8 @@ package enum Dialect: Sendable {
         }
     }
 
-    /// The clause that locks the rows of a query, and leaves out those that another transaction has locked. SQLite has one writer.
+    /// The clause that locks the rows of a query and skips rows that another transaction has locked. Empty for SQLite, which has one
+    /// writer.
     package var skipLocked: String {
         switch self {
         case .sqlite: ""
@@ -22,7 +23,7 @@ package enum Dialect: Sendable {
         }
     }
 
-    /// The clause that locks the rows of a query. SQLite has one writer.
+    /// The clause that locks the rows of a query. Empty for SQLite, which has one writer.
     package var forUpdate: String {
         switch self {
         case .sqlite: ""
@@ -30,7 +31,8 @@ package enum Dialect: Sendable {
         }
     }
 
-    /// The order in which a statement that changes many rows locks them, so that no two wait for each other. SQLite has one writer.
+    /// The order in which a statement locks many rows, so that no two statements wait for each other. Empty for SQLite, which has one
+    /// writer.
     package func lockOrder(_ columns: String) -> String {
         switch self {
         case .sqlite: ""
@@ -54,7 +56,7 @@ package enum Dialect: Sendable {
         }
     }
 
-    /// The bytes of a notification as its column keeps them.
+    /// Converts the bytes of a notification to the type of its column.
     package func payload(_ bytes: String) -> String {
         switch self {
         case .sqlite: "CAST(\(bytes) AS TEXT)"
@@ -62,7 +64,7 @@ package enum Dialect: Sendable {
         }
     }
 
-    /// The length of a notification. In bytes.
+    /// The length of a notification in bytes.
     package func payloadSize(_ column: String) -> String {
         switch self {
         case .sqlite: "length(CAST(\(column) AS BLOB))"
@@ -70,7 +72,7 @@ package enum Dialect: Sendable {
         }
     }
 
-    /// Names the index for a query whose plan SQLite would miss. PostgreSQL keeps statistics.
+    /// Names the index for a query that SQLite would plan badly. Empty for PostgreSQL, which keeps statistics.
     package func indexed(by name: String) -> String {
         switch self {
         case .sqlite: "INDEXED BY \(name)"

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// Reads a row as a value, by the names of its columns.
+/// Decodes a row into a value, by the column names.
 struct RowDecoder<Row: FetchedRow>: Decoder {
     let row: Row
     let codingPath: [any CodingKey] = []

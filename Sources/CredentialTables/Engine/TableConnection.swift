@@ -3,61 +3,61 @@
 
 package import CredentialCore
 
-/// A connection to an engine, in the hands of one thread, within a query or a transaction.
+/// A connection to an engine. One thread uses it, within a query or a transaction.
 ///
-/// Statements name their parameters `$1`, `$2` and so on, which both engines take.
+/// Statements name their parameters `$1`, `$2` and so on, because both engines take these names.
 package protocol TableConnection {
     associatedtype Row: FetchedRow
 
     var dialect: Dialect { get }
 
-    /// The rows of a statement.
     func fetchAll(_ sql: String, _ values: [ColumnValue]) throws -> [Row]
 
     /// Runs a statement.
     ///
-    /// - Returns: how many rows it changed.
+    /// - Returns: the number of changed rows.
     func change(_ sql: String, _ values: [ColumnValue]) throws -> Int
 
-    /// Runs a statement whose answer nobody needs. A server is not waited for: a later statement or the commit throws the error.
+    /// Runs a statement without using its answer. The call does not wait for a server: a later statement or the commit throws the error.
     func execute(_ sql: String, _ values: [ColumnValue]) throws
 
-    /// Runs statements that are taken back if one of them is refused.
+    /// Runs statements in a savepoint, and undoes all of them if the engine refuses one.
     ///
-    /// - Throws: `StoreError.refused` where a constraint does not hold; the transaction goes on.
+    /// - Throws: `StoreError.refused` if a constraint does not hold. The transaction goes on.
     func inSavepoint<Value>(_ body: () throws -> Value) throws -> Value
 
-    /// Takes the lock that each transaction takes last: it guards what is counted and the ids of the change feed.
+    /// Takes the lock that every transaction takes last. It guards the counters and the ids of the change feed.
     func lockSettlements() throws
 
-    // MARK: What an operator's request shares with settlements
+    // MARK: Shared by operators' requests and settlements
 
-    /// Users with all that is kept of them. No other transaction changes them until this one ends.
+    /// Loads users with everything that the store keeps about them. No other transaction changes them until this one ends.
     func users(_ ids: [AppUserID], in directory: ClientDirectory) throws -> [AppUserID: UserRecord]
 
-    /// Writes what has changed of users, and then what is counted of their apps.
+    /// Writes the changes of users, then the counts of their apps.
     func save(_ users: [UserRecord], tallies: [String: UserRecord.Tally], in directory: ClientDirectory) throws
 
-    // MARK: What the engines do differently
+    // MARK: Differences of the engines
 
-    /// Gives credentials an earlier check, unless one has been claimed or has moved since it was read. Their rejections do not wait any more.
+    /// Gives credentials an earlier check and drops their pending rejections. Skips a credential that was claimed or moved since it was
+    /// read.
     func bringForward(_ slots: [RecheckSlot], of app: Int64) throws
 
-    /// Makes notifications due that were put off.
+    /// Makes postponed notifications due.
     func releaseNotifications() throws
 
-    /// Makes sure that no replica is at work, and that none starts until the transaction ends.
+    /// Checks that no replica works on the store, and lets none start until the transaction ends.
     ///
     /// - Throws: `AppRenameError.inUse`.
     func beginRename(of app: String) throws
 }
 
-/// When Apple is to be asked about a credential.
+/// When siwatch asks Apple about a credential.
 package struct RecheckSlot: Sendable {
     package var userID: String
     package var client: Int64
     package var dueAt: Timestamp
-    /// When its check was due before.
+    /// The due time of the check before this change.
     package var formerDueAt: Timestamp?
 }
 
@@ -66,12 +66,12 @@ extension TableConnection {
         try fetchAll(sql, Self.list(repeat each values))
     }
 
-    /// The first row of a statement; nil where it has none.
+    /// The first row of a statement; nil if it has none.
     package func fetchOne<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Row? {
         try fetchAll(sql, Self.list(repeat each values)).first
     }
 
-    /// The rows of a statement as values, by the names of their columns.
+    /// The rows of a statement, decoded by their column names.
     package func fetchValues<Fetched: Decodable, each Value: BindableValue>(
         _ sql: String,
         _ values: repeat each Value
@@ -79,7 +79,7 @@ extension TableConnection {
         try fetchAll(sql, Self.list(repeat each values)).map { try Fetched(from: RowDecoder(row: $0)) }
     }
 
-    /// The first column of the first row; 0 where there is none.
+    /// The first column of the first row; 0 if there is no row.
     package func fetchInt<each Value: BindableValue>(_ sql: String, _ values: repeat each Value) throws -> Int {
         try fetchAll(sql, Self.list(repeat each values)).first?.int(at: 0) ?? 0
     }
@@ -89,7 +89,6 @@ extension TableConnection {
         try fetchAll("SELECT EXISTS (\(query))", Self.list(repeat each values)).first?.bool(at: 0) ?? false
     }
 
-    /// How many rows a query has.
     package func count<each Value: BindableValue>(_ query: String, _ values: repeat each Value) throws -> Int {
         try fetchAll("SELECT COUNT(*) FROM (\(query)) AS found", Self.list(repeat each values)).first?.int(at: 0) ?? 0
     }
@@ -111,7 +110,7 @@ extension TableConnection {
 }
 
 extension TableConnection {
-    /// Adds to a counter, under the lock on the tail.
+    /// Adds to a counter. The caller holds the lock on the tail.
     package func add(_ amount: Int, to counter: String) throws {
         guard amount != 0 else { return }
         try execute(
@@ -124,7 +123,7 @@ extension TableConnection {
         )
     }
 
-    /// Sets a counter, under the lock on the tail.
+    /// Sets a counter. The caller holds the lock on the tail.
     package func set(_ counter: String, to value: Int64) throws {
         try execute(
             "INSERT INTO counter (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",

@@ -8,9 +8,9 @@ package protocol TableRow {
     func isNull(at column: Int) -> Bool
     /// 0 for NULL. True is 1, and false is 0.
     func integer(at column: Int) -> Int64
-    /// The bytes of a text as well. Empty for NULL.
+    /// The bytes of a column, also of a text column. Empty for NULL.
     func bytes(at column: Int) -> [UInt8]
-    /// Nil for NULL. Bytes that are no UTF-8 are replaced.
+    /// Nil for NULL. Replaces bytes that are not UTF-8.
     func text(at column: Int) -> String?
 }
 
@@ -25,8 +25,8 @@ extension TableRow {
     }
 }
 
-/// A row that outlives its statement, and knows the names of its columns.
+/// A row that stays valid after its statement, and knows its column names.
 package protocol FetchedRow: TableRow {
-    /// - Returns: nil where no column has this name.
+    /// - Returns: nil if no column has this name.
     func index(of column: String) -> Int?
 }

@@ -4,20 +4,20 @@
 package import CredentialCore
 package import NIOConcurrencyHelpers
 
-/// A store whose tables stand in a database with SQL.
+/// A store with its tables in an SQL database.
 ///
-/// An engine brings connections, claims and settlements. Everything that is asked at leisure is here once: reading, the operators' desk,
-/// upkeep and registration.
+/// An engine provides connections, claims and settlements. Code for both engines is here: reading, the operators' desk, upkeep and
+/// registration.
 package protocol TableStore: CredentialStore {
     associatedtype Connection: TableConnection
 
     /// The apps and clients that the tables hold.
     var directory: NIOLockedValueBox<ClientDirectory> { get }
     var retention: Retention { get }
-    /// How far each table has been searched for old rows.
+    /// How far siwatch has searched each table for old rows.
     var pruning: NIOLockedValueBox<[String: PruneProgress]> { get }
 
-    /// Reads of one moment.
+    /// Reads one snapshot.
     ///
     /// - Throws: `StoreError`.
     func query<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
@@ -32,28 +32,28 @@ package protocol TableStore: CredentialStore {
     /// - Throws: `StoreError`.
     func laneQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
 
-    /// One transaction.
+    /// Runs one transaction.
     ///
     /// - Throws: `StoreError`.
     func transaction<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value
 
-    /// Reads of one moment, for a caller that blocks: while the store is opened.
+    /// Reads one snapshot, and blocks the caller. For opening the store.
     ///
     /// - Throws: `StoreError`.
     func blockingQuery<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value
 
-    /// One transaction, for a caller that blocks: while the store is opened.
+    /// Runs one transaction, and blocks the caller. For opening the store.
     ///
     /// - Throws: `StoreError`.
     func blockingTransaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value
 
-    /// The configured apps have been taken in: sign-ins that waited for one of their clients are due.
+    /// Makes sign-ins due that waited for a client of these apps. The store has just registered the apps.
     func tookIn(_ apps: [AppClients]) throws
 
-    /// Notes that a sealed token was erased from a row: the files may still hold it.
+    /// Notes that siwatch erased a sealed token from a row. The files may still hold the token.
     func tokenWasErased()
 
-    /// Notifications have become due that were put off. For an engine that remembers where it looked for them.
+    /// Tells the engine that postponed notifications are due. For an engine that remembers how far its claims have looked.
     func notificationsWereReleased() async
 
     /// Deletes old rows of the engine's own tables.

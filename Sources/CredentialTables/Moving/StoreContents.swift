@@ -5,10 +5,10 @@ package import CredentialCore
 
 /// The contents of a store during a move, in one transaction that keeps other writers out.
 package protocol StoreContents: Actor {
-    /// The place of the store, in words for people, without a password.
+    /// The place of the store, for people, without a password.
     nonisolated var place: String { get }
 
-    /// Begins the transaction once all others have ended, and keeps others from writing until it ends.
+    /// Waits for all other transactions to end, then begins one that keeps others from writing.
     ///
     /// - Throws: `MoveRefusal` if a siwatch works on the store, or `StoreError`.
     func begin() throws
@@ -18,7 +18,7 @@ package protocol StoreContents: Actor {
     // MARK: Reading
 
     func count(of table: StoredTable) throws -> Int
-    /// The greatest id that a table ever gave, for a table that remembers it; 0 if it gave none.
+    /// The greatest id that a table ever gave; 0 if it gave none. For a table that remembers it.
     func greatestID(of table: StoredTable) throws -> Int64
     /// Begins to read a table from its first row.
     func beginReading(_ table: StoredTable) throws
@@ -28,12 +28,12 @@ package protocol StoreContents: Actor {
 
 /// The store that the contents leave.
 package protocol DepartingStore: StoreContents {
-    /// Where the contents have gone, or may have gone; nil if they are here.
+    /// Where the contents have moved or may have moved; nil if they are here.
     nonisolated var departure: Departure? { get }
 
-    /// Writes the departure down, refuses every later write, and commits. From then on nothing starts on this store.
+    /// Records the departure, refuses every later write, and commits. From then on no siwatch starts on this store.
     func depart(_ departure: Departure) throws
-    /// Writes down that the contents have arrived.
+    /// Records that the contents have arrived.
     func confirmDeparture() throws
     /// Undoes `depart`, because nothing has arrived.
     func withdrawDeparture() throws
@@ -41,12 +41,11 @@ package protocol DepartingStore: StoreContents {
 
 /// The store that the contents move to.
 package protocol ArrivingStore: StoreContents {
-    /// Whether the contents of that departure are here. Reads outside of the transaction, and waits for a process that may still commit
-    /// them.
+    /// Whether the contents of that departure are here. Reads outside of the transaction. Waits for a process that may still commit them.
     func hasArrived(_ id: String) throws -> Bool
     /// Removes the rows of settings to make room.
     ///
-    /// - Throws: `MoveRefusal.notEmpty`
+    /// - Throws: `MoveRefusal.notEmpty`.
     func clear() throws
     func beginWriting(_ table: StoredTable) throws
     /// Writes rows of that table, in the order of its key.
@@ -56,14 +55,14 @@ package protocol ArrivingStore: StoreContents {
     ///
     /// - Parameter greatestIDs: the greatest id that each table ever gave, for tables that remember it.
     func complete(greatestIDs: [String: Int64]) throws
-    /// Writes the arrival down and commits.
+    /// Records the arrival and commits.
     func arrive(_ id: String, from place: String, at time: Timestamp) throws
 }
 
 /// The note that the contents of a store have moved to another store, or are on the way.
 ///
-/// It is written, and nothing starts on this store any more, before the other store commits. So even after a crash, two siwatch never work
-/// on the same users.
+/// The departing store commits this note before the other store commits the contents. From then on no siwatch starts on the departing
+/// store. So even after a crash, two siwatch never work on the same users.
 package struct Departure: Sendable, Equatable {
     /// A random id. The other store holds it too, once the contents are there.
     package var id: String
@@ -80,7 +79,7 @@ package struct Departure: Sendable, Equatable {
         self.isComplete = isComplete
     }
 
-    /// - Parameter time: `at`, for people.
+    /// - Parameter time: `at` as text for people.
     package func sentence(of place: String, at time: String) -> String {
         isComplete
             ? "\(place) was moved to \(destination) at \(time); nothing works on it any more"
@@ -90,11 +89,11 @@ package struct Departure: Sendable, Equatable {
             """
     }
 
-    /// The refusal for backends that still insert.
+    /// The error for backends that still insert.
     package var refusal: String { "siwatch has moved to \(destination): nothing is taken here any more" }
 }
 
-/// Why a store cannot be moved, or not moved to.
+/// Why siwatch does not move a store.
 package enum MoveRefusal: Error, Sendable, Equatable {
     /// These tables of the destination hold rows.
     case notEmpty(place: String, tables: [String])
@@ -104,6 +103,6 @@ package enum MoveRefusal: Error, Sendable, Equatable {
     case elsewhere(String, Departure)
     /// A siwatch works on the store.
     case inUse(place: String)
-    /// A queue holds a value that PostgreSQL could not keep: text that is not UTF-8 or has a NUL, or a number that is too great.
+    /// A queue holds a value that PostgreSQL cannot keep: text that is not UTF-8 or has a NUL, or a number that is too great.
     case unreadable(table: String, column: String, id: Int64)
 }

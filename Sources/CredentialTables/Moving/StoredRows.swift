@@ -5,9 +5,9 @@ import CredentialCore
 
 /// Rows of a table on their way from one store to another.
 ///
-/// The bytes are those of PostgreSQL's binary COPY. Each row has the number of its values in two bytes. Each value has its length in four
-/// bytes, or -1 for NULL, and its bytes. Numbers have the greatest byte first. So the stores pass the bytes on unchanged, equal rows of any
-/// store have equal bytes, and a digest of them is a digest of the contents.
+/// The bytes are PostgreSQL's binary COPY. A row begins with the number of its values in two bytes. A value has its length in four bytes,
+/// or -1 for NULL, and then its bytes. Numbers are big-endian. So the stores pass the bytes on unchanged, equal rows of any store have
+/// equal bytes, and a digest of them is a digest of the contents.
 package struct StoredRows: Sendable {
     package private(set) var bytes: [UInt8] = []
     package private(set) var count = 0
@@ -21,13 +21,13 @@ package struct StoredRows: Sendable {
 
     // MARK: Writing
 
-    /// Appends a row that was encoded elsewhere.
+    /// Appends an encoded row.
     package mutating func append(row: UnsafeRawBufferPointer) {
         bytes.append(contentsOf: row)
         count += 1
     }
 
-    /// Begins a row. As many values must follow.
+    /// Begins a row. The same number of values must follow.
     package mutating func beginRow(of columns: Int) {
         append(number: Int16(columns))
         count += 1
@@ -37,7 +37,7 @@ package struct StoredRows: Sendable {
         append(number: Int32(-1))
     }
 
-    /// - Returns: false if the number does not fit; nothing is appended then.
+    /// - Returns: false if the number does not fit. Then it appends nothing.
     package mutating func append(_ number: Int64, bytes width: Int) -> Bool {
         switch width {
         case 8: append(value: number)

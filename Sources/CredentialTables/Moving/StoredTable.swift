@@ -12,22 +12,22 @@ package struct StoredTable: Sendable {
 
     /// The form of a column's values in `StoredRows`.
     package enum Form: Sendable, Equatable {
-        /// An integer of so many bytes, as in PostgreSQL's column; 1 is a BOOLEAN. In SQLite all are INTEGER.
+        /// An integer of this many bytes, as in PostgreSQL's column; one byte is a BOOLEAN. In SQLite every integer is INTEGER.
         case integer(Int)
         /// UTF-8 without a NUL.
         case text
         case bytes
-        /// Bytes that anybody may have sent: BYTEA in PostgreSQL, and TEXT of any bytes in SQLite.
+        /// Untrusted bytes: BYTEA in PostgreSQL, TEXT of any bytes in SQLite.
         case payload
     }
 
-    /// What happens to rows that an arriving store already has.
+    /// What an arriving store does with rows that it already has.
     package enum Kind: Sendable {
-        /// A configuration and a first start made the rows. They are replaced.
+        /// A configuration and a first start made the rows. The move replaces them.
         case setting
         /// The rows belong to users, so the store is not empty.
         case users
-        /// Like `users`, with text as a backend wrote it. Invalid text is repaired, because nothing is judged by it any more.
+        /// Like `users`, with text as a backend wrote it. The move repairs invalid text, because siwatch decides nothing by it any more.
         case log
         /// A view has no rows of its own.
         case view
@@ -38,9 +38,9 @@ package struct StoredTable: Sendable {
     /// SQL: the columns that order the rows for reading.
     package let key: String
     package let columns: [Column]
-    /// SQL: which rows move. Rows that only one of the stores needs do not.
+    /// SQL: which rows move. Rows that only one of the stores needs stay behind.
     package let condition: String
-    /// Whether an id is never given twice, even if its row is gone.
+    /// Whether the table never gives an id twice, even after the row is gone.
     package let remembersGreatestID: Bool
 
     package init(
@@ -191,7 +191,7 @@ extension StoredTable {
         StoredTable("signing_key", .setting, key: "kid", .texts("kid", "jwk"), .integers("first_seen_at", "last_seen_at")),
         StoredTable("secret", .setting, key: "name", .texts("name"), .bytes("sealed")),
         StoredTable("credential_count", .setting, key: "app, state", .integers("app", "count"), .texts("state")),
-        // SQLite only: PostgreSQL's rows tell which new notifications are claimed, and its fleet tells whether siwatch lives.
+        // SQLite only. In PostgreSQL, the rows tell which new notifications are claimed, and the fleet tells whether siwatch lives.
         StoredTable(
             "counter",
             .setting,

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// Brings the checks of all users of an app forward, a portion at a time: in their order, spread over as long as the app's limit asks.
+/// Brings the checks of all users of an app forward, one portion at a time. Keeps their order, and spreads them as the app's limit asks.
 struct AppRecheck<Connection: TableConnection> {
     let connection: Connection
     let rules: RecheckRules
@@ -19,7 +19,8 @@ struct AppRecheck<Connection: TableConnection> {
         )
     }
 
-    /// How many credentials Apple has answered so recently that they have to wait, and would be asked about later otherwise.
+    /// The number of credentials that must wait, because Apple answered about them less than an interval ago, and whose check would
+    /// otherwise come later.
     func countTooSoon(_ app: Int64, at now: Timestamp) throws -> Int {
         let earliest = now.advanced(by: .zero - rules.interval)
         let rejected = try connection.count(
@@ -41,7 +42,7 @@ struct AppRecheck<Connection: TableConnection> {
             earliest,
             now
         )
-        // A check follows an answer after an interval at the soonest: no others have to be looked at.
+        // siwatch schedules a check at least one interval after an answer, so other credentials need no look.
         return try connection.clients(of: app).reduce(rejected + pending) { count, client in
             let scheduled = try connection.count(
                 """
@@ -59,7 +60,7 @@ struct AppRecheck<Connection: TableConnection> {
         }
     }
 
-    /// - Returns: nil once it is done.
+    /// - Returns: nil when the recheck is done.
     func goOn(from position: RecheckPosition) throws -> RecheckPosition? {
         var position = position
         let rows = try position.isPastRejected ? scheduled(position) : rejected(position)
@@ -117,7 +118,7 @@ extension TableConnection {
         try fetchAll("SELECT id FROM client WHERE app = $1 ORDER BY id", app).map { $0.integer(at: 0) }
     }
 
-    /// When the check of an app that has waited longest was due, or the next is; nil where none is.
+    /// The earliest due time among the checks of an app; nil if it has none.
     func headOfSchedule(of app: Int64) throws -> Timestamp? {
         try clients(of: app).compactMap { client in
             try fetchOne("SELECT due_at FROM credential WHERE client = $1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1", client)?

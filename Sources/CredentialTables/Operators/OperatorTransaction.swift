@@ -9,7 +9,7 @@ struct OperatorTransaction<Connection: TableConnection> {
     let rules: RecheckRules
     let now: Timestamp
 
-    /// - Parameter row: `id, request, requested_at, answer, position`
+    /// - Parameter row: `id, request, requested_at, answer, position`.
     func handle(_ row: Connection.Row) throws -> HandledRequest {
         let id = row.integer(at: 0)
         let request = JSONText.decode(row.text(at: 1) ?? "", as: OperatorRequest.self)
@@ -129,7 +129,7 @@ struct OperatorTransaction<Connection: TableConnection> {
             let (app, before) = (users[index].id.app, users[index].tally)
             for holding in users[index].holdings {
                 guard try isDue(holding.record, of: app, &recheck) else { continue }
-                // An operator waits for this check: it goes before a backlog of checks that are late.
+                // An operator waits for this check, so it goes before a backlog of late checks.
                 let head = try connection.headOfSchedule(of: directory.app(app).id)
                 users[index][holding.clientID]?.recheck(at: min(now, head?.advanced(by: .milliseconds(-1)) ?? now))
             }
@@ -139,7 +139,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         return .rechecking(recheck)
     }
 
-    /// Whether Apple is to be asked about a token. A claimed one comes back by itself.
+    /// Whether siwatch asks Apple about a token now. A claimed token comes back by itself.
     private func isDue(_ record: CredentialRecord, of app: String, _ recheck: inout OperatorAnswer.Recheck) throws -> Bool {
         guard record.credential.token?.sealed != nil else {
             recheck.withoutToken += 1
@@ -157,7 +157,7 @@ struct OperatorTransaction<Connection: TableConnection> {
 
     // MARK: The quarantine
 
-    /// - Parameter take: returns the ids of the rows that were there.
+    /// - Parameter take: returns the ids of the rows that it found.
     private func empty(_ ids: [Int64], _ take: ([Int64]) throws -> Set<Int64>) throws -> OperatorAnswer {
         let ids = Array(ids.prefix(OperatorRequest.mostQuarantined))
         let taken = try take(ids)
@@ -165,7 +165,7 @@ struct OperatorTransaction<Connection: TableConnection> {
     }
 
     private func retry(_ ids: [Int64], receivedAt: Timestamp?) throws -> Set<Int64> {
-        // Under the lock, so that each row that is read is there until it has moved.
+        // The lock keeps each row in place between its read and its move.
         try connection.lockSettlements()
         try connection.execute(
             """

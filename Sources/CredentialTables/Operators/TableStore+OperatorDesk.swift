@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// SQL: the condition that a request has something left to do.
+/// SQL: whether a request still has work left.
 private let open = "(answer IS NULL OR position IS NOT NULL)"
 
 extension TableStore {
@@ -37,7 +37,7 @@ extension TableStore {
         let isOpen = try await shortQuery { try $0.exists("SELECT 1 FROM operator_request WHERE \(open)") }
         guard isOpen else { return nil }
         return try await transaction { connection in
-            // New ones first: somebody waits for them. Those that another replica carries out are its own.
+            // New requests first, because somebody waits for them. A request that another replica carries out stays with that replica.
             let row = try connection.fetchOne(
                 """
                 SELECT id, request, requested_at, answer, position FROM operator_request
@@ -60,9 +60,9 @@ extension TableStore {
         }
     }
 
-    /// Gives an app another name, in every table that holds it.
+    /// Renames an app in every table that holds its name.
     ///
-    /// - Throws: `AppRenameError`, and nothing has changed then.
+    /// - Throws: `AppRenameError`. Then nothing has changed.
     package func renameApp(_ old: String, to new: String) async throws {
         try await transaction { connection in
             try connection.beginRename(of: old)

@@ -3,9 +3,9 @@
 
 package import CredentialCore
 
-/// What operators ask of the quarantine.
+/// Operators' queries on the quarantine.
 extension TableStore {
-    /// Up to `limit` rows, newest first, of one reason where it is named, and older than the row `id` where that is.
+    /// Up to `limit` rows, newest first. With a `reason`, only rows of it. With an `id`, only rows older than it.
     package func quarantined(reason: RejectionReason?, before id: Int64?, upTo limit: Int) async throws -> [QuarantinedNotification] {
         try await query { connection in
             try connection.fetchAll(
@@ -32,7 +32,7 @@ extension TableStore {
         }
     }
 
-    /// What is in quarantine, by reason. It reads the whole quarantine, so it is for people and not for scrapes.
+    /// The number of quarantined rows, by reason. It reads the whole quarantine, so it is for people and not for scrapes.
     package func quarantineCounts() async throws -> [String: Int] {
         try await query { connection in
             let rows = try connection.fetchAll("SELECT reason, COUNT(*) FROM notification_quarantine GROUP BY reason")
@@ -41,5 +41,5 @@ extension TableStore {
     }
 }
 
-/// SQL, with the id, the reason and the limit.
+/// SQL. The parameters are the id, the reason and the limit.
 private let page = "WHERE id < $1 AND ($2 IS NULL OR reason = $2) ORDER BY id DESC LIMIT $3"

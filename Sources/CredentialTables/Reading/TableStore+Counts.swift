@@ -4,7 +4,7 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 
-/// What waits and what is late, counted up to a limit.
+/// Counts of waiting and late rows, up to a limit.
 extension TableStore {
     package func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) async throws -> [String: Int] {
         try await query { connection in
@@ -27,7 +27,7 @@ extension TableStore {
 
     package func waitingGrants(datedAfter time: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts {
         try await query { connection in
-            // A grant that was looked at and put off has a due time and no claim; a new one has neither.
+            // A postponed grant has a due time and no claim. A new grant has neither.
             let putOff: [WaitingGrantCounts.PutOff] = try connection.fetchAll(
                 """
                 SELECT client_id, is_ahead, COUNT(*)
@@ -51,7 +51,7 @@ extension TableStore {
         }
     }
 
-    /// What waits to be revoked. Counted row by row, for those who ask seldom.
+    /// The number of waiting revocations. It counts row by row, so it is for rare calls.
     package func waitingRevocations() async throws -> WaitingRevocationCounts {
         try await query { connection in
             let row = try connection.fetchOne(
@@ -117,7 +117,7 @@ extension TableStore {
         }
     }
 
-    /// How many tokens of an app Apple is asked about, counted row by row.
+    /// The number of an app's tokens that have a scheduled check. It counts row by row.
     package func scheduledCredentials(of app: String) async throws -> Int {
         try await query { connection in
             try connection.count(
@@ -130,7 +130,7 @@ extension TableStore {
         }
     }
 
-    /// Whether there is a token of a client that Apple is asked about.
+    /// Whether a token of a client has a scheduled check.
     package func hasScheduledCredentials(clientID: String) async throws -> Bool {
         try await query { connection in
             try connection.exists(

@@ -4,9 +4,9 @@
 package import CredentialCore
 
 extension TableStore {
-    /// What `explain` shows.
+    /// The history that `explain` shows.
     ///
-    /// The logs have no index by user, because every settlement would pay for it: an operator who asks now and then can wait for a scan.
+    /// The logs have no index by user, because every settlement would pay for it. An operator asks rarely and can wait for a scan.
     package func history(of userID: String) async throws -> UserHistory {
         try await query { connection in
             var history = UserHistory()
@@ -80,7 +80,7 @@ extension TableStore {
         }
     }
 
-    /// What `receipt` shows.
+    /// The revocations that `receipt` shows.
     package func revocations(of userID: String) async throws -> UserRevocations {
         try await query { try $0.revocations(of: userID) }
     }

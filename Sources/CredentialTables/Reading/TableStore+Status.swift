@@ -37,7 +37,7 @@ extension TableStore {
     }
 
     package func apps() async throws -> [AppStatus] {
-        // A fleet asks with each renewal of a lease.
+        // A fleet asks with each renewal of a lease, so this is a short query.
         try await shortQuery { connection in
             try connection.fetchAll(
                 "SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens FROM app ORDER BY name"
@@ -66,13 +66,13 @@ extension TableStore {
     }
 
     package func breakers() async throws -> [String: RejectionBreaker] {
-        // A fleet asks with each renewal of a lease.
+        // A fleet asks with each renewal of a lease, so this is a short query.
         try await shortQuery { connection in
             let rows = try connection.fetchAll(
                 "SELECT app.name, state FROM breaker JOIN app ON app.id = breaker.app WHERE state IS NOT NULL"
             )
             return rows.reduce(into: [:]) { breakers, row in
-                // Nobody knows how old a breaker is that cannot be read: `RejectionBreaker.unread`.
+                // The age of an unreadable breaker is unknown: `RejectionBreaker.unread`.
                 breakers[row.text(at: 0) ?? ""] = BreakerRow.read(row.text(at: 1))?.breaker(at: Timestamp(milliseconds: 0))
             }
         }

@@ -5,9 +5,9 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 
 extension TableStore {
-    /// Takes the configured apps in.
+    /// Registers the configured apps.
     ///
-    /// - Throws: `StoreOpenError` where a client would change hands.
+    /// - Throws: `StoreOpenError` if a client would move to another app.
     package func register(_ apps: [AppClients]) throws {
         let known = directory.withLockedValue { $0 }
         let registered = try blockingTransaction { connection in
@@ -19,7 +19,7 @@ extension TableStore {
         try tookIn(apps)
     }
 
-    /// Finds what `register` would refuse, and changes nothing.
+    /// Throws the error that `register` would throw, and changes nothing.
     package func check(_ apps: [AppClients]) throws(StoreOpenError) {
         try directory.withLockedValue { $0 }.check(apps)
     }
@@ -30,12 +30,12 @@ extension TableStore {
         directory.withLockedValue { $0 = stored }
     }
 
-    /// A random key that the database keeps sealed, made once.
+    /// A random key that the database keeps sealed. siwatch makes it once.
     ///
-    /// - Parameter make: seals a new key where there is none yet.
+    /// - Parameter make: seals a new key if there is none yet.
     package func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8] {
         try blockingTransaction { connection in
-            // When two replicas make one, the second takes what the first has made.
+            // When two replicas make a key at the same time, the second takes the key of the first.
             try connection.lockSettlements()
             if let known = try connection.fetchOne("SELECT sealed FROM secret WHERE name = $1", name) { return known.bytes(at: 0) }
             let sealed = try make()
@@ -44,7 +44,7 @@ extension TableStore {
         }
     }
 
-    /// The key of that name as it is kept; nil where none was made yet.
+    /// The sealed key of that name; nil if there is none yet.
     package func sealedSecret(named name: String) throws -> [UInt8]? {
         try blockingQuery { try $0.fetchOne("SELECT sealed FROM secret WHERE name = $1", name)?.bytes(at: 0) }
     }
@@ -64,7 +64,7 @@ extension TableStore {
 
     package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
         try await transaction { connection in
-            // In their order, so that of two replicas that keep the same keys one waits for the other.
+            // The order makes replicas with the same keys wait for each other instead of deadlocking.
             var new = try keys.sorted { $0.keyID < $1.keyID }.filter { key in
                 let isNew =
                     try connection.change(
@@ -84,10 +84,10 @@ extension TableStore {
                 }
                 return isNew
             }.map(\.keyID)
-            // No row says which key it waits for. To look at all waiting rows once more costs little.
+            // A notification's row does not name the key that it waits for. Another look at all waiting rows costs little.
             if !new.isEmpty { try connection.releaseNotifications() }
             if connection.dialect == .postgres {
-                // Another replica may have known a key first, and this one has since put aside what it signed.
+                // Another replica may have known a key first, while this one quarantined notifications that the key signed.
                 new += try connection.fetchAll(
                     """
                     SELECT DISTINCT detail FROM notification_quarantine
@@ -104,7 +104,7 @@ extension TableStore {
 
 /// Breakers outside of settlements.
 extension TableStore {
-    /// Lets the breakers forget the canaries and clients that the configuration names no more.
+    /// Makes the breakers forget the canaries and clients that the configuration does not name any more.
     package func keepInBreakers(_ apps: [AppClients], under rules: SettlementRules, at now: Timestamp) async throws {
         let directory = self.directory.withLockedValue { $0 }
         let known = apps.compactMap { app in directory.apps[app.name].map { (id: $0.id, app: app) } }.sorted { $0.id < $1.id }
@@ -117,7 +117,7 @@ extension TableStore {
         }
     }
 
-    /// Lets the breakers forget blamed clients that have no token left to ask about: no good answer could ever come.
+    /// Makes the breakers forget blamed clients without a token left to check, because no good answer about them can come.
     ///
     /// - Returns: whether there were any.
     package func forgetDryClients(at now: Timestamp) async throws -> Bool {

@@ -5,15 +5,15 @@ package import CredentialCore
 import NIOConcurrencyHelpers
 
 extension TableStore {
-    /// Rows per transaction: few enough that no settlement waits long for them.
+    /// Rows per transaction. Settlements wait only briefly for so few.
     private var portion: Int { 500 }
 
-    /// Deletes what has passed its retention. Only at a time that can be trusted.
+    /// Deletes rows that have passed their retention. Call it only at a time that can be trusted.
     package func forget(at now: Timestamp) async throws {
         try await prune("notification_log", "settled_at", olderThan: now.advanced(by: .zero - retention.notificationLog))
         try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
         try await prune("revocation_log", "settled_at", olderThan: now.advanced(by: .zero - retention.revocationLog))
-        // The newest stays, so that a follower sees that others have gone.
+        // The newest row stays, so that a follower sees that older rows are gone.
         try await prune(
             "credential_change",
             "recorded_at",
@@ -28,8 +28,8 @@ extension TableStore {
 
     /// Brings checks forward that are due later than the interval allows.
     ///
-    /// A claimed credential, and one that waits after a failure, has a due time of its own. An answer later than now is of a clock that has
-    /// since been set back: claims see to that.
+    /// Claimed credentials and credentials that wait after a failure keep their due times. An answer later than now comes from a clock that
+    /// has since been set back. Claims repair that.
     package func shortenSchedule(to policy: RefreshPolicy, at now: Timestamp) async throws {
         let clients = directory.withLockedValue { $0.clientsByID.keys.sorted() }
         for client in clients {
@@ -70,10 +70,10 @@ extension TableStore {
         }
     }
 
-    /// Goes through a table in portions and deletes where one holds something old.
+    /// Goes through a table in portions, and deletes in each portion that holds an old row.
     ///
-    /// Rows are appended in the order of time, so the oldest stand first, and no index on time is needed. But some may have been written
-    /// under a wrong clock. So the walk goes on for some portions after the last that held anything old, and the next one continues it.
+    /// siwatch appends rows in the order of time, so the oldest stand first, and the walk needs no index on time. But a wrong clock may
+    /// have dated some rows. So the walk goes on for some portions after the last old row, and the next walk continues there.
     private func walk(
         _ table: String,
         _ column: String,
@@ -133,15 +133,15 @@ extension TableStore {
 
     // MARK: Notifications that never came
 
-    /// Looks at the rejections that were believed an hour ago or earlier.
+    /// Looks at the rejections that siwatch believed an hour ago or earlier.
     ///
-    /// - Returns: for how many of them no notification has come, by app. Each is counted once.
+    /// - Returns: by app, how many of them had no notification. It counts each rejection once.
     package func countMissedNotifications(at now: Timestamp) async throws -> [String: Int] {
         let before = now.advanced(by: .zero - SettlementRules.longestWaitForNotification)
         var missed: [String: Int] = [:]
         while true {
             let (rows, counts) = try await transaction { [portion] connection in
-                // A row in the queue may be the notification: after a stop this would look too soon.
+                // A waiting row may be the missing notification. After a stop of siwatch, counting now would be too soon.
                 let oldest = try connection.fetchOne(
                     "SELECT received_at FROM notification_queue WHERE id = (SELECT MIN(id) FROM notification_queue)"
                 )?
@@ -150,16 +150,16 @@ extension TableStore {
                 return try connection.countMissedNotifications(admittedBefore: min(before, oldest ?? before), upTo: portion)
             }
             missed.merge(counts) { $0 + $1 }
-            // What is counted is counted: a stop leaves the rest for the next time.
+            // The counts so far are committed. After a cancellation, the next call counts the rest.
             if rows < portion || Task.isCancelled { return missed }
         }
     }
 }
 
 extension TableConnection {
-    /// An event of this sign-in explains a rejection, whenever it came. One that was taken back needs no explanation.
+    /// An event for this sign-in explains a rejection, whenever the event came. A rejection that Apple took back needs no explanation.
     fileprivate func countMissedNotifications(admittedBefore time: Timestamp, upTo limit: Int) throws -> (rows: Int, [String: Int]) {
-        // Of two replicas, the second finds no row any more that the first has locked.
+        // The second of two replicas waits here, and then does not find the rows of the first.
         try lockSettlements()
         let rows = try fetchAll(
             """
@@ -188,8 +188,8 @@ extension TableConnection {
 }
 
 extension PruneProgress.Portion {
-    /// From the least and the greatest id and the least time; then, of those that stay, the greatest id and the least time. Nil where
-    /// there is no row.
+    /// - Parameter row: the least id, the greatest id and the least time of all rows; then the greatest id and the least time of the rows
+    ///   that stay. The result is nil if there is no row.
     fileprivate init?(_ row: some TableRow) {
         guard let oldest = row.time(at: 2) else { return nil }
         self.init(ids: row.integer(at: 0)...row.integer(at: 1), oldest: oldest, left: row.time(at: 4).map { (row.integer(at: 3), $0) })

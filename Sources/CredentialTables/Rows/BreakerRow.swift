@@ -3,14 +3,14 @@
 
 package import CredentialCore
 
-/// How an app's breaker stands in `breaker`: as JSON.
+/// The state of an app's breaker in `breaker`, as JSON.
 package enum BreakerRow {
-    /// - Parameter state: nil where the breaker has judged nothing yet.
+    /// - Parameter state: nil if the breaker has judged nothing yet.
     package static func read(_ state: String?) -> StoredBreaker? {
         state.map { JSONText.decode($0).map(StoredBreaker.readable) ?? .unreadable }
     }
 
-    /// - Returns: nil where the breaker has judged nothing yet.
+    /// - Returns: nil if the breaker has judged nothing yet.
     package static func load(_ app: Int64, on connection: some TableConnection) throws -> StoredBreaker? {
         read(try connection.fetchOne("SELECT state FROM breaker WHERE app = $1", app)?.text(at: 0))
     }
@@ -38,7 +38,6 @@ package enum BreakerRow {
         return result
     }
 
-    /// Counts anew how many rejections of an app wait to be believed.
     package static func countPending(of app: Int64, on connection: some TableConnection) throws {
         try connection.execute(
             "UPDATE app SET pending = (SELECT COUNT(*) FROM credential WHERE app = $1 AND pending_since IS NOT NULL) WHERE id = $1",
@@ -46,7 +45,7 @@ package enum BreakerRow {
         )
     }
 
-    /// Gives an app a row from the beginning, so that PostgreSQL has one to lock.
+    /// Gives a new app its row, so that PostgreSQL has a row to lock.
     static func makeLockable(_ app: String, on connection: some TableConnection) throws {
         guard connection.dialect == .postgres else { return }
         try connection.execute("INSERT INTO breaker (app) SELECT id FROM app WHERE name = $1 ON CONFLICT DO NOTHING", app)

@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// How apps and clients stand in `app` and `client`.
+/// The rows of `app` and `client`.
 extension ClientDirectory {
     package init(_ connection: some TableConnection) throws {
         self.init(
@@ -14,12 +14,12 @@ extension ClientDirectory {
         )
     }
 
-    /// Takes configured apps in.
+    /// Registers the configured apps.
     ///
-    /// - Throws: `StoreOpenError` where a client would change hands.
+    /// - Throws: `StoreOpenError` if a client would move to another app.
     package mutating func register(_ configured: [AppClients], on connection: some TableConnection) throws {
         try connection.lockSettlements()
-        // As the tables are now: another replica may have taken some in.
+        // Reads the tables anew, because another replica may have registered some clients.
         try ClientDirectory(connection).check(configured)
         for app in configured {
             try connection.execute("INSERT INTO app (name) VALUES ($1) ON CONFLICT DO NOTHING", app.name)

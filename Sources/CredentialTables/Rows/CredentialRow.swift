@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// How a credential stands in `credential`: the columns, and the values in their order.
+/// The columns of `credential`, and the values in their order.
 extension CredentialRecord {
     /// The columns that `init(_:from:)` reads.
     package static let columnNames = [
@@ -13,7 +13,7 @@ extension CredentialRecord {
         "former_verified_at", "former_verified_team", "older_tokens",
     ]
     package static let keyColumns = ["user_id", "client", "app"]
-    /// The columns beside the key. `values` gives the key first and these next.
+    /// The columns besides the key. `values` gives the key first and these next.
     package static let valueColumns = ["state", "reason", "changed_at"] + columnNames
 
     /// - Parameter row: `columnNames`, from the given index on.
@@ -81,7 +81,7 @@ extension CredentialRecord {
 }
 
 extension RefreshToken {
-    /// - Parameter row: when it was granted, its fingerprint and the sealed bytes, from the given index on.
+    /// - Parameter row: the grant time, the fingerprint and the sealed bytes, from the given index on.
     package init?(_ row: some TableRow, from start: Int) {
         guard let grantedAt = row.time(at: start) else { return nil }
         self.init(

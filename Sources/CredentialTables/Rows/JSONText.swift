@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// Small values in a column of text.
+/// Small values as JSON in a text column.
 package enum JSONText {
     package static func encode(_ value: some Encodable) throws -> String {
         let encoder = JSONEncoder()
@@ -11,7 +11,7 @@ package enum JSONText {
         return String(decoding: try encoder.encode(value), as: UTF8.self)
     }
 
-    /// Nil where the text is something else.
+    /// Nil if the text does not decode.
     package static func decode<Value: Decodable>(_ text: String, as type: Value.Type = Value.self) -> Value? {
         try? JSONDecoder().decode(type, from: Data(text.utf8))
     }

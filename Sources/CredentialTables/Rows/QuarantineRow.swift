@@ -3,14 +3,15 @@
 
 import CredentialCore
 
-/// Rows that leave the quarantine, and its counts. Rows that anybody could have sent are counted, because they are kept in a ring.
+/// Removes rows from the quarantine, and keeps its counts. The counts cover rows that anybody could have sent, because these are kept in a
+/// ring.
 package enum QuarantineRow {
-    /// SQL: the condition that anybody could have sent the notification.
+    /// SQL: whether anybody could have sent the notification.
     private static let unsigned = """
         reason IN (\(RejectionReason.allCases.filter(\.isUnsigned).map { "'\($0.rawValue)'" }.joined(separator: ", ")))
         """
 
-    /// Takes the rows that wait for one of these keys back into the queue.
+    /// Moves the rows that wait for one of these keys back into the queue.
     package static func release(unknownKeys keyIDs: [String], on connection: some TableConnection) throws {
         let dialect = connection.dialect
         let condition = "reason = 'unknown_key' AND \(dialect.isOne("detail", ofTexts: "$1"))"
@@ -26,12 +27,12 @@ package enum QuarantineRow {
         _ = try remove(condition, [keys.columnValue], on: connection)
     }
 
-    /// - Returns: the ids of the rows that were there.
+    /// - Returns: the ids of the rows that it found.
     static func remove(_ ids: [Int64], on connection: some TableConnection) throws -> Set<Int64> {
         try remove(connection.dialect.isOne("id", ofIntegers: "$1"), [try JSONText.encode(ids).columnValue], on: connection)
     }
 
-    /// Deletes those of some rows that are older than `cutoff`.
+    /// Deletes the rows of a range that are older than `cutoff`.
     static func prune(_ ids: ClosedRange<Int64>, olderThan cutoff: Timestamp, on connection: some TableConnection) throws {
         let values = [ids.lowerBound.columnValue, ids.upperBound.columnValue, cutoff.columnValue]
         _ = try remove("id BETWEEN $1 AND $2 AND rejected_at < $3", values, on: connection)

@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// What backends wrote into the queues. A column of SQLite may hold any bytes, so each text is read as bytes.
+/// Rows that backends wrote into the queues. A column of SQLite may hold any bytes, so siwatch reads each text as bytes.
 extension TableRow {
     /// The text of a column; nil if it is absent, not UTF-8, or longer than `limit` bytes.
     package func text(at column: Int, upTo limit: Int) -> String? {
@@ -14,7 +14,7 @@ extension TableRow {
 }
 
 extension ClaimedGrant.Content {
-    /// Nil if something is not text, or too long to have been meant.
+    /// Nil if a value is not text, or is longer than any real one.
     ///
     /// - Parameter row: `client_id, user_id, refresh_token, email, email_is_private, token_sealed`, from the given index on.
     package init?(_ row: some TableRow, from start: Int) {
@@ -25,7 +25,7 @@ extension ClaimedGrant.Content {
             guard let text = row.text(at: start + 2, upTo: Longest.token) else { return nil }
             token = Secret(text)
         }
-        // An address that cannot be used costs the address, not the sign-in.
+        // An unusable address costs the address, not the sign-in.
         let isPrivate = row.isNull(at: start + 4) ? nil : row.bool(at: start + 4)
         let address = row.text(at: start + 3, upTo: Longest.address).flatMap { text in
             text.isEmpty || text.utf8.contains(0) ? nil : EmailAddress(text, isPrivate: isPrivate)
@@ -40,7 +40,7 @@ extension ClaimedGrant.Content {
 }
 
 extension ClaimedCode.Content {
-    /// Nil if something is not text, or too long to have been meant.
+    /// Nil if a value is not text, or is longer than any real one.
     ///
     /// - Parameter row: `client_id, user_id, authorization_code, redirect_uri, nonce`, from the given index on.
     package init?(_ row: some TableRow, from start: Int) {
@@ -51,7 +51,7 @@ extension ClaimedCode.Content {
         var texts: [Int: String] = [:]
         for (index, limit) in limits where !row.isNull(at: index) {
             guard let text = row.text(at: index, upTo: limit) else { return nil }
-            // An empty redirect URI or nonce is none: a native sign-in has neither.
+            // An empty redirect URI or nonce counts as none, because a native sign-in has neither.
             if !text.isEmpty { texts[index] = text }
         }
         self.init(

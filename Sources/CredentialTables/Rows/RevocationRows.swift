@@ -3,9 +3,9 @@
 
 package import CredentialCore
 
-/// How requests to revoke, their tokens and their receipts stand in `revocation_queue`, `revocation` and `revocation_log`.
+/// Writes revocation requests, their tokens and their receipts to `revocation_queue`, `revocation` and `revocation_log`.
 ///
-/// They are few beside everything else, so each is written by statements of its own.
+/// These rows are few, so each has statements of its own.
 package struct RevocationRows<Connection: TableConnection> {
     private let connection: Connection
     private let directory: ClientDirectory
@@ -32,7 +32,7 @@ package struct RevocationRows<Connection: TableConnection> {
             try connection.execute("UPDATE revocation_queue SET due_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2", until, work.id)
             return false
         case .close(let work, let outcome, let reason):
-            // From the row itself: what the backend wrote may not be text that Swift can hold.
+            // Copies from the row itself, because a backend may have written text that Swift cannot hold.
             try connection.execute(
                 """
                 INSERT INTO revocation_log (request, app, client_id, user_id, requested_at, settled_at, outcome, reason)

@@ -3,7 +3,7 @@
 
 package import CredentialCore
 
-/// How the registers of a user stand in `user_event`.
+/// The columns of `user_event`, which holds a user's registers.
 extension AppUser {
     package static let keyColumns = ["user_id", "app"]
     package static let valueColumns = [

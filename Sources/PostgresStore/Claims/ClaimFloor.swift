@@ -3,36 +3,36 @@
 
 import CredentialCore
 
-/// Below where a claim need not look: what was due there has been taken.
+/// The place below which a claim need not look, because claims have taken all rows that were due there.
 ///
-/// While somebody in the database holds a snapshot, what has gone stays in the index, and each claim would pass by all of it. A row may
-/// turn up below all the same, of a transaction that took long or of a claim that was undone, so now and then a claim looks everywhere;
-/// and where it finds something, so does the next, until there is nothing below.
+/// While somebody in the database holds a snapshot, taken rows stay in the index, and each claim would read past all of them. A row may
+/// still turn up below the floor, from a slow transaction or an undone claim. So now and then a claim looks everywhere. If it finds a row
+/// below the floor, the next claim looks everywhere too, until no row is left below.
 struct ClaimFloor<Place: ClaimPlace>: Sendable {
     private var low: Place?
-    /// The furthest that was looked through.
+    /// The furthest place that claims have looked through.
     private(set) var known: Place?
     private var next: (place: Place, at: Timestamp)?
     private var lookedEverywhereAt: Timestamp?
     private var isLookingEverywhere = false
 
     static var interval: Duration { .seconds(5) }
-    /// Longer than nearly every transaction takes that brings a row.
+    /// Longer than nearly every transaction that brings a row.
     static var patience: Duration { .seconds(2) }
 
-    /// Where a claim is to begin; nil for everywhere.
+    /// Where a claim begins; nil for everywhere.
     mutating func begin(at now: Timestamp) -> Place? {
-        // What was learned by a clock that has since been set back is forgotten.
+        // If the clock was set back, forget everything learned by it.
         if let last = lookedEverywhereAt, now < last { self = Self() }
         isLookingEverywhere = lookedEverywhereAt.map { $0.advanced(by: Self.interval) <= now } ?? true
         return isLookingEverywhere ? nil : low
     }
 
-    /// Ends the claim that began last. One that failed does not.
+    /// Ends the claim that began last. A failed claim does not call it.
     ///
     /// - Parameters:
-    ///   - first: the lowest place that it took; nil where it took nothing.
-    ///   - place: up to where it has taken all that it saw; nil where that is not known.
+    ///   - first: the lowest place that the claim took; nil if it took nothing.
+    ///   - place: up to here the claim took everything that it saw; nil if unknown.
     mutating func end(at now: Timestamp, from first: Place?, upTo place: Place?) {
         if isLookingEverywhere {
             let isLeftBelow = if let first, let low { first.isBelow(low) } else { false }
@@ -49,12 +49,12 @@ struct ClaimFloor<Place: ClaimPlace>: Sendable {
     }
 }
 
-/// Up to where something has been looked through.
+/// A place up to which claims have looked.
 protocol ClaimPlace: Sendable {
-    /// Up to where it has been, when both are true.
+    /// The place that covers both places.
     func orBeyond(_ other: Self) -> Self
 
-    /// Whether whoever begins at the other passes it by.
+    /// Whether a claim that begins at the other place misses this one.
     func isBelow(_ other: Self) -> Bool
 }
 
@@ -64,7 +64,7 @@ extension Timestamp: ClaimPlace {
     func isBelow(_ other: Timestamp) -> Bool { self < other }
 }
 
-/// A place in each of the two orders of a queue: new rows, whose due time is 0, by id, and those that are due again.
+/// A place in each of the two orders of a queue: new rows, whose due time is 0, by id, and rows that are due again, by due time.
 struct QueuePlace: ClaimPlace, Equatable {
     var id: Int64?
     var dueAt: Timestamp?
@@ -79,19 +79,19 @@ struct QueuePlace: ClaimPlace, Equatable {
     }
 }
 
-/// What a connection knows of where nothing waits.
+/// The places below which a connection knows that nothing waits.
 struct ClaimFloors {
     var queues: [Queue: ClaimFloor<QueuePlace>] = [:]
     /// When a claim last began with sign-ins that are due again, and found none.
     var nothingAgainAt: Timestamp?
-    /// By client: first checks of new sign-ins, and all others.
+    /// By client: first checks of new sign-ins, and all other checks.
     var firstChecks: [Int64: ClaimFloor<Timestamp>] = [:]
     var schedules: [Int64: ClaimFloor<Timestamp>] = [:]
 
     /// Whether a claim of sign-ins begins with those that are due again.
     ///
-    /// Where there are none, only one claim in a second does. It reads past every sign-in that was settled since the floor, as long as a
-    /// held snapshot keeps them in the index.
+    /// If there are none, only one claim in a second does. It reads past every sign-in that was settled since the floor, as long as a held
+    /// snapshot keeps them in the index.
     func beginsWithSignInsDueAgain(at now: Timestamp) -> Bool {
         guard let last = nothingAgainAt else { return true }
         return now < last || last.advanced(by: .seconds(1)) <= now

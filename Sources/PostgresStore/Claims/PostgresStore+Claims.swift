@@ -6,8 +6,8 @@ import CredentialTables
 import NIOConcurrencyHelpers
 
 extension PostgresStore {
-    /// Runs a claim. Its times are the caller's: of a process that was stopped since, or waited for long, a lease would have ended already,
-    /// and what others have claimed would look as if a clock had been set back.
+    /// Runs a claim. Throws if it has waited too long, because the caller fixed its times before. A late claim's lease would have ended
+    /// already, and other replicas' claims would look as if a clock had been set back.
     func runClaim<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) async throws -> Value {
         let start = ContinuousClock.now
         return try await claims.run { [longestClaimWait] connection in
@@ -80,16 +80,16 @@ extension PostgresStore {
     }
 }
 
-/// Takes due rows of a queue, passing over what others hold, and moves their due time to the end of the lease.
+/// Takes due rows of a queue, and moves their due time to the end of the lease. Skips rows that others hold.
 struct QueueClaim {
     let queue: Queue
-    /// SQL: which of its rows.
+    /// SQL: which rows of the queue.
     let lane: String
     /// SQL: how much of `Queue.largestClaim` a row takes.
     var size = "0"
     let returning: String
 
-    /// Longest due first: `id`, `attempts`, when it was due, and what is returned. Of sign-ins, those that are due again may come first.
+    /// Longest due first: `id`, `attempts`, the due time, and the columns of `returning`. Sign-ins that are due again may come first.
     func rows(
         upTo limit: Int,
         at now: Timestamp,
@@ -100,10 +100,10 @@ struct QueueClaim {
     ) throws -> [PostgresRow] {
         guard limit > 0 else { return [] }
         let floor = connection.floors.queues[queue, default: ClaimFloor()].begin(at: now)
-        // A sign-in that was claimed before goes before new ones: an event waits six minutes for it, and an import may take longer. So does
-        // one that was put off, once in six hours.
+        // A sign-in that was claimed before goes before new ones, because an event waits six minutes for it, and an import may take longer.
+        // A postponed sign-in also goes first, once in six hours.
         let againFirst = queue == .grant && (floor == nil || connection.floors.beginsWithSignInsDueAgain(at: now))
-        // What a clock has put off that has since been set back.
+        // Makes rows due that were postponed by a clock that has since been set back.
         try connection.send(
             """
             UPDATE \(queue.rawValue) SET due_at = $1
@@ -118,10 +118,10 @@ struct QueueClaim {
         let again = (name: "again", condition: "due_at > $7 AND due_at <= $1 AND due_at <> 0")
         let (first, second) = againFirst ? (again, fresh) : (fresh, again)
         let order = againFirst ? "due_at = 0, due_at, id" : "due_at, id"
-        // No sign-in was ever due before 0, and a search from there on does not read through all that are new.
+        // No sign-in was ever due before 0. A search from 0 on does not read through all new sign-ins.
         let lowest = Timestamp(milliseconds: queue == .grant ? 0 : .min)
-        // As `Claim.claimable`: a row that may have killed the process comes alone. Nothing is joined: of a queue that a vacuum found empty
-        // the server expects one row, and would go through all of it, or through all pairs.
+        // As in `Claim.claimable`, a row that may have killed the process comes alone. The statement joins nothing: if a vacuum found the
+        // queue empty, the server expects one row, and would go through all of it, or through all pairs.
         let rows = try connection.rows(
             """
             WITH \(first.name) AS MATERIALIZED (
@@ -153,7 +153,7 @@ struct QueueClaim {
         if againFirst { connection.floors.nothingAgainAt = rows.contains { $0.integer(at: 2) != 0 } ? nil : now }
         let seen = try connection.rows(of: newest).first?.integer(at: 0) ?? 0
         if let known = connection.floors.queues[queue]?.known?.id, seen < known {
-            // The table was emptied and its ids begin anew.
+            // The table was emptied, so its ids begin anew.
             connection.floors.queues[queue] = nil
         }
         let end = Self.end(of: rows, againFirst: againFirst, suspects: suspects, newest: seen, at: now)
@@ -161,7 +161,7 @@ struct QueueClaim {
         return rows
     }
 
-    /// The first of each order; nil where there is no row.
+    /// The first place of each order; nil if there is no row.
     private static func begin(of rows: [PostgresRow]) -> QueuePlace? {
         let again = rows.first { $0.integer(at: 2) != 0 }
         return rows.isEmpty
@@ -172,16 +172,16 @@ struct QueueClaim {
             )
     }
 
-    /// Up to where nothing is left; nil where that is not known.
+    /// The place up to which nothing is left; nil if unknown.
     private static func end(of rows: [PostgresRow], againFirst: Bool, suspects: Bool, newest: Int64, at now: Timestamp) -> QueuePlace? {
         guard let last = rows.last else {
-            // A suspect may have been passed over.
+            // The claim may have skipped a suspect.
             return suspects ? QueuePlace(id: newest, dueAt: now) : nil
         }
         let dueAt = last.integer(at: 2)
-        // Of the order that comes second nothing is taken before the first is through.
+        // A claim takes rows of the second order only after it is through with the first.
         if dueAt == 0 { return QueuePlace(id: last.integer(at: 0), dueAt: againFirst ? now : nil) }
-        // What a move has brought is due before all else.
+        // Rows that a move has brought are due before all others.
         return dueAt > 0 ? QueuePlace(id: againFirst ? nil : newest, dueAt: Timestamp(milliseconds: dueAt - 1)) : nil
     }
 }

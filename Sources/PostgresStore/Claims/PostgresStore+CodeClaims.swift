@@ -5,7 +5,7 @@ package import CredentialCore
 import CredentialTables
 import NIOConcurrencyHelpers
 
-/// Grants that bring an authorization code. Few wait at any time, because none lives long.
+/// Grants with an authorization code. Few wait at any time, because codes expire soon.
 extension PostgresStore {
     package func claimCodes(
         upTo limit: Int,
@@ -39,7 +39,7 @@ extension PostgresStore {
             let chosen = WaitingCode.choose(waiting, upTo: limit, permits: permits, quotas: quotas, at: now)
             let ids = Claim.claimable(chosen, suspects: suspects)
             guard !ids.isEmpty else { return [] }
-            // Others may have taken some of them meanwhile.
+            // Other replicas may have taken some of the codes meanwhile.
             let rows = try connection.rows(
                 """
                 WITH free AS (
@@ -76,7 +76,7 @@ extension PostgresStore {
         }
     }
 
-    /// Who has codes that wait: each found by the one before, however many codes it has.
+    /// The clients with waiting codes. One search finds each client, however many codes it has.
     private static func clientsOfCodes(besides known: some Sequence<String>, on connection: Connection) throws -> [String] {
         let clients = try connection.rows(
             """
@@ -89,14 +89,14 @@ extension PostgresStore {
             """,
             WaitingCode.mostClients
         ).compactMap { $0.text(at: 0) }
-        // Names that nobody knows hide none that is known.
+        // A list full of unknown clients must not hide a known one.
         return clients.count < WaitingCode.mostClients ? clients : Array(Set(clients).union(known))
     }
 
-    /// Asks for those of a client that are due, nearest deadline first, in each order of the queue: new ones, those that are tried again,
-    /// and those of a clock that has since been set back.
+    /// Asks for the due codes of a client, nearest deadline first, in each order of the queue: new codes, repeated codes, and codes dated
+    /// by a clock that has since been set back.
     ///
-    /// - Parameter onlyLate: whether only those are wanted whose time is over.
+    /// - Parameter onlyLate: whether to ask only for codes whose time is over.
     private static func sendDueCodes(
         of client: String,
         onlyLate: Bool,

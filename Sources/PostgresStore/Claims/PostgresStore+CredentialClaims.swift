@@ -5,7 +5,7 @@ package import CredentialCore
 import CredentialTables
 import NIOConcurrencyHelpers
 
-/// Whom to ask about, and which rejections to believe.
+/// Claims of credentials to check, and of rejections to believe.
 extension PostgresStore {
     package func claimDueCredentials(
         of app: String,
@@ -122,7 +122,7 @@ extension PostgresStore {
         }
     }
 
-    /// - Parameter onlyPending: whether what is claimed is a rejection that waits, and not a check.
+    /// - Parameter onlyPending: whether to claim pending rejections, and not checks.
     private static func claim(
         _ credentials: [ClaimableCredential],
         _ directory: ClientDirectory,
@@ -138,8 +138,8 @@ extension PostgresStore {
             chosen.append(credential.userID, credential.client, credential.dueAt, leaseEnd)
         }
         guard chosen.count > 0 else { return [] }
-        // Whatever has happened to a row since it was chosen has moved its due time. Many share one, so it finds nobody: by `=` each would be
-        // looked for among all of them.
+        // Every change of a row moves its due time, so this finds only unchanged rows. It does not use `=`, because many rows share a due
+        // time, and the server would look for each row among all of them.
         let answer = try connection.send(
             """
             WITH free AS (
@@ -179,7 +179,7 @@ extension PostgresStore {
         }
     }
 
-    /// An operator's pause holds across restarts: nobody is asked about, and what is due stays due.
+    /// An operator's pause survives restarts. siwatch asks about nobody, and due checks stay due.
     static func isPaused(_ app: Int64, on connection: Connection) throws -> Bool {
         try connection.rows("SELECT paused_at IS NOT NULL FROM app WHERE id = $1", app).isTrue
     }

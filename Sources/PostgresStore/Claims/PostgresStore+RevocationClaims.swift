@@ -5,7 +5,7 @@ package import CredentialCore
 import CredentialTables
 import NIOConcurrencyHelpers
 
-/// Tokens that are to be revoked.
+/// Claims of tokens to revoke.
 extension PostgresStore {
     package func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
         let directory = self.directory.withLockedValue { $0 }
@@ -45,7 +45,7 @@ extension PostgresStore {
         quotas: [String: Int]
     ) async throws -> [DueRevocation] {
         let directory = self.directory.withLockedValue { $0 }
-        // By name, so that the same seed is the same run.
+        // Sorted by name, so that a simulation with the same seed is the same run.
         let permits = permits.filter { $0.value > 0 }.sorted { $0.key < $1.key }
         guard !permits.isEmpty else { return [] }
         return try await runClaim { [owner] connection in
@@ -54,7 +54,7 @@ extension PostgresStore {
                 let answers = try directory.clients(of: app.id).compactMap { client in
                     try Self.sendDue(
                         of: client.id,
-                        // A token of a client that is taken out of the configuration waits for a week, and stands in nobody's way.
+                        // If the configuration no longer names a client, its tokens wait for a week, and block no others.
                         requestedBy: DueRevocation.latestRequest(isWatched: directory.isWatched(client), at: now),
                         upTo: min(permits, quotas[client.clientID] ?? permits),
                         at: now,
@@ -69,7 +69,7 @@ extension PostgresStore {
         }
     }
 
-    /// Asks for those of a client, longest due first: `request, client, attempts, due_at, token_fingerprint`.
+    /// Asks for the due tokens of a client, longest due first: `request, client, attempts, due_at, token_fingerprint`.
     private static func sendDue(
         of client: Int64,
         requestedBy latest: Timestamp,
@@ -111,7 +111,7 @@ extension PostgresStore {
         policy: RefreshPolicy,
         on connection: Connection
     ) throws -> [DueRevocation] {
-        // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
+        // A token that may have killed the process comes alone, so that a second crash costs no other token.
         let isSuspect = { (row: PostgresRow) in row.int(at: 2) >= Claim.suspectAttempts }
         let taken = due.first.map(isSuspect) ?? false ? due.prefix(1) : due.prefix { !isSuspect($0) }
         var chosen = RowArrays()

@@ -4,15 +4,15 @@
 import CredentialCore
 import CredentialTables
 
-/// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left
-/// alone: Apple would blame us for them, and they may come back.
+/// The checks of an app's clients, in the order of their due times. Clients that the configuration no longer names are left out: Apple
+/// would blame siwatch for them, and they may come back.
 struct Schedule: CheckSchedule {
     let app: Int64
     let clients: [Int64]
     let policy: RefreshPolicy
     let now: Timestamp
 
-    /// Leaves other checks below, so it moves no floor.
+    /// Passes over other checks, so it moves no floor.
     func accepted(upTo limit: Int, quotas: [Int64: Int], from connection: Connection) throws -> [ClaimableCredential] {
         guard limit > 0 else { return [] }
         let answers = try clients.filter { quotas[$0] ?? 1 > 0 }.map { client in
@@ -50,9 +50,9 @@ struct Schedule: CheckSchedule {
         try due(of: clients, upTo: limit, quotas: quotas, on: connection)
     }
 
-    /// All but first checks, longest due first.
+    /// All due checks except first checks, longest due first.
     ///
-    /// - Parameter quotas: by client, the most that are wanted.
+    /// - Parameter quotas: by client, the most checks to return.
     func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], on connection: Connection) throws -> [ClaimableCredential] {
         try first(limit, of: clients, quotas, \.schedules, on: connection) { client, limit, floor in
             try connection.send(
@@ -70,11 +70,11 @@ struct Schedule: CheckSchedule {
         }
     }
 
-    /// The first of all clients, in the order of their due times.
+    /// The earliest due checks of all clients, in the order of their due times.
     ///
     /// - Parameters:
-    ///   - kind: which checks they are.
-    ///   - send: asks for what is due of a client, up to a limit and from a time on.
+    ///   - kind: the kind of checks, by its floors.
+    ///   - send: asks for the due checks of a client, up to a limit and from a time on.
     private func first(
         _ limit: Int,
         of clients: [Int64],
@@ -93,21 +93,22 @@ struct Schedule: CheckSchedule {
         let due = clients.count == 1 ? found[0] : Array(found.flatMap(\.self).sorted { $0.dueAt < $1.dueAt }.prefix(limit))
         let end = due.count < limit ? now : due[limit - 1].dueAt
         for (client, found) in zip(clients, found) {
-            // Of a client with a quota more may be due than was asked for.
+            // A client with a quota may have more due checks than this asked for.
             let last = quotas[client].flatMap { found.count < $0 ? nil : found.last?.dueAt }
             connection.floors[keyPath: kind][client]?.end(at: now, from: found.first?.dueAt, upTo: last.map { min($0, end) } ?? end)
         }
         return due
     }
 
-    /// A rejection that could not be believed when its time had come waits on, until the daily check. By then all others have been asked
-    /// about, so that Apple has accepted one of them in between.
+    /// A rejection that siwatch could not believe when it was due waits until the daily check. By then siwatch has asked about all other
+    /// credentials, so Apple has accepted one of them in between.
     private let waits = "(pending_since IS NOT NULL AND answered_at + $3 > $2 AND answered_at <= $2)"
 
-    /// Only a clock that has been set back, or a shorter interval, leaves a due time out there.
+    /// Only a clock that was set back, or a shorter interval, leaves a due time beyond this.
     private var furthest: Timestamp { now.advanced(by: policy.longestDelay) }
 
-    /// Brings back what is due too late, and sends to the daily check what waits for it. Idle, it finds nothing and writes nothing.
+    /// Brings back checks with a due time too far ahead, and moves the rejections that wait for the daily check to it. Writes nothing if
+    /// there are none.
     func sendRepairs(on connection: Connection) throws {
         for client in clients {
             try connection.send(

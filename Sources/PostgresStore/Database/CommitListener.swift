@@ -4,30 +4,30 @@
 import CredentialCore
 import Foundation
 
-/// A thread that sleeps until the server tells of an insert, and then looks for as long as more keeps coming.
+/// A thread that sleeps until the server reports an insert, and then looks as long as more inserts come.
 ///
-/// The first insert after a pause finds the gate open, shuts it and notifies; those that follow pass on in silence. So whoever was woken
-/// looks every 10 ms while the gate is shut, keeps it shut while there is work, and opens it before it sleeps. A transaction that inserted
-/// while it was shut, and commits after the last look, is found by the loops' own timers.
+/// The first insert after a pause finds the gate open, shuts it and notifies. Later inserts find it shut and stay silent. The woken thread
+/// looks every 10 ms while the gate is shut, keeps it shut while there is work, and opens it before it sleeps. A transaction may insert
+/// while the gate is shut, and commit after the last look. The loops' own timers find it.
 final class CommitListener: Sendable {
     private let address: PostgresAddress
 
-    /// Between two looks, while something comes.
+    /// Between two looks, while inserts come.
     fileprivate static let busyMilliseconds: Int32 = 10
-    /// Looks in vain before it sleeps, each twice as long after the one before: 630 ms in all.
+    /// Looks without a find before the thread sleeps. Each wait is twice as long as the one before: 630 ms in all.
     fileprivate static let vainLooks = 6
-    /// Until the next try, where the server is away.
+    /// Until the next try while the server is away.
     private static let patienceMilliseconds: Int32 = 1_000
 
     init(_ address: PostgresAddress) {
         self.address = address
     }
 
-    /// An element after each wake-up; several may share one. The thread ends with the iteration.
+    /// Yields after each wake-up. Several wake-ups may share one element. The thread ends with the iteration.
     func commits() -> AsyncStream<Void> {
         let (commits, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let stop = Pipe()
-        // A thread and not a task: it blocks for as long as nothing happens.
+        // A thread and not a task, because it blocks while nothing happens.
         let thread = Thread { [address] in
             while true {
                 do {
@@ -35,7 +35,7 @@ final class CommitListener: Sendable {
                     try gates.watch { continuation.yield() }
                     return
                 } catch {
-                    // Trouble with the database is reported by whoever has work for it.
+                    // The loops that have work report errors of the database.
                     if Self.isStopped(stop, within: Self.patienceMilliseconds) { return }
                 }
             }
@@ -55,9 +55,9 @@ final class CommitListener: Sendable {
 /// The gates of the queues, over one connection.
 private struct Gates {
     let connection: Connection
-    /// Readable once nobody iterates any more.
+    /// Readable after the iteration has ended.
     let stop: Int32
-    /// Of the newest rows.
+    /// The newest id of each queue.
     private var newest = [Int64](repeating: 0, count: Schema.queuesThatTell.count)
 
     init(_ connection: Connection, stop: Int32) throws {
@@ -68,7 +68,7 @@ private struct Gates {
     }
 
     mutating func watch(_ wake: () -> Void) throws {
-        // What came before there was anybody to tell; and whoever came may have shut a gate.
+        // Wake once for rows that came before the LISTEN. Their inserts may also have shut a gate.
         _ = try isAnythingNew()
         wake()
         var vain = 0
@@ -80,16 +80,16 @@ private struct Gates {
                 try set(Schema.quiet)
                 vain = 0
             } else {
-                // Before the last looks, so that an insert is either seen by one of them or tells.
+                // Open the gates before the last looks, so that each insert is seen by a look or notifies.
                 if vain == 0 { try set(nil) }
                 vain += 1
             }
-            // What came with the answers is here already: nothing will be there to read.
+            // A notification that came with the answers is already read, so the descriptor will not become readable for it.
             isTold = try !connection.notifications().isEmpty
         }
     }
 
-    /// Passes by nothing that has been there before: under a snapshot that somebody holds, that may be much.
+    /// Reads only ids above the newest known one. Under a held snapshot, there may be many below.
     private mutating func isAnythingNew() throws -> Bool {
         let answers = try zip(Schema.queuesThatTell, newest).map { queue, newest in
             try connection.send("SELECT MAX(id) FROM \(queue) WHERE id > $1", newest)
@@ -99,7 +99,7 @@ private struct Gates {
         return zip(seen, newest).contains { $0 > $1 }
     }
 
-    /// - Parameter milliseconds: for how long the gates stay shut; nil to open them.
+    /// - Parameter milliseconds: how long the gates stay shut; nil opens them.
     private func set(_ milliseconds: Int?) throws {
         for queue in Schema.queuesThatTell {
             let until = milliseconds.map { "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + \($0)" } ?? "0"
@@ -108,7 +108,7 @@ private struct Gates {
         try connection.flush()
     }
 
-    /// Sleeps until the server tells something, or the time is over.
+    /// Sleeps until the server reports something, or the time is over.
     private func isStopped(within milliseconds: Int32) -> Bool {
         var polled = [stop, connection.descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         poll(&polled, nfds_t(polled.count), milliseconds)

@@ -3,11 +3,11 @@
 
 import CLibpq
 
-/// COPY, in PostgreSQL's binary format. A pipeline knows none, so it rests meanwhile, and each call waits.
+/// COPY in PostgreSQL's binary format. A pipeline cannot copy, so the connection leaves it meanwhile, and each call waits.
 extension Connection {
-    /// What stands before the first row: eleven bytes that say what it is, no flags, and nothing more of a head.
+    /// The bytes before the first row: a signature of eleven bytes, no flags, and no header extension.
     private static let head: [UInt8] = Array("PGCOPY\n".utf8) + [0xff, 0x0d, 0x0a, 0x00] + [0, 0, 0, 0, 0, 0, 0, 0]
-    /// What stands in the place of a row after the last.
+    /// The bytes in place of a row after the last.
     private static let end: [UInt8] = [0xff, 0xff]
 
     func beginCopyIn(_ sql: String) throws {
@@ -26,7 +26,7 @@ extension Connection {
         try endCopy()
     }
 
-    /// The server has ended it before its time, and says why, or the connection is lost.
+    /// The server has ended the copy early and says why, or the connection is lost.
     private func failCopy() throws -> Never {
         let reason = lastMessage
         try endCopy()
@@ -37,7 +37,7 @@ extension Connection {
         try beginCopy(sql, PGRES_COPY_OUT)
     }
 
-    /// - Parameter row: is handed the bytes of the next.
+    /// - Parameter row: gets the bytes of the next row.
     /// - Returns: false after the last.
     func copyOut(_ row: (UnsafeRawBufferPointer) -> Void) throws -> Bool {
         while true {
@@ -47,7 +47,7 @@ extension Connection {
             switch count {
             case 1...:
                 var bytes = UnsafeRawBufferPointer(start: buffer, count: Int(count))
-                // The server sends a row at a time, the head with the first and the end by itself.
+                // The server sends one row at a time. The head comes with the first row, and the end by itself.
                 if bytes.starts(with: Self.head.prefix(11)) { bytes = UnsafeRawBufferPointer(rebasing: bytes.dropFirst(Self.head.count)) }
                 if bytes.isEmpty || bytes.elementsEqual(Self.end) { continue }
                 row(bytes)
@@ -71,7 +71,7 @@ extension Connection {
         }
     }
 
-    /// - Throws: `PostgresError` where a row was refused.
+    /// - Throws: `PostgresError` if the server refused a row.
     private func endCopy() throws {
         var failure: PostgresError?
         while let result = PQgetResult(handle) {

@@ -79,11 +79,11 @@ extension Connection: TableConnection {
     }
 
     package func beginRename(of app: String) throws {
-        // The logs may be long.
+        // No time limits, because the logs may be long.
         longestSilence = nil
         try send("SET LOCAL statement_timeout = 0")
         try lockSettlements()
-        // A replica that starts waits here before it takes its apps in, and then finds this one under another name.
+        // A replica that starts waits here before it registers its apps. Then it finds this app under its new name.
         try send("LOCK TABLE replica IN SHARE MODE")
         let isInUse = try rows(
             "SELECT EXISTS (SELECT 1 FROM replica WHERE seen_at > \(Schema.now) - $1)",

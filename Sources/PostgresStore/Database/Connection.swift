@@ -4,38 +4,39 @@
 import CLibpq
 import Foundation
 
-/// One connection to a server, in the hands of one thread.
+/// One connection to a server. One thread uses it.
 ///
-/// Statements are sent without waiting, and prepared on their first use. Whoever asks for the rows of one waits for all that were sent, in
-/// one round trip. After a failure nothing of what follows it is carried out, and the wait throws it.
+/// The connection sends statements without waiting, and prepares each on its first use. A caller that asks for the rows of one waits for
+/// all sent statements, in one round trip. After a failure the server skips the statements that follow, and the wait throws the failure.
 package final class Connection {
     let handle: OpaquePointer
-    /// By their SQL.
+    /// Names of prepared statements, by their SQL.
     private var prepared: [String: String] = [:]
     private var sent: [Sent] = []
-    /// Whether a COMMIT was sent whose answer is still to come.
+    /// Whether a COMMIT was sent, and its answer is still to come.
     private(set) var mayBeCommitted = false
-    /// A server that says nothing for longer is given up. Nil where statements may take as long as they need.
+    /// siwatch gives up a server that is silent for longer. Nil if statements may take as long as they need.
     var longestSilence: Duration?
-    /// The server gives up a statement after a minute. So it is frozen, or something on the road keeps the connection alive without it.
+    /// The server cancels a statement after a minute. After a longer silence, the server is frozen, or the network keeps the connection
+    /// alive without it.
     static let longestSilence = Duration.seconds(75)
-    /// Of this server: another one may have lost rows, and give their ids out again.
+    /// The floors of this server. Another server may have lost rows, and give their ids out again.
     var floors = ClaimFloors()
     private var preparations = 0
 
     private struct Sent {
         var answer: Answer
-        /// What it prepares.
+        /// The SQL that it prepares.
         var sql: String?
     }
 
-    /// What a statement that was sent comes to.
+    /// The result of a sent statement.
     final class Answer {
-        /// Nil until they are there.
+        /// Nil until the rows have come.
         fileprivate(set) var rows: PostgresRows?
     }
 
-    /// - Throws: `PostgresError`, or `StoreOpenError` where the server is too old to be asked, or no server is.
+    /// - Throws: `PostgresError`, or `StoreOpenError` if the server is too old to be asked, or a pooler is in the way.
     init(
         _ address: PostgresAddress,
         isForReading: Bool = false,
@@ -51,18 +52,18 @@ package final class Connection {
         self.handle = handle
         self.longestSilence = longestSilence
         guard PQstatus(handle) == CONNECTION_OK else {
-            // Before a statement was sent, there is no row to quote.
+            // No statement was sent yet, so the message quotes no row.
             let message = lastMessage
-            // Of all that a connection asks for, this is known to PostgreSQL from 12 on.
+            // Of all parameters that siwatch sets, only this one needs PostgreSQL 12.
             if message.contains("\"tcp_user_timeout\"") { throw Migrator.serverIsTooOld("older than 12") }
-            // As PgBouncer says it.
+            // PgBouncer sends this message.
             if message.contains("unsupported startup parameter") { throw Migrator.poolerIsInTheWay }
             let mend = PQconnectionNeedsPassword(handle) == 1 ? "; database.password_file names the file that holds it" : ""
             throw PostgresError(connection: message + mend)
         }
-        // What libpq would print to the standard error of a daemon.
+        // libpq would print notices to the standard error of a daemon.
         PQsetNoticeProcessor(handle, { _, _ in }, nil)
-        // A DETAIL quotes rows; what is said of a lost connection may have one before it.
+        // A DETAIL quotes rows. The message about a lost connection may include one from before.
         PQsetErrorVerbosity(handle, PQERRORS_TERSE)
         guard PQenterPipelineMode(handle) == 1, PQsetnonblocking(handle, 1) == 0 else { throw PostgresError(connection: lastMessage) }
     }
@@ -87,7 +88,7 @@ package final class Connection {
 
     // MARK: Statements
 
-    /// Sends a statement, and does not wait.
+    /// Sends a statement without waiting.
     @discardableResult
     func send<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> Answer {
         var parameters: [Parameter] = []
@@ -95,7 +96,7 @@ package final class Connection {
         return try send(sql, parameters)
     }
 
-    /// Sends a statement of many rows, or nothing where there is none.
+    /// Sends a statement of many rows. Sends nothing if there is no row.
     func send(_ sql: String, _ rows: RowArrays, _ others: [Parameter] = []) throws {
         if rows.count > 0 { try send(sql, rows.parameters + others) }
     }
@@ -123,7 +124,7 @@ package final class Connection {
         try rows(of: send(sql, repeat each values))
     }
 
-    /// How many rows a statement changed.
+    /// The number of rows that a statement changed.
     @discardableResult
     func run<each Value: ParameterValue>(_ sql: String, _ values: repeat each Value) throws -> Int {
         try rows(sql, repeat each values).changed
@@ -146,7 +147,7 @@ package final class Connection {
     }
 
     private func withBytes(of parameters: [Parameter], _ body: ([UnsafePointer<CChar>?], [Int32]) throws -> Void) throws {
-        // In one piece, so that all of them have an address at once. A value of no bytes needs one as well: without, it would be NULL.
+        // One buffer, so that all values have an address at once. An empty value needs an address too: without one it would be NULL.
         var bytes: [CChar] = [0]
         bytes.reserveCapacity(parameters.reduce(1) { $0 + ($1.bytes?.count ?? 0) })
         for parameter in parameters { parameter.bytes.map { bytes.append(contentsOf: $0.lazy.map(CChar.init(bitPattern:))) } }
@@ -167,9 +168,9 @@ package final class Connection {
 
     // MARK: Waiting
 
-    /// Waits until everything that was sent has been answered.
+    /// Waits until the server has answered everything that was sent.
     ///
-    /// - Throws: `PostgresError`, of the first statement that failed.
+    /// - Throws: `PostgresError` of the first statement that failed.
     func flush() throws {
         guard !sent.isEmpty else { return }
         defer { sent = [] }
@@ -192,7 +193,7 @@ package final class Connection {
         }
         guard let end = try nextResult() else { throw failure ?? PostgresError(connection: "the connection was lost") }
         defer { PQclear(end) }
-        // What was sent without a BEGIN is committed here: it may fail here too, after all its rows have come.
+        // The server commits statements without a BEGIN here. So this can fail too, after all rows have come.
         guard PQresultStatus(end) == PGRES_PIPELINE_SYNC else { throw failure ?? PostgresError(end, endsConnection: true) }
         if let failure {
             if !failure.losesAnswers { mayBeCommitted = false }
@@ -201,7 +202,7 @@ package final class Connection {
         mayBeCommitted = false
     }
 
-    /// Nil after the last of a statement.
+    /// Nil after the last result of a statement.
     private func nextResult() throws -> OpaquePointer? {
         while PQisBusy(handle) != 0 {
             try wait(for: Int16(POLLIN))
@@ -210,7 +211,7 @@ package final class Connection {
         return PQgetResult(handle)
     }
 
-    /// Takes answers in meanwhile: a server whose answers nobody takes reads no more.
+    /// Takes answers in meanwhile, because a server whose answers nobody takes stops reading.
     private func sendAll() throws {
         while true {
             switch PQflush(handle) {
@@ -231,21 +232,21 @@ package final class Connection {
 }
 
 extension Connection {
-    /// Forgets what failed, so that the connection can be used again.
+    /// Rolls back a failed transaction, so that the connection can be used again.
     func rollBack() throws {
         try flush()
         if isInTransaction { try run("ROLLBACK") }
     }
 
-    /// Whether no pooler stands between: one gives its clients numbers of its own.
+    /// Whether no pooler stands between. A pooler gives its clients process numbers of its own.
     func speaksWithTheServerItself() throws -> Bool {
         try rows("SELECT pg_backend_pid()").integer == Int(PQbackendPID(handle))
     }
 
-    /// The descriptor, for whoever waits for more than one.
+    /// The descriptor, for callers that wait for several.
     var descriptor: Int32 { PQsocket(handle) }
 
-    /// Names of the channels on which somebody has notified since the last look.
+    /// The channels of notifications since the last look.
     func notifications() throws -> [String] {
         try check(PQconsumeInput(handle))
         var channels: [String] = []
@@ -256,7 +257,7 @@ extension Connection {
         return channels
     }
 
-    /// Runs a script of the program's own.
+    /// Runs a script of siwatch's own.
     func runScript(_ sql: String) throws {
         guard PQexitPipelineMode(handle) == 1, PQsetnonblocking(handle, 0) == 0 else { throw PostgresError(connection: lastMessage) }
         defer {

@@ -4,28 +4,28 @@
 import CredentialCore
 import Dispatch
 
-/// A connection and the thread that it blocks. Whoever comes waits for those before.
+/// A connection, and the thread that it blocks. Callers wait in order.
 ///
-/// It is made when it is first needed, and anew after it was lost.
+/// It connects on first use, and again after the connection was lost.
 actor ConnectionThread {
     private let address: PostgresAddress
     private let isForReading: Bool
     private let usesIndexes: Bool
     private let longestLockWait: Duration
     private var connection: Connection?
-    /// The last attempt to connect, where it came to nothing: how long it took, and when it ended.
+    /// The last failed attempt to connect: the error, how long it took, and when it ended.
     private var failure: (error: any Error, took: Duration, endedAt: ContinuousClock.Instant)?
     private nonisolated let executor: QueueExecutor
 
-    /// Waits between looks whether a COMMIT happened whose answer was lost: as long as a server takes to start anew. On a dark road the second
-    /// is too soon to be one.
+    /// Waits between looks for the outcome of a COMMIT whose answer was lost. Together they last as long as a server takes to restart. If
+    /// the network is down, the second look comes too soon to connect again.
     private static let looks: [Duration] = [.zero, .milliseconds(200), .seconds(1), .seconds(3)]
-    /// An attempt that failed slowly is not repeated for this long.
+    /// siwatch does not repeat an attempt that failed slowly for this long.
     private static let longestPause = Duration.seconds(1)
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    /// - Parameter longestLockWait: others wait for this connection while it waits for somebody's lock.
+    /// - Parameter longestLockWait: how long a statement waits for a lock. Other callers wait for this connection meanwhile.
     init(
         _ address: PostgresAddress,
         isForReading: Bool = false,
@@ -40,7 +40,7 @@ actor ConnectionThread {
         executor = QueueExecutor(label: label)
     }
 
-    /// - Throws: `StoreError`, where a statement fails.
+    /// - Throws: `StoreError` if a statement fails.
     func run<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
         try attempt(body)
     }
@@ -60,7 +60,7 @@ actor ConnectionThread {
         }
     }
 
-    /// One transaction. What `body` sends and does not wait for goes with the COMMIT.
+    /// Runs one transaction. Statements that `body` sends without waiting go with the COMMIT.
     func transaction<Value: Sendable>(_ body: @Sendable (Connection) throws -> Value) throws -> Value {
         try run { connection in
             try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -70,12 +70,12 @@ actor ConnectionThread {
         }
     }
 
-    /// One transaction whose COMMIT is known to have happened or not, though its answer is lost.
+    /// Runs one transaction, and finds out whether its COMMIT happened, even if the answer is lost.
     ///
     /// - Parameters:
-    ///   - body: sends all of it, the COMMIT too. What it returns is asked for its value once it is committed.
-    ///   - isCommitted: looks over another connection; nil where it cannot tell.
-    /// - Throws: `StoreError`; `outcomeUnknown` only where the server stays away.
+    ///   - body: sends the whole transaction with the COMMIT. The closure that it returns gives the value after the commit.
+    ///   - isCommitted: looks over another connection; nil if it cannot tell.
+    /// - Throws: `StoreError`; `outcomeUnknown` only if the server stays away.
     func provenTransaction<Value: Sendable>(
         _ body: @Sendable (Connection) throws -> () throws -> Value,
         isCommitted: @Sendable (Connection) throws -> Bool?
@@ -102,7 +102,7 @@ actor ConnectionThread {
             do {
                 return try attempt(isCommitted)
             } catch StoreError.unavailable, StoreError.retry {
-                // It may be back at the next look, or the other connection done with what it waits for.
+                // The server may be back at the next look, or the other connection may have ended its wait.
             } catch {
                 return nil
             }
@@ -110,7 +110,7 @@ actor ConnectionThread {
         return nil
     }
 
-    /// The same, for who cannot wait otherwise: while the store is opened, and for what an operator does.
+    /// Runs the work and blocks the caller: while the store is opened, and for operators' commands.
     nonisolated func wait<Value: Sendable>(_ body: @Sendable (isolated ConnectionThread) throws -> Value) throws -> Value {
         try executor.queue.sync { try assumeIsolated { try body($0) } }
     }
@@ -122,7 +122,7 @@ actor ConnectionThread {
     private func ready() throws -> Connection {
         if let connection, !connection.isBroken { return connection }
         connection = nil
-        // On a dark road each attempt takes seconds. Whoever waited behind this one hears at once what it came to.
+        // If the network is down, each attempt takes seconds. A caller that waited behind a failed attempt gets its error at once.
         if let failure, failure.endedAt.duration(to: .now) < min(failure.took, Self.longestPause) { throw failure.error }
         let start = ContinuousClock.now
         do {
@@ -154,7 +154,7 @@ actor ConnectionThread {
     }
 }
 
-/// Runs what is asked of an actor on a thread of Dispatch's, where it may block.
+/// Runs an actor's work on a thread of Dispatch, where it may block.
 final class QueueExecutor: SerialExecutor {
     let queue: DispatchQueue
 

@@ -9,15 +9,15 @@ import Foundation
 struct Migrator {
     let address: PostgresAddress
     let connection: Connection
-    /// What the program knows of, the newest last.
+    /// The steps that the program knows, newest last.
     var steps = Schema.steps
-    /// `server_version_num` of the oldest server that will do.
+    /// `server_version_num` of the oldest supported server.
     var oldestServer = 140_000
 
-    /// What brings a schema from the version before to this one, while a siwatch of an older release may be at work on it.
+    /// Brings a schema from the version before to this one, while a siwatch of an older release may be at work on it.
     struct Step {
         let version: Int
-        /// The oldest program that can use what comes of it.
+        /// The oldest program that can use the result.
         let compatibleFrom: Int
         let sql: String
     }
@@ -36,13 +36,13 @@ struct Migrator {
     func migrate() throws {
         try checkServer()
         try refuseDeparted()
-        // Most starts find all as it should be, and need no right to make anything.
+        // Most starts find the schema up to date, and need no right to create anything.
         if try isCurrent(version()) {
             try refuseIncomplete()
             return try continueIDs()
         }
         try connection.send("BEGIN ISOLATION LEVEL READ COMMITTED")
-        // Whoever uses the tables waits behind a migration that waits: it gives up soon.
+        // All users of the tables wait behind a waiting migration, so it gives up soon.
         try connection.send("SET LOCAL lock_timeout = '3s'")
         try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext($1))", address.schema)
         let found = try version()
@@ -59,7 +59,7 @@ struct Migrator {
                     """
             }
             let missing = steps.filter { $0.version > found?.written ?? 0 }
-            // All as one script, with what it may have to wait for first.
+            // Runs everything as one script. Statements that may have to wait come first.
             try connection.runScript(
                 """
                 SET LOCAL statement_timeout = 0;
@@ -75,14 +75,14 @@ struct Migrator {
         try connection.flush()
     }
 
-    /// - Throws: `StoreOpenError` where the schema cannot be used as it is, `PostgresError`.
+    /// - Throws: `StoreOpenError` if this program cannot use the schema as it is, or `PostgresError`.
     func refuseOther() throws {
         guard try isThere() else { throw StoreOpenError("the schema \(address.schema) is not there yet; siwatch migrate creates it") }
     }
 
     /// Whether there is a siwatch that this program can use as it is.
     ///
-    /// - Throws: `StoreOpenError` where something else is, `PostgresError`.
+    /// - Throws: `StoreOpenError` if the schema holds something else, or `PostgresError`.
     func isThere() throws -> Bool {
         try checkServer()
         try refuseDeparted()
@@ -106,7 +106,7 @@ struct Migrator {
         do {
             row = try connection.rows(question).first
         } catch let error as PostgresError where error.sqlState == "42P05" {
-            // The first statement on a new connection, and somebody has prepared one before.
+            // This is the first statement on a new connection, but another client has prepared one there.
             throw Self.poolerIsInTheWay
         }
         guard let row else { return }
@@ -114,11 +114,11 @@ struct Migrator {
         guard row.text(at: 2) == "UTF8" else {
             throw StoreOpenError("the database has the encoding \(row.text(at: 2) ?? ""), and UTF8 is needed")
         }
-        // Its tables would be made wherever the server looks by itself.
+        // The server would create the tables wherever its own search path points.
         guard row.text(at: 3) == address.searchPath else { throw Self.poolerIsInTheWay }
     }
 
-    /// Nil where there is no siwatch yet.
+    /// Nil if there is no siwatch yet.
     private func version() throws -> (written: Int, compatibleFrom: Int)? {
         guard try connection.hasTable("schema_version", of: address) else { return nil }
         let rows = try connection.rows("SELECT version, compatible_from FROM \(address.quotedSchema).schema_version")
@@ -145,7 +145,7 @@ struct Migrator {
         )
     }
 
-    /// Whoever owns a schema gives the rights to use it, and can drop what is in it.
+    /// The owner of a schema gives the rights to use it, and can drop its contents.
     private func refuseOthersSchema() throws {
         let owner = try connection.rows(
             "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = $1 AND NOT pg_has_role(nspowner, 'USAGE')",
@@ -157,7 +157,7 @@ struct Migrator {
         )
     }
 
-    /// Only somebody's hand takes a table away: no migration makes it again.
+    /// Somebody dropped a missing table by hand. No migration creates it again.
     private func refuseIncomplete() throws {
         let missing = try connection.rows(
             """
@@ -173,7 +173,8 @@ struct Migrator {
         }
     }
 
-    /// Who copies a database row by row, to upgrade its server for one, may leave the sequences behind: ids would be given out again.
+    /// Continues ids after the greatest stored one. An operator who copies a database row by row, such as for a server upgrade, may leave
+    /// the sequences behind. Then the server would give ids out again.
     private func continueIDs() throws {
         let tables = try connection.rows(
             """
@@ -185,7 +186,7 @@ struct Migrator {
             ArrayOf(Schema.tablesAndViews)
         ).map { $0.text(at: 0) ?? "" }
         for table in tables {
-            // Of the feed the newest row is always there. A receipt names its request, which has left the queue.
+            // The newest row of the feed is always there. A receipt names its request, which has left the queue.
             let newest =
                 table == "revocation_queue"
                 ? """
@@ -213,7 +214,7 @@ struct Migrator {
 }
 
 extension Connection {
-    /// By a scan: what the server remembers of names may be older than a lock that was waited for.
+    /// Scans the catalog, because the server's memory of names may be older than a lock that the caller waited for.
     func hasTable(_ name: String, of address: PostgresAddress) throws -> Bool {
         try rows(
             """

@@ -4,9 +4,9 @@
 import CredentialCore
 import CredentialTables
 
-/// A value as PostgreSQL's binary format has it.
+/// A value in PostgreSQL's binary format.
 struct Parameter {
-    /// Of `pg_type`.
+    /// The id of the type in `pg_type`.
     var type: UInt32
     /// Nil for NULL.
     var bytes: [UInt8]?
@@ -19,7 +19,7 @@ extension Parameter {
     }
 }
 
-/// A value that stands for a parameter: of a column, or an array of such values.
+/// A value for a parameter: a column value, or an array of them.
 protocol ParameterValue {
     var parameter: Parameter { get }
 }
@@ -38,7 +38,7 @@ extension Array: ParameterValue where Element == UInt8 {}
 extension Optional: ParameterValue where Wrapped: BindableValue {}
 
 extension ColumnValue {
-    /// The type in `pg_type`, where types never change.
+    /// The id of the type in `pg_type`, which never changes.
     fileprivate var type: UInt32 {
         switch self {
         case .integer: 20
@@ -48,7 +48,7 @@ extension ColumnValue {
         }
     }
 
-    /// The type of an array of it.
+    /// The id of its array type.
     fileprivate var arrayType: UInt32 {
         switch self {
         case .integer: 1016
@@ -95,7 +95,7 @@ struct RowArrays {
     private var columns: [Column] = []
     private(set) var count = 0
 
-    /// A row; all have the same types.
+    /// Appends a row. All rows have the same types.
     mutating func append<each Value: BindableValue>(_ values: repeat each Value) {
         if count == 0 { for value in repeat each values { columns.append(Column(value.columnValue)) } }
         var index = 0
@@ -106,14 +106,13 @@ struct RowArrays {
         count += 1
     }
 
-    /// The same row as a list.
     mutating func append(_ values: [ColumnValue]) {
         if count == 0 { columns = values.map { Column($0) } }
         for (index, value) in values.enumerated() { columns[index].append(value) }
         count += 1
     }
 
-    /// As PostgreSQL's `array_recv` reads them: dimensions, whether there may be NULLs, type, length, lower bound, elements.
+    /// The arrays in the format of PostgreSQL's `array_recv`: dimensions, whether there may be NULLs, type, length, lower bound, elements.
     var parameters: [Parameter] {
         columns.map { column in
             var bytes: [UInt8] = []
@@ -133,7 +132,7 @@ struct ArrayOf<Element: BindableValue>: ParameterValue {
     }
 
     var parameter: Parameter {
-        // PostgreSQL's array of no elements has no dimension; one of no elements would be refused.
+        // PostgreSQL's empty array has no dimension. The server refuses a dimension without elements.
         guard !elements.isEmpty else {
             var bytes: [UInt8] = []
             for number in [Int32(0), 0, Int32(bitPattern: Element.null.type)] { bytes.append(bigEndian: number) }

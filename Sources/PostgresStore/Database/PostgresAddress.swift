@@ -5,14 +5,14 @@ import CLibpq
 package import CredentialCore
 import Foundation
 
-/// Where a database is, and in which schema of it siwatch's tables stand.
+/// The address of a database, and the schema in it that holds siwatch's tables.
 package struct PostgresAddress: Sendable {
-    /// As libpq reads it, a URL or keywords and values. It may hold a password, so it is shown nowhere.
+    /// In libpq's format: a URL, or keywords and values. It may hold a password, so siwatch shows it nowhere.
     private let server: String
     private let password: @Sendable () throws -> Secret?
     package let schema: String
 
-    /// - Parameter password: asked for whenever a connection is made. Nil where libpq finds one itself, or none is needed.
+    /// - Parameter password: called for each new connection. Nil if libpq finds a password itself, or none is needed.
     package init(_ server: String, schema: String = "siwatch", password: @escaping @Sendable () throws -> Secret? = { nil }) {
         self.server = server
         self.schema = schema
@@ -22,18 +22,19 @@ package struct PostgresAddress: Sendable {
     /// The schema as SQL writes it.
     var quotedSchema: String { "\"\(schema.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\"" }
 
-    /// Where every connection looks for tables, ours and nobody else's.
+    /// Every connection looks for tables here, and in no other schema.
     var searchPath: String { "\(quotedSchema),pg_temp" }
 
-    /// With what every connection of ours needs. A dead server or road is noticed within a quarter of a minute, on both sides; whoever stalls in a
-    /// transaction loses it; who waits for a lock gives way. A batch is sorted in memory.
+    /// The address, with the parameters that each of siwatch's connections needs. Both sides notice a dead server or network within a
+    /// quarter of a minute. A client that stalls in a transaction loses it. A statement that waits for a lock gives way. The server sorts a
+    /// batch in memory.
     ///
     /// - Parameters:
-    ///   - isForReading: any server will do then, a standby too.
-    ///   - usesIndexes: whether there is one for whatever is asked for. A plan that was made while a table was empty stays when it is full.
-    ///   - longestLockWait: after which a statement gives way.
+    ///   - isForReading: whether any server will do, also a standby.
+    ///   - usesIndexes: whether every query has an index. A plan that the server made for an empty table stays when the table is full.
+    ///   - longestLockWait: how long a statement waits for a lock before it gives way.
     ///
-    /// - Throws: `PostgresError` where there is no password to be had.
+    /// - Throws: `PostgresError` if there is no password.
     func parameters(isForReading: Bool, usesIndexes: Bool, longestLockWait: Duration) throws -> [(String, String)] {
         var options = [
             "search_path=\(searchPath)", "lock_timeout=\(longestLockWait.milliseconds)ms", "statement_timeout=60s",
@@ -41,10 +42,10 @@ package struct PostgresAddress: Sendable {
             "tcp_keepalives_idle=5", "tcp_keepalives_interval=2",
             "default_transaction_read_only=\(isForReading ? "on" : "off")",
         ]
-        // What has no index after all looks costly enough to be compiled.
+        // A query without an index looks costly enough for the server to compile it.
         if usesIndexes { options += ["enable_seqscan=off", "jit=off"] }
         var parameters = [
-            // libpq takes a whole address in the place of a name. What follows it counts more.
+            // libpq takes a whole address in place of a name. The parameters after it override it.
             ("dbname", server),
             ("options", options.map { "-c " + $0.escapingSpaces }.joined(separator: " ")),
             ("application_name", "siwatch"), ("client_encoding", "UTF8"), ("connect_timeout", "3"), ("tcp_user_timeout", "10000"),
@@ -60,10 +61,10 @@ package struct PostgresAddress: Sendable {
     }
 }
 
-// MARK: What an address says
+// MARK: Parts of an address
 
 extension PostgresAddress {
-    /// Who can read along on the road is kept out, and whoever pretends to be the server.
+    /// The mode that stops eavesdroppers and false servers.
     private static let safeMode = "verify-full"
 
     /// For people, without a secret: a URL, and the schema.
@@ -76,7 +77,7 @@ extension PostgresAddress {
         }
         let user = part("user").map { "\($0)@" } ?? ""
         let database = part("dbname") ?? part("user") ?? ""
-        // A socket has no place where a URL has its host.
+        // A URL has no place for a socket where it has its host.
         if let socket = places.first, socket.host.hasPrefix("/") || socket.host.hasPrefix("@") {
             let port = socket.port.isEmpty ? "" : "&port=\(socket.port)"
             return "postgresql://\(user)/\(database)?host=\(hosts.joined(separator: ","))\(port), schema \(schema)"
@@ -87,10 +88,11 @@ extension PostgresAddress {
 
     private static let usualPort = "5432"
 
-    /// False where libpq could only say, and quote, what it does not understand; true where there is no libpq to say anything.
+    /// False if libpq does not understand the address. Its error would quote the address. True if there is no libpq.
     package var isUnderstood: Bool { PostgresLibrary.problem != nil || Self.parse(server) != nil }
 
-    /// Whether no network lies between, by the names: a socket, or a loopback address. Where the environment may name another, one may.
+    /// Whether the names show that no network lies between: a socket, or a loopback address. False if the environment may name another
+    /// host.
     private var isLocal: Bool {
         guard let hosts = part("hostaddr") ?? part("host") else {
             let environment = ProcessInfo.processInfo.environment
@@ -101,16 +103,16 @@ extension PostgresAddress {
         }
     }
 
-    /// The `sslmode` that siwatch asks for where the address does not say and the server may be elsewhere.
+    /// The `sslmode` that siwatch adds if the address names none and the server may be elsewhere.
     package var addedMode: String? { !isLocal && part("sslmode") == nil ? Self.safeMode : nil }
 
-    /// The `sslmode` that lets somebody between read along or pretend to be the server; nil where nobody can.
+    /// An `sslmode` that does not stop eavesdroppers and false servers; nil if there is no such danger.
     package var unsafeMode: String? {
         guard !isLocal, let mode = part("sslmode"), mode != Self.safeMode else { return nil }
         return mode
     }
 
-    /// Why the text is no address to be written into a configuration, as the end of a sentence.
+    /// Why the text cannot be an address in a configuration, as the end of a sentence.
     package static func problem(of text: String) -> String? {
         guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") else {
             return "must be postgresql://user@host:port/database, with ?host=/folder for a socket"
@@ -126,10 +128,10 @@ extension PostgresAddress {
         return ours.isEmpty ? nil : "must not set \(ours.joined(separator: ", ")), which siwatch sets itself"
     }
 
-    /// What the address itself says: the environment and the defaults are not in it.
+    /// A part of the address itself, without the environment and the defaults.
     private func part(_ name: String) -> String? { Self.parse(server)?[name] }
 
-    /// By libpq's keywords; nil where it is no address, or there is no libpq.
+    /// The parts, by libpq's keywords; nil if the text is no address, or there is no libpq.
     private static func parse(_ text: String) -> [String: String]? {
         guard PostgresLibrary.problem == nil, let options = PQconninfoParse(text, nil) else { return nil }
         defer { PQconninfoFree(options) }

@@ -4,18 +4,18 @@
 import CLibpq
 import CredentialCore
 
-/// What the server or the road to it said.
+/// An error of the server or of the connection to it.
 ///
-/// Of the server's words the code, the names of what is declared, and the message where it is of a kind that quotes no row. Its DETAIL
-/// quotes rows.
+/// It keeps the server's code, the names of declared objects, and the message if it is of a kind that quotes no row. It drops the DETAIL,
+/// which quotes rows.
 struct PostgresError: Error, CustomStringConvertible {
-    /// Five characters of the SQL standard's; empty where the connection was lost.
+    /// Five characters of the SQL standard; empty if the connection was lost.
     var sqlState: String
-    /// What is broken, by its name in the schema.
+    /// The violated constraint, by its name in the schema.
     var constraint: String?
-    /// In words.
+    /// In words for people.
     var reason: String?
-    /// Whether the connection is not to be used again, whatever the code says.
+    /// Whether siwatch must not use the connection again, whatever the code says.
     private var isLast = false
 
     /// Classes of codes whose messages speak of declarations, locks, rights, room and the server itself.
@@ -29,8 +29,8 @@ struct PostgresError: Error, CustomStringConvertible {
     }
 
     /// - Parameters:
-    ///   - result: of a statement that failed.
-    ///   - endsConnection: where what follows it cannot be told from its end.
+    ///   - result: the result of a failed statement.
+    ///   - endsConnection: whether siwatch cannot tell the end of this result from the results after it.
     init(_ result: OpaquePointer?, endsConnection: Bool = false) {
         isLast = endsConnection
         func field(_ code: Character) -> String? { PQresultErrorField(result, Int32(code.asciiValue!)).map { String(cString: $0) } }
@@ -42,41 +42,42 @@ struct PostgresError: Error, CustomStringConvertible {
 
     var description: String { ([sqlState, constraint ?? "", reason ?? ""]).filter { !$0.isEmpty }.joined(separator: " ") }
 
-    /// Whether the connection was lost, and with it the answer to whatever was sent.
+    /// Whether the connection was lost, and with it the answers to everything that was sent.
     var losesAnswers: Bool { isLast || sqlState.isEmpty || ["08", "57P"].contains(where: sqlState.hasPrefix) }
 
-    /// Whether the connection is to be made anew: it was lost, cannot be written by, or the server has forgotten what was prepared on it, or
-    /// a migration has outdated that.
+    /// Whether siwatch must connect anew: the connection was lost or cannot write, the server has forgotten the prepared statements, or a
+    /// migration has outdated them.
     var endsConnection: Bool { losesAnswers || sqlState.hasPrefix("26") || ["25006", "0A000"].contains(sqlState) }
 }
 
 extension StoreError {
-    /// - Parameter mayBeCommitted: whether a COMMIT was under way whose answer nobody has heard.
+    /// - Parameter mayBeCommitted: whether a COMMIT was sent, and nobody has heard its answer.
     init(_ error: PostgresError, mayBeCommitted: Bool = false) {
         let text = "\(error)"
         self =
             switch error.sqlState {
             case _ where mayBeCommitted && error.losesAnswers: .outcomeUnknown(text)
-            // A deadlock, a conflict, a lock that took too long, a statement that was cancelled, a plan that a migration has outdated or a
-            // DISCARD has taken away.
+            // A deadlock, a conflict, a lock that took too long, a cancelled statement, or a plan that a migration has outdated or a
+            // DISCARD has removed.
             case "40P01", "40001", "55P03", "57014", "0A000", "26000": .retry(text)
-            // Read-only, or one that was idle too long in a transaction.
+            // A read-only server, or a transaction that was idle for too long.
             case "25006", "25P03": .unavailable(text)
-            // Something is not in the state that the statement needs, or in use.
+            // An object is in use, or is not in the state that the statement needs.
             case "55000", "55006": .unavailable(text)
-            // Too many transactions without a vacuum: the server writes nothing. What is too large names what it is too large for.
+            // Too many transactions without a vacuum: the server writes nothing. An error about a value that is too large names a
+            // constraint.
             case "54000" where error.constraint == nil: .unavailable(text)
             case "53100": .full
             case "42501": .readOnly(text)
-            // What is raised by a trigger, too.
+            // Also the code of errors that triggers raise.
             case "P0001": .refused(text)
             default:
                 switch error.sqlState.prefix(2) {
                 // No connection; no room for one; the server shuts down; input or output failed.
                 case "", "08", "53", "57", "58": .unavailable(text)
-                // Something is too large for an index, among others.
+                // Among others, a value that is too large for an index.
                 case "22", "23", "44", "54": .refused(text)
-                // A table that is gone or another's, or pages that cannot be read.
+                // A missing table, another owner's table, or unreadable pages.
                 case "42", "3F", "XX": .damaged(text)
                 default: .outcomeUnknown(text)
                 }

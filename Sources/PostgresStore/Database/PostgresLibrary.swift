@@ -3,15 +3,15 @@
 
 import CLibpq
 
-/// The libpq of this machine, which is loaded when it is first asked for.
+/// The libpq of this machine. siwatch loads it on first use.
 package enum PostgresLibrary {
-    /// Nil where there is none.
+    /// Nil if there is no libpq.
     package static var version: String? {
         guard problem == nil else { return nil }
         let number = PQlibVersion()
         return "\(number / 10_000).\(number % 10_000)"
     }
 
-    /// Why it cannot be used.
+    /// Why siwatch cannot use libpq; nil if it can.
     static var problem: String? { CLibpqProblem().map { String(cString: $0) } }
 }

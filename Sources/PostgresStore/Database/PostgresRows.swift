@@ -8,7 +8,7 @@ import CredentialTables
 final class PostgresRows {
     let result: OpaquePointer
 
-    /// - Parameter result: a `PGresult`, which this owns from now on.
+    /// - Parameter result: a `PGresult`, which this object owns from now on.
     init(_ result: OpaquePointer) {
         self.result = result
     }
@@ -19,7 +19,6 @@ final class PostgresRows {
 
     var count: Int { Int(PQntuples(result)) }
 
-    /// How many rows the statement changed.
     var changed: Int { PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0 }
 
     var first: PostgresRow? { count > 0 ? PostgresRow(rows: self, index: 0) : nil }
@@ -36,14 +35,14 @@ final class PostgresRows {
         for index in 0..<PQntuples(result) { try body(PostgresRow(rows: self, index: index)) }
     }
 
-    /// The first column of the first row; 0 where there is none.
+    /// The first column of the first row; 0 if there is no row.
     var integer: Int { first.map { Int($0.integer(at: 0)) } ?? 0 }
 
-    /// The same.
+    /// The first column of the first row; false if there is no row.
     var isTrue: Bool { first?.bool(at: 0) ?? false }
 }
 
-/// One row, as long as any of its answer is kept.
+/// One row. It keeps the whole answer.
 package struct PostgresRow: FetchedRow {
     fileprivate let rows: PostgresRows
     fileprivate let index: Int32
@@ -52,7 +51,7 @@ package struct PostgresRow: FetchedRow {
         PQgetisnull(rows.result, index, Int32(column)) != 0
     }
 
-    /// Of any width.
+    /// An integer of any width.
     package func integer(at column: Int) -> Int64 {
         let bytes = value(at: column)
         guard let first = bytes.first else { return 0 }

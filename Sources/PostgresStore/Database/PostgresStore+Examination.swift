@@ -4,19 +4,19 @@
 package import CredentialCore
 import CredentialTables
 
-/// What there is to know of a server before anybody relies on it.
+/// The findings about a server, before siwatch relies on it.
 package struct ServerExamination: Sendable, Equatable {
-    /// What keeps siwatch from working there, one sentence each.
+    /// Problems that keep siwatch from working there, one sentence each.
     package var obstacles: [String] = []
-    /// What works and yet is not what anybody should want, one sentence each.
+    /// Problems that siwatch works with, but that an operator should solve, one sentence each.
     package var warnings: [String] = []
 }
 
 extension PostgresStore {
-    /// Looks at a server without changing anything: its rights, its settings, its clock, and what stands in the way to it.
+    /// Examines a server without changing anything: its rights, its settings, its clock, and poolers in front of it.
     ///
-    /// - Parameter clockSkew: how far its clock and ours may be apart.
-    /// - Throws: `StoreOpenError` where something else stands in the schema, or a newer siwatch; or `StoreError`.
+    /// - Parameter clockSkew: how far the server's clock and siwatch's may be apart.
+    /// - Throws: `StoreOpenError` if the schema holds something else or a newer siwatch, or `StoreError`.
     package static func examine(_ address: PostgresAddress, clock: WallClock, clockSkew: Duration) throws -> ServerExamination {
         do {
             return try PostgresStore(address).writer.wait { writer in
@@ -29,7 +29,7 @@ extension PostgresStore {
         }
     }
 
-    /// Tables of the schema that this user may not read, so that `pg_dump` would fail.
+    /// Tables of the schema that this user may not read. `pg_dump` would fail on them.
     package static func unreadableTables(at address: PostgresAddress) throws -> [String] {
         try PostgresStore(address, isForReading: true).reader.wait { reader in
             try reader.run { connection in
@@ -52,7 +52,7 @@ private struct Examiner {
     let clock: WallClock
     let clockSkew: Duration
 
-    /// Of one siwatch: its writer, claims, reader, renewals and listener.
+    /// The connections of one siwatch: its writer, claims, reader, renewals and listener.
     private static let connections = 5
 
     func examine() throws -> ServerExamination {
@@ -71,7 +71,7 @@ private struct Examiner {
     }
 
     private func missingRights() throws -> [String] {
-        // Where somebody else owns the schema, the GRANT of a migration is a warning that nobody hears.
+        // If somebody else owns the schema, the GRANT of a migration only warns, and nobody hears the warning.
         if try !connection.rows("SELECT has_schema_privilege($1::name, $2, 'USAGE')", Schema.backendRole, address.schema).isTrue {
             return [
                 """
@@ -115,7 +115,7 @@ private struct Examiner {
         return missing
     }
 
-    /// Those that decide whether a commit that returned is on disk, whether dead rows are taken away, and what is told to whom.
+    /// Warnings about server settings: durability of commits, removal of dead rows, and logging.
     private func settings() throws -> [String] {
         let meanings = [
             "fsync": "a crash of the server's host loses commits, or the database",
@@ -130,8 +130,8 @@ private struct Examiner {
             }
     }
 
-    /// The server's log may quote what is bound to a statement that is slow, or to any. What counts is what is set for backends, which may
-    /// be set for them alone.
+    /// The server's log may quote the values bound to slow statements, or to all. The settings for backends count, and may be set for
+    /// backends alone.
     private func loggedValues() throws -> [String] {
         let causes = try connection.rows(
             """
@@ -165,7 +165,7 @@ private struct Examiner {
         ]
     }
 
-    /// Who else has the tokens that stand in the queue in clear. Administrators are known to.
+    /// Other roles that can read the clear tokens in the queue. Leaves out administrators, because everybody knows that they can.
     private func readersOfTokens() throws -> [String] {
         let readers = try connection.rows(
             """

@@ -15,12 +15,12 @@ extension PostgresStore: TableStore {
         }
     }
 
-    /// Over the connection of the renewals, which has no long query.
+    /// Uses the connection of the renewals, which has no long query.
     package func shortQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
         try await renewals.run(body)
     }
 
-    /// Over the connection of the claims: a table that somebody has locked must not hold up the renewals.
+    /// Uses the connection of the claims, so that a locked table does not block the renewals.
     package func laneQuery<Value: Sendable>(_ body: @escaping @Sendable (Connection) throws -> Value) async throws -> Value {
         try await claims.run(body)
     }
@@ -37,13 +37,13 @@ extension PostgresStore: TableStore {
         try writer.wait { writer in try writer.transaction(body) }
     }
 
-    /// In portions, because an import of millions may wait for a client.
+    /// Works in portions, because an import of millions may wait for a client.
     package func tookIn(_ apps: [AppClients]) throws {
         registered.withLockedValue { $0 = apps }
         var portion: Int64? = 0
         while let begin = portion {
             portion = try blockingTransaction { connection in
-                // A grant with an attempt has come with a move, and was claimed by a process that died. It is due before the others.
+                // A grant with an attempt came with a move. A process that died had claimed it. It is due before the others.
                 try connection.rows(
                     """
                     WITH portion AS MATERIALIZED (

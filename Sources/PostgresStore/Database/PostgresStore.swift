@@ -5,33 +5,32 @@ package import CredentialCore
 import CredentialTables
 package import NIOConcurrencyHelpers
 
-/// A schema of a PostgreSQL database: the connections to it, each with a thread of its own.
+/// A schema of a PostgreSQL database, and the connections to it. Each connection has a thread of its own.
 ///
-/// Whatever takes locks takes them in one order: rows of queues by id, users, credentials, breakers, and last the tail, which is all that
-/// settlements share. Claims wait for nobody: they skip what is locked.
+/// Every transaction takes its locks in one order: rows of queues by id, users, credentials, breakers, and last the tail, which all
+/// settlements share. Claims wait for no lock, because they skip locked rows.
 package final class PostgresStore: Sendable {
     let address: PostgresAddress
-    /// Settlements, and what operators ask.
+    /// For settlements and operators' requests.
     let writer: ConnectionThread
     let claims: ConnectionThread
     let reader: ConnectionThread
-    /// Renewals of leases, which wait for no commit.
+    /// For renewals of leases, which wait for no commit.
     let renewals: ConnectionThread
     package let retention: Retention
     let longestClaimWait: Duration
     package let directory = NIOLockedValueBox(ClientDirectory())
     /// The configured apps.
     let registered = NIOLockedValueBox<[AppClients]>([])
-    /// By table.
     package let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
-    /// How many batches were settled, or were to be.
+    /// The number of batches that siwatch has begun to settle.
     let batches = NIOLockedValueBox<Int64>(0)
-    /// Whether their number has a row to stand in.
+    /// Whether the batch number has its row.
     let hasBatchRow = NIOLockedValueBox(false)
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 
-    /// - Parameter longestClaimWait: from the moment at which a claim is asked for to its first statement.
+    /// - Parameter longestClaimWait: the longest time from the call of a claim to its first statement.
     init(
         _ address: PostgresAddress,
         isForReading: Bool = false,
@@ -51,7 +50,7 @@ package final class PostgresStore: Sendable {
             )
         }
         writer = thread("writer", usesIndexes: true)
-        // Every lane waits for these: a table that somebody has locked must not hold up those of the others.
+        // Every lane waits for these connections. A locked table must not block the lanes of other tables.
         claims = thread("claims", usesIndexes: true, longestLockWait: .seconds(1))
         renewals = thread("renewals", longestLockWait: .seconds(1))
         reader = thread("reader", longestLockWait: isForReading ? .seconds(10) : .seconds(1))
@@ -66,18 +65,18 @@ package final class PostgresStore: Sendable {
         return store
     }
 
-    /// Connects to look at what is there, beside others that are at work. Nothing is written, and nothing but reading works.
+    /// Connects for reading only, beside other siwatch at work.
     ///
-    /// - Throws: `StoreOpenError` where the schema is not ours to read, or `StoreError`.
+    /// - Throws: `StoreOpenError` if siwatch may not read the schema or did not make it, or `StoreError`.
     package static func openForReading(_ address: PostgresAddress) throws -> PostgresStore {
         let store = PostgresStore(address, isForReading: true)
         try store.loadDirectory(after: { try Migrator(address: address, connection: $0).refuseOther() })
         return store
     }
 
-    /// Connects to append and to ask, beside others that are at work. The schema is left as it is.
+    /// Connects to append and to query, beside other siwatch at work. Leaves the schema as it is.
     ///
-    /// - Throws: `StoreOpenError` where the schema is not ours, or `StoreError`.
+    /// - Throws: `StoreOpenError` if the schema is not siwatch's, or `StoreError`.
     package static func openBeside(_ address: PostgresAddress) throws -> PostgresStore {
         let store = PostgresStore(address)
         try store.loadDirectory(after: { try Migrator(address: address, connection: $0).refuseOther() })
@@ -86,7 +85,7 @@ package final class PostgresStore: Sendable {
 
     /// Whether there is a siwatch in the schema.
     ///
-    /// - Throws: `StoreOpenError` where something else is, or a newer siwatch; or `StoreError`.
+    /// - Throws: `StoreOpenError` if the schema holds something else or a newer siwatch, or `StoreError`.
     package static func exists(at address: PostgresAddress) throws -> Bool {
         try PostgresStore(address, isForReading: true).reader.wait { reader in
             try reader.run { try Migrator(address: address, connection: $0).isThere() }
@@ -98,12 +97,12 @@ package final class PostgresStore: Sendable {
         try loadDirectory()
     }
 
-    /// Whether anything is sealed, so that a lost key file must not be replaced by a new one.
+    /// Whether the store holds anything sealed. If so, no new key file may replace a lost one.
     package func hasSealedRows() throws -> Bool {
         try blockingQuery { try $0.exists("SELECT 1 FROM secret") }
     }
 
-    /// As the server calls itself.
+    /// The version in the server's own words.
     package var version: String {
         get throws { try blockingQuery { try $0.fetchOne("SELECT current_setting('server_version')")?.text(at: 0) ?? "" } }
     }

@@ -5,13 +5,14 @@ package import CredentialCore
 import CredentialTables
 
 extension PostgresStore: Fleet {
-    /// How long somebody is remembered who is not seen any more.
+    /// How long the fleet remembers a replica that it does not see any more.
     private static let memory = Duration.hours(1)
 
-    /// Whoever was not heard of for a lease comes anew: those who have met meanwhile may have another configuration.
+    /// Renews a replica. After a silence of a whole lease it joins anew, because replicas that met meanwhile may have another
+    /// configuration.
     ///
-    /// Two flights: one that looks and one that writes, so that nobody who stalls in between holds a lock. What others have taken
-    /// meanwhile, the second finds taken.
+    /// Uses two flights, one that looks and one that writes, so that a replica that stalls in between holds no lock. The second flight
+    /// finds the lanes taken that other replicas took meanwhile.
     package func renew(_ replica: Replica, lanes: Set<FleetLane>, lease: Duration) async throws -> Tenure {
         let description = (replica: try JSONText.encode(replica), lanes: try JSONText.encode(lanes.map(\.text).sorted()))
         return try await renewals.run { [owner] connection in
@@ -65,7 +66,8 @@ extension PostgresStore: Fleet {
         }
     }
 
-    /// What the server's clock has promised that has since been set back: the dead would own their lanes, and count, for as long as that.
+    /// Shortens promises that the server's clock made before it was set back. Otherwise dead replicas would own their lanes, and count,
+    /// until then.
     private static func sendBackFromTheFuture(lease: Duration, on connection: Connection) throws {
         try connection.send(
             """

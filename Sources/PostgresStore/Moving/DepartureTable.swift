@@ -4,10 +4,10 @@
 import CredentialCore
 import CredentialTables
 
-/// The row that says where the contents of a schema have gone. The table is there in no other schema.
+/// The row that says where the contents of a schema have moved. No other schema has this table.
 enum DepartureTable {
     private static let name = "departure"
-    /// Refuses to write, once for each statement.
+    /// The trigger that refuses to write, once for each statement.
     private static let trigger = "departed"
 
     static func read(of address: PostgresAddress, on connection: Connection) throws -> Departure? {
@@ -40,7 +40,7 @@ enum DepartureTable {
             departure.at,
             departure.isComplete
         )
-        // A backend that was forgotten is to hear of it, and a siwatch that has slept meanwhile is to change nothing.
+        // A backend that still inserts here gets an error, and a siwatch that slept meanwhile changes nothing.
         try connection.send("CREATE FUNCTION \(trigger)() RETURNS trigger LANGUAGE plpgsql AS \(departure.refusal.functionBody)")
         for table in StoredTable.all {
             try connection.send(
@@ -61,12 +61,12 @@ enum DepartureTable {
 }
 
 extension String {
-    /// Of a function that raises it.
+    /// The body of a function that raises the text, as an SQL literal.
     fileprivate var functionBody: String {
         let raise = "BEGIN RAISE EXCEPTION USING MESSAGE = \(sqlLiteral); END"
         return raise.sqlLiteral
     }
 
-    /// Whatever the server thinks of backslashes.
+    /// Valid whatever the server's setting for backslashes.
     private var sqlLiteral: String { "E'\(replacing("\\", with: "\\\\").replacing("'", with: "''"))'" }
 }

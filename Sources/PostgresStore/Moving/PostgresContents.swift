@@ -4,21 +4,22 @@
 package import CredentialCore
 package import CredentialTables
 
-/// The contents of a schema while they move.
+/// The contents of a schema during a move.
 package actor PostgresContents {
     package nonisolated let place: String
     package nonisolated let departure: Departure?
     /// Whether the schema is siwatch's.
     package nonisolated let isThere: Bool
     private let address: PostgresAddress
-    /// Of the transaction; another begins over a new one, because nobody knows what became of the last.
+    /// The connection of the transaction. After a failure siwatch begins another transaction on a new connection, because the fate of the
+    /// last is unknown.
     private(set) var connection: Connection
     private var isReading = false
     private nonisolated let executor = QueueExecutor(label: "siwatch move")
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    /// - Throws: `StoreError`
+    /// - Throws: `StoreError`.
     package init(_ address: PostgresAddress) throws {
         self.address = address
         do {
@@ -32,7 +33,7 @@ package actor PostgresContents {
         }
     }
 
-    /// Begins a transaction under the lock of migrations: once it is held, a move that lost its connection has come to its end.
+    /// Begins a transaction under the lock of migrations. Once siwatch holds the lock, a move that lost its connection has ended.
     private func beginAlone() throws {
         try onConnection { connection in
             if connection.isBroken || connection.isInTransaction { self.connection = try Connection(address) }
@@ -44,7 +45,7 @@ package actor PostgresContents {
         }
     }
 
-    /// - Throws: `StoreError`, which says whether a COMMIT is unaccounted for.
+    /// - Throws: `StoreError`, which says whether the fate of a COMMIT is unknown.
     func onConnection<Value>(_ body: (Connection) throws -> Value) throws -> Value {
         do {
             return try body(connection)
@@ -65,24 +66,24 @@ extension PostgresContents: StoreContents {
     package func begin() throws {
         try beginAlone()
         try onConnection { connection in
-            // A copy takes as long as it takes, and waits for the other side meanwhile.
+            // A copy needs no time limit, because it waits for the other side meanwhile.
             connection.longestSilence = nil
             try connection.send("SET LOCAL statement_timeout = 0")
             try connection.send("SET LOCAL idle_in_transaction_session_timeout = 0")
-            // A siwatch that is at work is told of, not waited for.
+            // Reports a siwatch that is at work instead of waiting for it.
             try refuseReplicas(connection)
-            // From here on the rows stand still, so that each statement sees the same.
+            // From here on nobody changes the rows, so each statement sees the same.
             try connection.send("LOCK TABLE \(StoredTable.all.map(\.name).joined(separator: ", ")) IN EXCLUSIVE MODE")
             try connection.flush()
         }
     }
 
     package func rollBack() throws {
-        // Whatever it was in the middle of goes with the connection.
+        // The old connection takes its unfinished work with it.
         try onConnection { _ in connection = try Connection(address) }
     }
 
-    /// A siwatch that was there within these milliseconds, by the clock of the database, is at work.
+    /// If the database saw a siwatch within these milliseconds, by its own clock, that siwatch is at work.
     private static let longestSilence = 10_000
 
     private func refuseReplicas(_ connection: Connection) throws {
@@ -172,10 +173,10 @@ extension PostgresContents: ArrivingStore {
 
     package func complete(greatestIDs: [String: Int64]) throws {
         try onConnection { connection in
-            // Each app has its row from the beginning, so that there is one to lock.
+            // Each app has its breaker row from the beginning, so that a transaction can lock it.
             try connection.send("INSERT INTO breaker (app) SELECT id FROM app ON CONFLICT DO NOTHING")
             for table in StoredTable.all where table.key == "id" {
-                // A sequence is not set back where the move fails. No harm is done: ids may be left out.
+                // A failed move does not set a sequence back. That does no harm, because ids may have gaps.
                 try connection.send(
                     """
                     SELECT setval(pg_get_serial_sequence($1, 'id'), GREATEST(n.id, 1), n.id > 0)
@@ -185,7 +186,7 @@ extension PostgresContents: ArrivingStore {
                     greatestIDs[table.name] ?? 0
                 )
             }
-            // What the planner knows of the tables is of when they were empty.
+            // The planner's statistics are from when the tables were empty.
             for table in StoredTable.all { try connection.send("ANALYZE \(table.name)") }
             try connection.flush()
         }

@@ -4,9 +4,9 @@
 package import CredentialCore
 import CredentialTables
 
-/// What stands in the queues. The claims say which rows are due.
+/// The state of the queues. The claims say which rows are due.
 extension PostgresStore {
-    /// Rows of a queue that are counted one by one; beyond, the ids tell no less than there are.
+    /// siwatch counts up to this many rows of a queue one by one. Beyond, it takes the span of ids, which is never too small.
     private static let mostCounted = 100_000
 
     package func queues() async throws -> [QueueStatus] {

@@ -5,7 +5,8 @@ package import CredentialCore
 import CredentialTables
 
 extension PostgresStore {
-    /// What was erased stays in dead rows until the server's vacuum has passed, and in its log and archives: that is theirs to end.
+    /// Erased bytes stay in dead rows until the server's vacuum has passed, and in the server's log and archives. siwatch cannot erase them
+    /// there.
     package func sweep(at now: Timestamp) async throws {
         try await endStalledTransactions()
     }
@@ -14,10 +15,10 @@ extension PostgresStore {
         get async throws { try await oldestSnapshot(heldFor: .seconds(60)) }
     }
 
-    /// Since when somebody holds a snapshot of the database, or has written and not committed: vacuum leaves what they may still see. A
-    /// vacuum itself is in nobody's way. Of other users the server tells that to members of `pg_read_all_stats`.
+    /// Since when somebody holds a snapshot of the database, or has written and not committed. Vacuum leaves the rows that they may still
+    /// see. A vacuum itself blocks nobody. The server shows other users' transactions only to members of `pg_read_all_stats`.
     ///
-    /// - Parameter time: nil is returned where none is older.
+    /// - Parameter time: the least age of a snapshot that counts. The result is nil if there is none.
     func oldestSnapshot(heldFor time: Duration) async throws -> Timestamp? {
         try await reader.run { connection in
             try connection.rows(

@@ -3,15 +3,15 @@
 
 import CredentialCore
 
-/// Counts what a process settles, and stands in a row of its own since the commit of that: whoever has not heard the answer to a COMMIT
-/// reads it there.
+/// The number of a process's last settled batch. It is committed with the batch. A process that has not heard the answer to a COMMIT reads
+/// the number.
 ///
-/// A row of its own and not the replica's, so that a renewal waits for no commit.
+/// It has a row of its own and not the replica's, so that a renewal waits for no commit.
 struct BatchNumber {
     let owner: String
     let number: Int64
 
-    /// Makes the row, in a transaction of its own: only what is there can be waited for.
+    /// Makes the row in a separate transaction, because a reader can only wait for a row that exists.
     func makeRow(on connection: Connection, at now: Timestamp) throws {
         try connection.run(
             "INSERT INTO settled_batch (owner, number, settled_at) VALUES ($1, 0, $2) ON CONFLICT DO NOTHING",
@@ -32,7 +32,7 @@ struct BatchNumber {
         )
     }
 
-    /// Waits for a commit that is under way still; nil where there is no row.
+    /// Whether the number is committed. Waits for a commit that is still under way. Nil if there is no row.
     func isWritten(on connection: Connection) throws -> Bool? {
         try connection.rows("SELECT number FROM settled_batch WHERE owner = $1 FOR UPDATE", owner).first.map { $0.integer(at: 0) == number }
     }

@@ -6,10 +6,10 @@ import CredentialTables
 import NIOConcurrencyHelpers
 
 extension PostgresStore {
-    /// Who inserts locks nothing that a settlement locks.
+    /// A backend's insert locks nothing that a settlement locks.
     package var holdsBackendsUp: Bool { false }
 
-    /// A server that is frozen is given up, and then it is looked for a while what has become of a commit.
+    /// The time to give up a frozen server, and then to look for the outcome of a commit.
     package var longestSilence: Duration { Connection.longestSilence + .seconds(45) }
 
     package func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
@@ -34,11 +34,11 @@ extension PostgresStore {
                 try batch.isWritten(on: connection)
             }
         } catch StoreError.retry(let reason) {
-            // Somebody holds what this needs: for no longer, where it is one of us who has stopped.
+            // Somebody holds a lock that this needs. If the holder is a stalled siwatch, this ends its transaction.
             try await endStalledTransactions()
             throw StoreError.retry(reason)
         } catch is OutdatedDirectory {
-            // Another replica has taken clients in; or the server has lost what this one had, in a failover or a restore.
+            // Another replica has registered clients, or the server has lost this one's clients in a failover or a restore.
             let apps = registered.withLockedValue { $0 }
             let known = try await writer.transaction { connection in
                 var known = directory

@@ -4,12 +4,12 @@
 import CredentialCore
 
 extension PostgresStore {
-    /// After which a process that is in the middle of sending something has stopped: it was frozen, or its host has other troubles.
+    /// A process that pauses longer in mid-send has stopped: it is frozen, or its host has other troubles.
     private static let longestPauseInAFlight = Duration.seconds(5)
 
-    /// Ends transactions of siwatch of which the server has heard the beginning and waits for the rest. They hold what they have locked,
-    /// which may be what all settlements share. No time-out of the server's runs between two messages, and keepalives are answered by the
-    /// host of a frozen process. Nothing of them is committed; whoever sent them finds the connection lost, and does all of it again.
+    /// Ends the transactions of a stalled siwatch: the server has heard their beginning and waits for the rest. They hold locks, perhaps
+    /// the one that all settlements share. No time-out of the server runs between two messages, and the host of a frozen process answers
+    /// keepalives. None of their work is committed. Their process finds the connection lost, and does all of it again.
     func endStalledTransactions() async throws {
         _ = try await writer.run { [address] connection in
             try connection.rows(

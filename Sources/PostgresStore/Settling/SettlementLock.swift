@@ -3,17 +3,17 @@
 
 import CredentialCore
 
-/// The tail: what all settlements share, written last and in one flight with the COMMIT, under one lock.
+/// The tail: the rows that all settlements share. A settlement writes them last, in one flight with the COMMIT, under one lock.
 ///
-/// Ids of the change feed are given out under it and become visible in their order, so that nobody who follows by `id > :last_seen` misses
-/// one. It is the last of all locks, so that nobody holds it and waits.
+/// The lock gives out the ids of the change feed, and makes them visible in their order. So a reader that follows by `id > :last_seen`
+/// misses none. It is the last of all locks, so its holder waits for no other.
 enum SettlementLock {
-    /// SQL: takes the lock, of this schema alone.
+    /// SQL: takes the lock of this schema.
     static let lock = "pg_advisory_xact_lock(1397315393, 'credential_change'::regclass::oid::integer)"
 }
 
 extension Connection {
-    /// For whoever asks for rows under it: who stalls meanwhile holds the others up for no longer than this.
+    /// Takes the lock for a transaction that asks for rows under it. A holder that stalls blocks the others for at most 5 seconds.
     package func lockSettlements() throws {
         try send("SET LOCAL idle_in_transaction_session_timeout = '5s'")
         try send("SELECT \(SettlementLock.lock)")

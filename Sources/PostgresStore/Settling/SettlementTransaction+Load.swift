@@ -4,12 +4,12 @@
 import CredentialCore
 import CredentialTables
 
-/// What the tables hold of all that a batch touches, locked in the one order: rows of queues by id, users, credentials, breakers.
+/// Loads the rows that a batch touches, and locks them in the one order: rows of queues by id, users, credentials, breakers.
 extension SettlementTransaction {
     func load(_ scope: SettlementScope) throws -> SettlementBasis {
         let notifications = try sendLock("notification_queue", "NULL::bigint", scope.notifications.map(\.id))
         let grants = try sendLock("grant_queue", "waits_since", scope.grants.map(\.id))
-        // Of two who finish the last tokens of a request, the second has to see that it is the last.
+        // If two settlements finish the last tokens of a request, the second must see that its token is the last.
         let requests = try sendLock(
             "revocation_queue",
             "NULL::bigint",
@@ -24,12 +24,12 @@ extension SettlementTransaction {
             "SELECT app, state FROM breaker WHERE app = ANY($1) ORDER BY app FOR UPDATE",
             ArrayOf(scope.judgedApps.map { directory.app($0).id })
         )
-        // Under the lock on the breakers: what is said of a client follows on what was said before.
+        // Reads under the lock on the breakers, because a client's next state follows from its last one.
         let clients = try connection.send(
             "SELECT client_id, proved_at, valid_at, refused_since, refused_at, refusal FROM client WHERE client_id = ANY($1)",
             ArrayOf(scope.rejectedClients.union(scope.heardClients))
         )
-        // Last: of whatever was read, the client is seen here, and the name that its app has by now.
+        // Reads last, so that the directory has the client of every row that was read, and the present name of its app.
         let known = try connection.send(
             "SELECT (SELECT COALESCE(MAX(id), 0) FROM client), (SELECT string_agg(name, E'\\n' ORDER BY id) FROM app)"
         )
@@ -102,7 +102,7 @@ extension SettlementTransaction {
         for (id, claim) in scope.revocations where claims[id] == claim { basis.heldRevocations[id] = claim }
     }
 
-    // MARK: Whatever else is known of the users, once they are held
+    // MARK: More about the users, once they are locked
 
     private func sendTokensBeingRevoked(of users: Set<AppUserID>) throws -> Connection.Answer? {
         var keys = RowArrays()

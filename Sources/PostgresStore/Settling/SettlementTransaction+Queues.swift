@@ -4,11 +4,12 @@
 import CredentialCore
 import CredentialTables
 
-/// Rows of queues: each that leaves stands in a log or in the quarantine from then on, and its payload never leaves the server.
+/// Writes the changes of queue rows. Each row that leaves a queue goes to a log or to the quarantine, and its payload never leaves the
+/// server.
 struct QueueWrites {
     let connection: Connection
     let now: Timestamp
-    /// How many rows have left each queue.
+    /// The number of rows that have left each queue.
     private(set) var removed: [Queue: Int] = [:]
     private(set) var quarantine: QuarantineRing
     private var postponedNotifications = RowArrays()
@@ -47,9 +48,9 @@ struct QueueWrites {
         }
     }
 
-    /// - Returns: what tells which notifications are duplicates.
+    /// - Returns: the answer that tells which notifications are duplicates.
     func send() throws -> Connection.Answer? {
-        // Of a queue that a vacuum found empty the server expects one row: a loop would go through all pairs of a batch.
+        // If a vacuum found a queue empty, the server expects one row, and a nested loop would go through all pairs of a batch.
         try connection.send("SET LOCAL enable_nestloop = off")
         let duplicates = try logged.send(on: connection, at: now)
         try quarantine.send(at: now)
@@ -130,9 +131,9 @@ private struct NotificationLogRows {
         )
     }
 
-    /// An event that the log has already, or that the batch has told before, stands there as a duplicate.
+    /// Logs an event as a duplicate if the log has it already, or if it came earlier in the batch.
     ///
-    /// - Returns: for the settlements that were duplicates.
+    /// - Returns: the answer that names the settlements that were duplicates.
     func send(on connection: Connection, at now: Timestamp) throws -> Connection.Answer? {
         guard rows.count > 0 else { return nil }
         return try connection.send(

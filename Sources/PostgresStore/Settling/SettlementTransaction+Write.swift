@@ -4,9 +4,9 @@
 import CredentialCore
 import CredentialTables
 
-/// What has changed: rows that leave their queues, users, and last the tail, with the change feed and what is counted.
+/// Writes the changes: rows that leave their queues, users, and last the tail, with the change feed and the counts.
 extension SettlementTransaction {
-    /// - Returns: what has come of it, once it is committed.
+    /// - Returns: a closure that gives the result after the commit.
     func write(_ changes: SettlementChanges) throws -> () throws -> SettledBatch {
         let settled = SettledBatch(
             results: changes.results,
@@ -17,7 +17,7 @@ extension SettlementTransaction {
         var queues = QueueWrites(on: connection, at: now)
         try queues.add(changes.queueRows, RevocationRows(on: connection, directory: directory, at: now))
         let duplicates = try queues.send()
-        // Of the rows that the batch did not touch: what it did is written over it, since one may wait again that came after.
+        // Clear before saving the batch's own rows over it, because a rejection that came after the opening may be pending again.
         let openedApps = changes.openedApps.map { directory.app($0).id }.sorted()
         for app in openedApps { try sendClearPending(of: app) }
         let users = UserTable(connection: connection, directory: directory)
@@ -33,14 +33,15 @@ extension SettlementTransaction {
         try connection.sendCommit()
         return { [settled] in
             var settled = settled
-            // Where the answer was lost, duplicates count as what they would have been without.
+            // If the answer was lost, the duplicates count as other notifications.
             duplicates?.rows?.forEach { settled.results[$0.int(at: 0)] = .notification(.duplicate) }
             settled.evicted = evicted?.rows?.first?.int(at: 0) ?? 0
             return settled
         }
     }
 
-    /// Begins the tail: its lock comes in one message with what it is for, so that nobody who stalls on the way holds it.
+    /// Begins the tail. One message brings the lock and the rows that need it, so that a replica that stalls in mid-send does not hold the
+    /// lock.
     private func sendFeed(_ announcements: [Announcement]) throws {
         guard !announcements.isEmpty else { return try connection.lockSettlements() }
         var rows = RowArrays()
@@ -61,10 +62,11 @@ extension SettlementTransaction {
         )
     }
 
-    /// `CredentialRecord.forgetRejection` for all pending rejections of an app.
+    /// Does `CredentialRecord.forgetRejection` for all pending rejections of an app.
     ///
-    /// Here a settlement waits for credentials while it holds a breaker, out of order: a rejection that was passed over might be believed
-    /// once the breaker has closed. Where two wait for each other, one is told so and comes again.
+    /// Here a settlement waits for credentials while it holds a breaker, against the order of locks. It must not skip locked rows, because
+    /// siwatch might believe a skipped rejection after the breaker has closed. If two transactions wait for each other, the server fails
+    /// one, and siwatch tries it again.
     private func sendClearPending(of app: Int64) throws {
         try connection.send(
             """
@@ -79,7 +81,7 @@ extension SettlementTransaction {
         )
     }
 
-    /// Remembers them until a notification had time to come.
+    /// Remembers the rejections until a notification has had time to come.
     private func send(_ rejections: [AdmittedRejection]) throws {
         var rows = RowArrays()
         for rejection in rejections {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The statements that write many rows of a table, both with the same arrays: whoever has loaded them knows which to take.
+/// The statements that insert and update many rows of a table, both with the same arrays. The caller has loaded the rows and knows which
+/// one to run.
 struct BulkStatements {
     let insert, update: String
 

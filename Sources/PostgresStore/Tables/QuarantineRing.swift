@@ -4,7 +4,8 @@
 import CredentialCore
 import CredentialTables
 
-/// The quarantine: whatever Apple may have signed stays; what anybody could have sent is a ring, because the endpoint is open to all.
+/// The quarantine. Rows that Apple may have signed stay. Rows that anybody could have sent are kept in a ring, because the endpoint is open
+/// to all.
 struct QuarantineRing {
     let connection: Connection
     private var rows = RowArrays()
@@ -22,7 +23,7 @@ struct QuarantineRing {
         bytes += payloadSize
     }
 
-    /// Moves what was added out of the queue.
+    /// Moves the added rows out of the queue.
     func send(at now: Timestamp) throws {
         try connection.send(
             """
@@ -37,9 +38,9 @@ struct QuarantineRing {
         )
     }
 
-    /// Makes room for what was added, under the lock on the tail, where nobody is to wait for an answer.
+    /// Makes room for the added rows. Runs under the lock on the tail, so it waits for no answer.
     ///
-    /// - Returns: how many rows were evicted, oldest first.
+    /// - Returns: the number of evicted rows, oldest first.
     func sendMakeRoom() throws -> Connection.Answer? {
         guard unsigned > 0 else { return nil }
         try connection.add(unsigned, to: QuarantineLimits.rowsCounter)

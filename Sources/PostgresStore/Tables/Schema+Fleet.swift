@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 extension Schema {
-    /// Several siwatch, each under the name that stands on the rows it has claimed. All times are by the server's clock.
+    /// Several siwatch on one database. Each has a name, which stands on the rows that it has claimed. All times are by the server's clock.
     static let fleet = """
         CREATE TABLE replica (
           owner      TEXT   COLLATE "C" PRIMARY KEY,

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 extension Schema {
-    /// What is true: the registers of `CredentialCore`, and the state they come to.
+    /// The registers of `CredentialCore`, and the state that follows from them.
     static let registers = """
         CREATE TABLE app (
           id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

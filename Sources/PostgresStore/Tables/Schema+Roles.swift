@@ -5,7 +5,7 @@ extension Schema {
     static let backendRole = "siwatch_backend"
     static let readerRole = "siwatch_reader"
 
-    /// Makes a role that nobody logs in as, where it is not there yet. Roles are the whole server's: another migration may make it now.
+    /// SQL: makes a role without a login, if it is missing. Roles belong to the whole server, so another migration may make it now.
     static func role(_ name: String) -> String {
         """
         DO $$
@@ -20,7 +20,7 @@ extension Schema {
         """
     }
 
-    /// What backends may do: append what is theirs, and read what is meant for them. A token goes in and does not come out.
+    /// SQL: the rights of backends. They append their rows and read the views for them. A token goes in and does not come out.
     static func grants(in schema: String) -> String {
         """
         REVOKE ALL ON SCHEMA \(schema) FROM PUBLIC;

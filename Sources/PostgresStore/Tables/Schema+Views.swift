@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 extension Schema {
-    /// Read by backends. They run with the rights of their owner, so that nobody needs any on the tables behind them.
+    /// The views that backends read. A view runs with the rights of its owner, so backends need no rights on the tables behind it.
     static let views = """
         CREATE VIEW app_client AS
           SELECT app.name         AS app,
@@ -55,14 +55,14 @@ extension Schema {
 
         """
 
-    /// Nothing older than the deletion of the account is shown; of addresses nothing older is kept.
+    /// The view shows nothing older than the deletion of the account. The table keeps no older address.
     private static let shownEmail = """
         u.email                                                                          AS email,
                  u.email_is_private                                                                 AS email_is_private,
                  CASE WHEN u.forwarding_at > COALESCE(u.deleted_at, -1) THEN u.forwarding END       AS email_forwarding
         """
 
-    /// `authorized` first, else the latest change, then the order of reasons; the client settles what is left.
+    /// Orders credentials: `authorized` first, else the latest change, then the order of reasons. The client breaks ties.
     private static func rank(_ c: String) -> String {
         """
         \(c).state <> 'authorized', \(c).changed_at IS NULL, -COALESCE(\(c).changed_at, 0),

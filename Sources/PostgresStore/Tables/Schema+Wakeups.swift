@@ -2,10 +2,10 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 extension Schema {
-    /// The channel on which inserts are told, of this schema alone.
+    /// The channel on which inserts notify, for this schema alone.
     static let channel = "'siwatch_' || 'credential_change'::regclass::oid"
 
-    /// How long nobody needs to be told of an insert after one was, because siwatch is awake and looks. Milliseconds.
+    /// How long later inserts stay silent after one has notified, because siwatch is awake and looks. In milliseconds.
     static let quiet = 250
 
     static let queuesThatTell = ["notification_queue", "grant_queue", "revocation_queue", "operator_request"]
@@ -13,11 +13,11 @@ extension Schema {
     /// The gate of a queue: a sequence that holds the time until which it is shut.
     static func gate(of queue: String) -> String { "\(queue)_quiet" }
 
-    /// A gate for each queue. A NOTIFY takes a lock of the whole server when it commits, so it is sent only by the first insert after a
-    /// pause; others see that the gate is shut and pass on.
+    /// A gate for each queue. A NOTIFY takes a lock of the whole server when it commits, so only the first insert after a pause sends one.
+    /// Later inserts see that the gate is shut, and send none.
     ///
-    /// A sequence and no row: it is shut at once and for all, whoever shuts it locks nobody out, however long the transaction takes, and
-    /// nothing dead is left behind. Two that come at the same moment both tell, and no harm is done.
+    /// A gate is a sequence and not a row. So it shuts at once and for all, its transaction locks nobody out, however long it takes, and it
+    /// leaves no dead row. Two inserts at the same moment both notify, which does no harm.
     static let triggers = """
         \(queuesThatTell.map { "CREATE SEQUENCE \(gate(of: $0)) MINVALUE 0;" }.joined(separator: "\n"))
 

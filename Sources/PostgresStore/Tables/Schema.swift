@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The tables and views, the same as in SQLite: docs/schema.md explains those that backends write and read.
+/// The tables and views, the same as in SQLite. docs/schema.md explains those that backends write and read.
 ///
-/// Users and clients are told apart by their bytes, whatever the locale of the server: a library that sorts anew breaks no index. Tables
-/// that all settlements write are not referenced, since each reference would lock a row of them.
+/// The server compares users and clients by their bytes, whatever its locale. So a library with a new sort order breaks no index. No table
+/// references a table that all settlements write, because each reference would lock a row of it.
 enum Schema {
     static let steps = [Migrator.Step(version: 1, compatibleFrom: 1, sql: v1)]
 
@@ -16,13 +16,14 @@ enum Schema {
     static let now = "(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
     private static let legal = "BETWEEN 1546300800000 AND 4102444800000"
     private static let id = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-    /// Rows come and go: what is dead is taken away soon and at once.
+    /// Rows come and go, so autovacuum removes dead rows soon and without pauses.
     private static let isQueue = """
         WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0)
         """
 
-    /// Written by backends, who read the names of the constraints when one does not hold. A NUL stands in no text of PostgreSQL's. An index
-    /// takes no more than 2,704 bytes, and what is far longer than anything of Apple's would be read whole to be turned away.
+    /// The tables that backends write. When a constraint fails, the backend reads its name. PostgreSQL's text holds no NUL. An index takes
+    /// no more than 2,704 bytes. The other limits refuse values far longer than any of Apple's, because siwatch would read them whole only
+    /// to reject them.
     private static let queues = """
         CREATE TABLE notification_queue (
           id          \(id)
@@ -102,19 +103,20 @@ enum Schema {
 
         """
 
-    /// Every notification. What is found by its id is not looked for in the schedule, as it would be in an index that has the id second where
-    /// the server believes the queue empty and both cost the same: row by row, all of it.
+    /// SQL: true for every notification, and the condition of the index by due time. A search by id leaves it out, so that the server
+    /// cannot use that index. If the server believes the queue empty, both indexes cost the same. In that one the id comes second, so the
+    /// server would read all of it, row by row.
     static let anyNotification = "received_at > 0"
 
-    /// Which requests of operators are not done with.
+    /// SQL: which operators' requests still have work left.
     static let open = "(answer IS NULL OR position IS NOT NULL)"
 
-    /// Which reasons leave it open whether Apple sent anything.
+    /// SQL: which reasons leave open whether Apple sent anything.
     static let unsigned = """
         reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature')
         """
 
-    /// Every row that leaves a queue stands in its log.
+    /// The logs. Every row that leaves a queue goes to its log.
     private static let logs = """
         CREATE TABLE notification_log (
           id          \(id),

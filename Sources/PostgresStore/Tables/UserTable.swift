@@ -4,7 +4,7 @@
 import CredentialCore
 import CredentialTables
 
-/// Users with all that is kept of them, in `user_event` and `credential`.
+/// Users with everything that the store keeps about them, in `user_event` and `credential`.
 struct UserTable {
     let connection: Connection
     let directory: ClientDirectory
@@ -18,10 +18,10 @@ struct UserTable {
     private static let userColumns = AppUser.valueColumns.map { "u.\($0)" }.joined(separator: ", ")
     private static let credentialColumns = CredentialRecord.columnNames.map { "c.\($0)" }.joined(separator: ", ")
 
-    /// Asks for users, and holds them and their credentials until the transaction ends.
+    /// Asks for users, and locks them and their credentials until the transaction ends.
     ///
-    /// Of two first facts about one user, the second could not lock a row that is not there yet, and one of them would be lost. So each
-    /// user gets a row first.
+    /// Each user gets a row first. Otherwise, of two first facts about one user, the second could not lock a row that does not exist yet,
+    /// and one fact would be lost.
     struct Answer {
         fileprivate var users, credentials: Connection.Answer?
     }
@@ -77,7 +77,6 @@ struct UserTable {
         return records
     }
 
-    /// Writes what has changed.
     func sendSave(_ users: [UserRecord]) throws {
         var (registers, new, changed) = (RowArrays(), RowArrays(), RowArrays())
         for user in users {
@@ -96,7 +95,7 @@ struct UserTable {
         try connection.send(Self.credentials.update, changed)
     }
 
-    /// Adds to what is counted of each app, under the lock on the tail.
+    /// Adds to the counts of each app, under the lock on the tail.
     func sendAdd(_ tallies: [String: UserRecord.Tally]) throws {
         var rows = RowArrays()
         for (app, change) in tallies {

@@ -91,10 +91,10 @@ extension SQLiteStore {
         }
     }
 
-    /// Due times in the order in which their rows are claimed.
+    /// Due times in the order in which siwatch claims their rows.
     ///
-    /// A sign-in that was claimed before goes before all new ones, whose due time is 0: an event waits six minutes for it, and an import
-    /// may take longer. A sign-in that was put off goes before them, too, once in six hours.
+    /// A sign-in that was claimed before goes before all new ones, whose due time is 0. The reason: an event waits six minutes for it, and
+    /// an import may take longer. A postponed sign-in also goes before them, once in six hours.
     private static func turns(of queue: Queue, at now: Timestamp) -> [(from: Timestamp, to: Timestamp)] {
         switch queue {
         case .grant: [(from: Timestamp(milliseconds: 1), to: now), (from: .earliest, to: Timestamp(milliseconds: 0))]

@@ -6,7 +6,7 @@ import CredentialTables
 import GRDB
 import NIOConcurrencyHelpers
 
-/// Grants that bring an authorization code. Few wait at any time, because none lives long.
+/// Grants with an authorization code. Few wait at any time, because codes expire soon.
 extension SQLiteStore {
     package func claimCodes(
         upTo limit: Int,
@@ -18,7 +18,7 @@ extension SQLiteStore {
     ) async throws -> [ClaimedCode] {
         guard limit > 0 else { return [] }
         let apps = directory.withLockedValue { $0 }.appNames
-        // Chosen before the write lock is taken: however long that takes, no backend waits for it.
+        // siwatch chooses before it takes the write lock, so that no backend waits for the choice.
         let rows = try await read { db in
             let waiting = try Self.clientsOfCodes(besides: apps.keys, in: db).flatMap { name in
                 let client = String(validating: name, as: UTF8.self)
@@ -61,7 +61,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Who has codes that wait, as a backend wrote it: each found by the one before, however many codes it has.
+    /// The clients with waiting codes, as backends wrote them. One search finds each client, however many codes it has.
     private static func clientsOfCodes(besides known: some Sequence<String>, in db: Database) throws -> [[UInt8]] {
         var clients: [[UInt8]] = []
         try PreparedStatement(
@@ -75,16 +75,16 @@ extension SQLiteStore {
             """,
             in: db
         ).forEachRow(WaitingCode.mostClients) { row in clients.append(row.bytes(at: 0)) }
-        // Names that nobody knows hide none that is known.
+        // A list full of unknown clients must not hide a known one.
         return clients.count < WaitingCode.mostClients ? clients : Array(Set(clients).union(known.map { [UInt8]($0.utf8) }))
     }
 }
 
 extension WaitingCode {
-    /// Those of a client that are due, nearest deadline first, in each order of the queue: new ones, those that are tried again, and those
-    /// of a clock that has since been set back.
+    /// The due codes of a client, nearest deadline first, in each order of the queue: new codes, repeated codes, and codes dated by a clock
+    /// that has since been set back.
     ///
-    /// - Parameter onlyLate: whether only those are wanted whose time is over.
+    /// - Parameter onlyLate: whether to return only codes whose time is over.
     fileprivate static func due(
         of name: [UInt8],
         _ client: String?,

@@ -6,7 +6,7 @@ import CredentialTables
 import GRDB
 import NIOConcurrencyHelpers
 
-/// Whom to ask about, and which rejections to believe.
+/// Claims of credentials to check, and of rejections to believe.
 extension SQLiteStore {
     package func claimDueCredentials(
         of app: String,
@@ -21,7 +21,7 @@ extension SQLiteStore {
         guard limit > 0, let appID = directory.apps[app]?.id else { return [] }
         let quotas = directory.numbered(quotas)
         let schedule = Schedule(app: appID, clients: directory.watchedClients(of: appID), policy: policy, now: now)
-        // Chosen before the write lock is taken: however long that takes, no backend waits for it.
+        // siwatch chooses before it takes the write lock, so that no backend waits for the choice.
         let found = try await read { db -> (due: [ClaimableCredential], mustRepair: Bool)? in
             guard try !Self.isPaused(appID, in: db) else { return nil }
             let first = schedule.clients.filter { id in directory.clientsByID[id].map { preferred.contains($0.clientID) } ?? false }
@@ -163,7 +163,7 @@ extension SQLiteStore {
         in db: Database,
         for purpose: (PendingRejection?) -> DueCredential.Purpose? = { _ in .check }
     ) throws -> [DueCredential] {
-        // Whatever has happened to a row since it was chosen has moved its due time.
+        // Every change of a row moves its due time, so this finds only unchanged rows.
         let take = try PreparedStatement(
             """
             UPDATE credential SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
@@ -192,7 +192,7 @@ extension SQLiteStore {
         }
     }
 
-    /// An operator's pause holds across restarts: nobody is asked about, and what is due stays due.
+    /// An operator's pause survives restarts. siwatch asks about nobody, and due checks stay due.
     static func isPaused(_ app: Int64, in db: Database) throws -> Bool {
         try PreparedStatement("SELECT paused_at IS NOT NULL FROM app WHERE id = ?", in: db).first(app) { $0.bool(at: 0) } ?? false
     }

@@ -6,12 +6,12 @@ import CredentialTables
 import GRDB
 import NIOConcurrencyHelpers
 
-/// Notifications are claimed a run at a time.
+/// Claims of notifications, one run at a time.
 ///
-/// A row that has come and not been put off is *new*: its `due_at` is 0. Ids grow, so one durable mark says which new rows are claimed:
-/// those up to it. That costs one small write for thousands of rows, and none to their index. A new row that is left up to the mark, by a
-/// process that died or in a lease that ended, is *set aside* with an attempt written on it; so are rows that were put off. Each of these
-/// is claimed by a write of its own.
+/// A notification that siwatch has not postponed is *new*: its `due_at` is 0. Ids grow, so one durable mark says which new rows are
+/// claimed: all rows up to the mark. The mark costs one small write for thousands of rows, and no write to their index. A process that dies
+/// or a lease that ends leaves new rows up to the mark. siwatch *sets these rows aside* and writes an attempt on each. Postponed rows are
+/// set aside too. Each row set aside has a claim of its own, with a write of its own.
 extension SQLiteStore {
     package func claimNotifications(
         upTo limit: Int,
@@ -22,7 +22,7 @@ extension SQLiteStore {
         let furthest = now.advanced(by: Queue.notification.longestDelay)
         let (ended, live) = runs.withLockedValue { ($0.ended(at: now, furthest: furthest), $0.hull) }
         guard limit > 0, try await isNotificationDue(at: now, furthest: furthest, ended: ended, live: live) else { return [] }
-        // Before the write, so that it stays short.
+        // Read before the write, so that the write stays short.
         let new = try await read { [owner] db in try NotificationRows(db: db, owner: owner).new(upTo: limit) }
         let claimed = try await write { [owner, runs] db -> [ClaimedNotification]? in
             let rows = NotificationRows(db: db, owner: owner)
@@ -33,10 +33,10 @@ extension SQLiteStore {
             if let ended { try rows.setAside(ended, dueAt: now, heldBy: owner) }
             try rows.bringBack(from: furthest, to: now)
             let aside = try rows.due(at: now, upTo: limit)
-            // What a former process left is older than all that is new.
+            // Rows that a former process left are older than all new rows.
             if aside.first?.isLeftBehind != true, let last = new.last {
                 guard try rows.moveMark(from: new[0].id, to: last.id) else { return nil }
-                // Before the commit: a row up to the mark and in no run would look as if ids had begun anew.
+                // Add the run before the commit. A row up to the mark and in no run would look as if ids had begun anew.
                 runs.withLockedValue { $0.add(new[0].id...last.id, until: now.advanced(by: lease)) }
                 return new
             }
@@ -44,7 +44,7 @@ extension SQLiteStore {
             return try rows.claim(ids, until: now.advanced(by: lease))
         }
         guard let claimed else {
-            // Somebody else was quicker.
+            // Another claim has taken the new rows.
             return try await claimNotifications(upTo: limit, at: now, lease: lease, suspects: suspects)
         }
         if let ended { runs.withLockedValue { $0.forget(upTo: ended.upperBound) } }
@@ -72,23 +72,25 @@ extension SQLiteStore {
     }
 }
 
-/// Runs of new rows under way, oldest first. In memory: a process that dies leaves the mark, and the next one goes by that.
+/// Runs of claimed new rows, oldest first. They are in memory only. If the process dies, the mark remains, and the next process uses the
+/// mark.
 struct ClaimedRuns {
     private var runs: [(ids: ClosedRange<Int64>, end: Timestamp)] = []
 
     mutating func add(_ ids: ClosedRange<Int64>, until end: Timestamp) {
-        // One that was not committed comes again.
+        // The next claim takes an uncommitted run's rows again.
         runs.removeAll { $0.ids.upperBound >= ids.lowerBound }
         runs.append((ids, end))
     }
 
-    /// From the first to the last of them.
+    /// The ids from the first run to the last.
     var hull: ClosedRange<Int64>? {
         guard let first = runs.first, let last = runs.last else { return nil }
         return first.ids.lowerBound...last.ids.upperBound
     }
 
-    /// Those at the front whose lease has ended, or ends later than any does, by a clock that has since been set back.
+    /// The ids of the first runs whose lease has ended, or ends later than any lease can. A clock that has since been set back makes such a
+    /// lease.
     func ended(at now: Timestamp, furthest: Timestamp) -> ClosedRange<Int64>? {
         let ended = runs.prefix { $0.end <= now || $0.end > furthest }
         guard let first = ended.first, let last = ended.last else { return nil }
@@ -106,15 +108,15 @@ struct NotificationRows {
     let owner: String
 
     private static let markCounter = "notification_queue_claimed"
-    /// SQL: the greatest id of a new row that is claimed, or was.
+    /// SQL: the greatest id of a new row that was ever claimed.
     static let mark = "COALESCE((SELECT value FROM counter WHERE name = '\(markCounter)'), 0)"
-    /// When a row is due that a former process left: before all others.
+    /// The due time of rows that a former process left. It is before all others.
     static let leftBehind = Timestamp(milliseconds: -1)
     private static let oneMoreAttempt = "MIN(MAX(attempts, 0), 1000) + 1"
 
     // MARK: New rows
 
-    /// Those that come next after the mark. None while there is anything older.
+    /// The new rows next after the mark. Empty while a row is left that a former process claimed.
     func new(upTo limit: Int) throws -> [ClaimedNotification] {
         var notifications: [ClaimedNotification] = []
         var size = 0
@@ -140,9 +142,9 @@ struct NotificationRows {
         return notifications
     }
 
-    /// Claims what is new from one row to another.
+    /// Claims the new rows from one id to another.
     ///
-    /// - Returns: false where the first is new no longer.
+    /// - Returns: false if the first row is not new any more.
     func moveMark(from first: Int64, to last: Int64) throws -> Bool {
         let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
         guard mark < first else { return false }
@@ -150,9 +152,9 @@ struct NotificationRows {
         return true
     }
 
-    /// Counts the claim of new rows that nobody has settled as an attempt.
+    /// Sets new rows aside that are claimed and not settled, and counts an attempt for each.
     ///
-    /// - Parameter holder: who may still settle them, until somebody claims them again.
+    /// - Parameter holder: the owner that may still settle the rows, until the next claim.
     func setAside(_ ids: ClosedRange<Int64>, dueAt time: Timestamp, heldBy holder: String?) throws {
         try PreparedStatement(
             """
@@ -165,10 +167,10 @@ struct NotificationRows {
 
     // MARK: Ids that begin anew
 
-    /// Whether somebody has reset `sqlite_sequence`, so that rows have come up to the mark that nobody has claimed.
+    /// Whether somebody has reset `sqlite_sequence`, so that unclaimed rows stand up to the mark.
     ///
-    /// Either ids are behind the mark still; or they have passed it again, and the greatest of them up to the mark is in no run: SQLite
-    /// gives none below a row that is there, so such rows stand above all older ones.
+    /// Either the ids are still behind the mark. Or they have passed it again, and the greatest id up to the mark is in no run. SQLite
+    /// gives no id below an existing row, so such rows stand above all older ones.
     func haveBegunAnew(besides live: ClosedRange<Int64>?) throws -> Bool {
         try PreparedStatement(
             """
@@ -180,7 +182,7 @@ struct NotificationRows {
         ).first(live?.lowerBound ?? 0, live?.upperBound ?? 0) { $0.integer(at: 0) != 0 } ?? false
     }
 
-    /// Makes due what stands up to the mark, and lets ids go on above it.
+    /// Makes the rows up to the mark due, and continues the ids above it.
     func takeInAnew() throws {
         let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
         if mark > 0 { try setAside(1...mark, dueAt: Self.leftBehind, heldBy: owner) }
@@ -195,9 +197,9 @@ struct NotificationRows {
 
     // MARK: Claims that hold
 
-    /// Who has claimed a row last.
+    /// The holder of a row's last claim.
     enum Holder {
-        /// Whoever has moved the mark past the row.
+        /// The process that moved the mark past the row.
         case first
         case later(Claim)
 
@@ -209,7 +211,7 @@ struct NotificationRows {
         }
     }
 
-    /// The holders of those that are claimed, by id.
+    /// The holders of claimed rows, by id.
     static func holders(of ids: [Int64], in db: Database) throws -> [Int64: Holder] {
         var holders: [Int64: Holder] = [:]
         guard !ids.isEmpty else { return holders }
@@ -269,12 +271,12 @@ struct NotificationRows {
         }
     }
 
-    /// Makes due what a clock has put off that has since been set back.
+    /// Makes rows due that were postponed by a clock that has since been set back.
     func bringBack(from furthest: Timestamp, to now: Timestamp) throws {
         try PreparedStatement("UPDATE notification_queue SET due_at = ? WHERE \(Schema.setAside) AND due_at > ?", in: db).run(now, furthest)
     }
 
-    /// Whatever is claimed is due at once: its process is gone.
+    /// Makes every claimed row due at once, because its process is gone.
     func recover() throws {
         let mark = try PreparedStatement("SELECT \(Self.mark)", in: db).first { $0.integer(at: 0) } ?? 0
         if mark > 0 { try setAside(1...mark, dueAt: Self.leftBehind, heldBy: nil) }

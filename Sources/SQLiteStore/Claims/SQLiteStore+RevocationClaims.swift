@@ -6,7 +6,7 @@ import CredentialTables
 import GRDB
 import NIOConcurrencyHelpers
 
-/// Tokens that are to be revoked.
+/// Claims of tokens to revoke.
 extension SQLiteStore {
     package func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
         let directory = self.directory.withLockedValue { $0 }
@@ -44,7 +44,7 @@ extension SQLiteStore {
         quotas: [String: Int]
     ) async throws -> [DueRevocation] {
         let directory = self.directory.withLockedValue { $0 }
-        // By name, so that the same seed is the same run.
+        // Sorted by name, so that a simulation with the same seed is the same run.
         let permits = permits.filter { $0.value > 0 }.sorted { $0.key < $1.key }
         guard !permits.isEmpty else { return [] }
         return try await write { [owner] db in
@@ -59,7 +59,7 @@ extension SQLiteStore {
                         in: db
                     )
                 }.sorted { ($0.dueAt, $0.request, $0.client) < ($1.dueAt, $1.request, $1.client) }.prefix(permits)
-                // One that may have killed the process comes alone, so that it takes nobody along if it does so again.
+                // A token that may have killed the process comes alone, so that a second crash costs no other token.
                 let isSuspect = due.first.map { $0.attempts >= Claim.suspectAttempts } ?? false
                 let taken = isSuspect ? due.prefix(1) : due.prefix { $0.attempts < Claim.suspectAttempts }
                 let take = try PreparedStatement(
@@ -105,7 +105,7 @@ extension SQLiteStore {
         var dueAt: Int64
     }
 
-    /// Those of a client, longest due first.
+    /// The due tokens of a client, longest due first.
     private static func due(of client: Int64, requestedBy latest: Timestamp, upTo limit: Int, at now: Timestamp, in db: Database) throws
         -> [Claimable]
     {

@@ -5,8 +5,8 @@ import CredentialCore
 import CredentialTables
 import GRDB
 
-/// The checks of an app's clients in the order in which they are due. Those of clients that were taken out of the configuration are left
-/// alone: Apple would blame us for them, and they may come back.
+/// The checks of an app's clients, in the order of their due times. Clients that the configuration no longer names are left out: Apple
+/// would blame siwatch for them, and they may come back.
 struct Schedule: CheckSchedule {
     let app: Int64
     let clients: [Int64]
@@ -48,9 +48,9 @@ struct Schedule: CheckSchedule {
         try due(of: clients, upTo: limit, quotas: quotas, in: db)
     }
 
-    /// All but first checks, longest due first.
+    /// All due checks except first checks, longest due first.
     ///
-    /// - Parameter quotas: by client, the most that are wanted.
+    /// - Parameter quotas: by client, the most checks to return.
     func due(of clients: [Int64], upTo limit: Int, quotas: [Int64: Int], in db: Database) throws -> [ClaimableCredential] {
         try first(limit, of: clients, quotas) { client, limit in
             try ClaimableCredential.all(
@@ -78,11 +78,11 @@ struct Schedule: CheckSchedule {
         return clients.count == 1 ? all : Array(all.sorted { $0.dueAt < $1.dueAt }.prefix(limit))
     }
 
-    /// A rejection that could not be believed when its time had come waits on, until the daily check. By then all others have been asked
-    /// about, so that Apple has accepted one of them in between.
+    /// A rejection that siwatch could not believe when it was due waits until the daily check. By then siwatch has asked about all other
+    /// credentials, so Apple has accepted one of them in between.
     private let waits = "pending_since IS NOT NULL AND answered_at + ?3 > ?2 AND answered_at <= ?2"
 
-    /// Only a clock that has been set back, or a shorter interval, leaves a due time out there.
+    /// Only a clock that was set back, or a shorter interval, leaves a due time beyond this.
     private var furthest: Timestamp { now.advanced(by: policy.longestDelay) }
 
     func mustBeRepaired(in db: Database) throws -> Bool {

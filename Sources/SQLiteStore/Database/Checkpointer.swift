@@ -7,30 +7,30 @@ import GRDB
 import GRDBSQLite
 import Synchronization
 
-/// Moves committed pages from the log into the file, so that nobody else has to.
+/// Moves committed pages from the log into the file, so that no other connection has to.
 ///
-/// SQLite before 3.51.3 can lose committed pages when a commit restarts the log between two checkpoints. So a checkpoint runs on a
-/// second connection while our writer holds the write lock: nobody can restart the log meanwhile.
+/// SQLite before 3.51.3 can lose committed pages when a commit restarts the log between two checkpoints. So a checkpoint runs on a second
+/// connection while siwatch's writer holds the write lock. Nobody can restart the log meanwhile.
 final class Checkpointer: Sendable {
-    /// Well below the 1,000 pages at which a backend's own connection would start one.
+    /// In pages. Well below the 1,000 pages at which a backend's own connection starts a checkpoint.
     static let threshold = 500
 
     private let pool: DatabasePool
     private let connection: DatabaseQueue
     let foreign: ForeignCheckpoints
-    /// Pages in the log after the last commit of our writer.
+    /// Pages in the log after the last commit of siwatch's writer.
     private let logPages: LogPages
 
-    /// Whether the log holds a token that has been erased since. A former process may have left one.
+    /// Whether the log may hold an erased token. At first true, because a former process may have left one.
     private let holdsErasedToken = Atomic<Bool>(true)
 
-    /// How long the log was when it was last checkpointed.
+    /// Pages in the log at the last checkpoint.
     private let triedAtPages = Atomic<Int>(0)
 
-    /// When it was last tried to empty the log, since 1970.
+    /// When siwatch last tried to empty the log, since 1970.
     private let truncatedAtMilliseconds = Atomic<Int64>(0)
 
-    /// Since when the log could not be emptied although it holds what was erased; 0 where it could.
+    /// Since when siwatch could not empty a log that holds erased data; 0 if it could.
     private let pinnedSinceMilliseconds = Atomic<Int64>(0)
 
     private final class LogPages: Sendable {
@@ -48,8 +48,8 @@ final class Checkpointer: Sendable {
         foreign = ForeignCheckpoints(logPath: path + "-wal")
         let logPages = LogPages()
         self.logPages = logPages
-        // The hook is the only way to learn the log's length without a checkpoint. Its context is kept for good: whoever holds the pool
-        // last may commit after this object is gone.
+        // Only this hook tells the log's length without a checkpoint. Its context is never freed, because the last holder of the pool may
+        // commit after this object is gone.
         pool.writeWithoutTransaction { db in
             _ = sqlite3_wal_hook(
                 db.sqliteConnection,
@@ -63,10 +63,10 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Checkpoints where the log has grown long since the last time. A reader may pin it: then a part stays.
+    /// Checkpoints if the log has grown long since the last checkpoint. A reader may pin a part of the log, which then stays.
     func checkpointIfNeeded() async throws {
         let pages = logPages.count.load(ordering: .relaxed)
-        // A log that is shorter than it was has been started anew.
+        // A log that is shorter than before was started anew.
         if pages < triedAtPages.load(ordering: .relaxed) { triedAtPages.store(0, ordering: .relaxed) }
         guard pages - triedAtPages.load(ordering: .relaxed) >= Self.threshold else { return }
         triedAtPages.store(pages, ordering: .relaxed)
@@ -78,7 +78,7 @@ final class Checkpointer: Sendable {
             try db.inTransaction(.immediate) {
                 foreign.look()
                 try connection.inDatabase { other in
-                    // Busy, pages in the log, pages of it that are in the file.
+                    // The columns: busy, pages in the log, pages of it that are in the file.
                     let result = try Row.fetchOne(other, sql: "PRAGMA wal_checkpoint(PASSIVE)")
                     if let result, result[1] as Int == result[2] { foreign.completedOurs() }
                 }
@@ -91,7 +91,7 @@ final class Checkpointer: Sendable {
         holdsErasedToken.store(true, ordering: .relaxed)
     }
 
-    /// Empties the log if it holds what was erased, and once a day.
+    /// Empties the log if it holds erased data, and once a day.
     func truncateAfterErasure(at now: Timestamp) async throws {
         let isStale = abs(now.milliseconds - truncatedAtMilliseconds.load(ordering: .relaxed)) > Duration.days(1).milliseconds
         let holdsErased = holdsErasedToken.exchange(false, ordering: .relaxed)
@@ -108,19 +108,19 @@ final class Checkpointer: Sendable {
                 truncatedAtMilliseconds.store(0, ordering: .relaxed)
             }
         }
-        // A reader in the way means later: to wait for it would keep every writer waiting.
+        // If a reader is in the way, siwatch tries again later. Waiting for the reader would block every writer.
         isEmpty = try await pool.writeWithoutTransaction { [self] db in try truncateLog(db, waiting: .zero) }
     }
 
-    /// Since when a reader has kept the log from being emptied although it holds what was erased; nil where none does.
+    /// Since when a reader has kept siwatch from emptying a log that holds erased data; nil if none does.
     var pinnedSince: Timestamp? {
         let milliseconds = pinnedSinceMilliseconds.load(ordering: .relaxed)
         return milliseconds == 0 ? nil : Timestamp(milliseconds: milliseconds)
     }
 
-    /// Empties the log, so that nothing erased stays readable in it. Takes the write lock itself.
+    /// Empties the log, so that no erased data stays readable in it. Takes the write lock itself.
     ///
-    /// - Returns: whether it is empty; false where a reader stood in the way for too long.
+    /// - Returns: whether the log is empty; false if a reader stood in the way for too long.
     @discardableResult
     func truncateLog(waiting timeout: Duration = .seconds(5)) throws -> Bool {
         try pool.writeWithoutTransaction { db in try truncateLog(db, waiting: timeout) }

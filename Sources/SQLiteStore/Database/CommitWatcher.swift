@@ -5,41 +5,41 @@ import CredentialCore
 import Foundation
 import GRDB
 
-/// A thread that sleeps until the log is written, and then looks whether somebody has committed.
+/// A thread that sleeps until somebody writes to the log, and then looks for a commit.
 ///
-/// The kernel tells of the write, usually just before the commit; `PRAGMA data_version` on a connection of its own tells of the commit
-/// itself, for microseconds a look. So nothing is done while nobody writes, and a commit is seen within 25 ms, mostly at once. Where the
-/// kernel does not tell, the thread looks 50 times a second.
+/// The kernel reports the write, usually just before the commit. `PRAGMA data_version` on the thread's own connection shows the commit
+/// itself, and takes microseconds. So the thread does nothing while nobody writes, and sees a commit within 25 ms, mostly at once. If the
+/// kernel reports nothing, the thread looks 50 times a second.
 final class CommitWatcher: Sendable {
     private let connection: DatabaseQueue
     private let logPath: String
     private let longestCommit: Duration
 
     /// - Parameters:
-    ///   - logPath: the log beside the database, where there is no reason for another.
-    ///   - longestCommit: from the last write to the log to the commit. A slower one is found by the loops' own timers.
+    ///   - logPath: nil for the log beside the database.
+    ///   - longestCommit: the longest time from the last write to the log to the commit. The loops' own timers find a slower commit.
     init(path: String, logPath: String? = nil, longestCommit: Duration = .seconds(2)) throws {
         connection = try DatabaseQueue(path: path, configuration: .readOnly)
         self.logPath = logPath ?? path + "-wal"
         self.longestCommit = longestCommit
     }
 
-    /// An element after each commit; several commits may share one. The thread ends with the iteration.
+    /// Yields after each commit. Several commits may share one element. The thread ends with the iteration.
     func commits() -> AsyncStream<Void> {
         let (commits, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let stop = Pipe()
         let writes = LogWrites(path: logPath)
         let first = version
-        // A thread and not a task: it blocks for as long as nothing happens.
+        // A thread and not a task, because it blocks while nothing happens.
         let thread = Thread {
-            // Without end where the kernel tells.
+            // -1 sleeps without end. The kernel ends the sleep.
             var idleMilliseconds: Int32 = writes == nil ? 20 : -1
             var waitMilliseconds = idleMilliseconds
             var lastWrite = ContinuousClock.now
             var last = first
             while true {
                 var polled = [pollfd(fd: stop.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)]
-                // Not in the millisecond after a write: a large commit is thousands of them.
+                // Do not watch in the millisecond after a write, because a large commit makes thousands of writes.
                 if let writes, waitMilliseconds != 1 { polled.append(pollfd(fd: writes.descriptor, events: Int16(POLLIN), revents: 0)) }
                 poll(&polled, nfds_t(polled.count), waitMilliseconds)
                 if polled[0].revents != 0 { return }
@@ -49,13 +49,14 @@ final class CommitWatcher: Sendable {
                         lastWrite = .now
                         waitMilliseconds = 1
                     } else {
-                        // Before the look: what is written after it is told of.
+                        // Start watching before the look, so that no write between the two is missed.
                         if polled.count == 1, !writes.watch() { idleMilliseconds = 20 }
-                        // A commit follows its writes when the disk has them, and another's may follow that; a roll-back never does.
+                        // A commit comes after its writes are on disk, and another connection's commit may follow. A roll-back brings no
+                        // commit.
                         waitMilliseconds = .now - lastWrite < self.longestCommit ? min(max(waitMilliseconds, 1) * 2, 25) : idleMilliseconds
                     }
                 }
-                // Trouble with the database is reported by whoever has work for it.
+                // The loops that have work report errors of the database.
                 let version = self.version
                 if version != last {
                     last = version

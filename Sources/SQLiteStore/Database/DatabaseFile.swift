@@ -7,24 +7,24 @@ import Foundation
 import GRDB
 import GRDBSQLite
 
-/// A database file before anything opens it for writing.
+/// A database file before siwatch opens it for writing.
 package struct DatabaseFile: Sendable {
     package enum Contents: Sendable, Equatable {
-        /// Nothing there: no file, an empty one, or one whose making was cut short.
+        /// No database: no file, an empty file, or a file whose creation was cut short.
         case none
-        /// Made by siwatch, with a schema that this one can use or migrate.
+        /// siwatch made the file, and this program can use or migrate its schema.
         case siwatch(version: Int32)
     }
 
-    /// In words for people.
+    /// Why siwatch cannot use a file, in words for people.
     package enum Unusable: Error, Sendable, Equatable, CustomStringConvertible {
         /// A file that is not a siwatch database.
         case foreign(String)
         case damaged(String)
-        /// Its schema is newer than this program.
+        /// The schema is newer than this program.
         case newer(version: Int32)
         case unreadable(String)
-        /// What was in it has gone to another store.
+        /// The contents have moved to another store.
         case departed(path: String, Departure)
 
         package var description: String {
@@ -47,14 +47,14 @@ package struct DatabaseFile: Sendable {
         self.path = path
     }
 
-    /// The file that SQLite opens by a name: every symbolic link is followed, so that one file has one lock, by whatever name it is opened.
+    /// Follows every symbolic link of a name, as SQLite does. So one file has one lock, whatever name opens it.
     package init(following name: String) {
         self.init(path: Self.following(name))
     }
 
     private static func following(_ name: String) -> String {
         var path = name
-        // The file may not be there yet, be it at the end of a link.
+        // The file may not exist yet, even at the end of a link.
         for _ in 1...8 {
             if let resolved = resolved(path) { return resolved }
             let url = URL(filePath: path)
@@ -72,10 +72,10 @@ package struct DatabaseFile: Sendable {
         return String(cString: resolved)
     }
 
-    /// Looks without writing a byte: the header by plain reading, then, where that is ours, the schema over a read-only connection
-    /// that is closed again. Opening a pool on a foreign file would already write to it.
+    /// Looks at the file without writing a byte. First it reads the header as plain bytes. If siwatch made the header, it reads the schema
+    /// over a read-only connection, and closes that. Opening a pool on a foreign file would already write to it.
     ///
-    /// - Parameter isInUse: whether a daemon may be writing it right now, so that only SQLite's own reading is safe.
+    /// - Parameter isInUse: whether a daemon may be writing the file right now, so that only SQLite's own reading is safe.
     package func inspect(isInUse: Bool = false) throws(Unusable) -> Contents {
         guard FileManager.default.fileExists(atPath: path), !isEmptyFile else { return .none }
         guard let handle = FileHandle(forReadingAtPath: path) else {
@@ -93,7 +93,7 @@ package struct DatabaseFile: Sendable {
             throw .foreign("\(path) is not an SQLite database")
         }
         let applicationID = Int32(bitPattern: header.bigEndian32(at: 68))
-        // Our mark is in the header before there is a log, so the header tells whose the file is whatever its log holds.
+        // siwatch marks the header before there is a log. So the header tells whose the file is, whatever its log holds.
         guard applicationID == Schema.applicationID else {
             throw .foreign(
                 isBare(header)
@@ -107,14 +107,14 @@ package struct DatabaseFile: Sendable {
         return version == 0 ? .none : .siwatch(version: version)
     }
 
-    /// Whether a file of no bytes stands there, and nothing but that: SQLite leaves one where somebody opens a name that is not there and
-    /// writes nothing. It is nobody's database yet, whoever may read it.
+    /// Whether the path is a regular file of no bytes. SQLite leaves such a file when a program opens a missing name and writes nothing. It
+    /// is nobody's database yet, even if others may read it.
     package var isEmptyFile: Bool {
         var status = stat()
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_size == 0
     }
 
-    /// Whether the schema has no entry, on the first page, where it begins, and no log can hold one.
+    /// Whether the schema has no entry: its first page has none, and no log can hold one.
     private func isBare(_ header: Data) -> Bool {
         let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
         return header.count == 108 && [UInt8](header[100...104]) == [13, 0, 0, 0, 0] && (log ?? 0) == 0
@@ -124,9 +124,9 @@ package struct DatabaseFile: Sendable {
         guard version <= Schema.version else { throw .newer(version: version) }
     }
 
-    /// The version that SQLite reads, from the log where that is newer than the file, and whether the tables are there.
+    /// The version that SQLite reads, also from a log that is newer than the file. Checks that the tables are there.
     ///
-    /// Where there is no log and no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
+    /// If there is no log and no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
     private func schemaVersion(isInUse: Bool) throws(Unusable) -> Int32 {
         let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
         var components = URLComponents()
@@ -154,7 +154,6 @@ package struct DatabaseFile: Sendable {
         }
     }
 
-    /// As text.
     private func rows(of sql: String, on connection: OpaquePointer?) throws(Unusable) -> [[String]] {
         var statement: OpaquePointer?
         defer { sqlite3_finalize(statement) }
@@ -179,14 +178,14 @@ package struct DatabaseFile: Sendable {
         }
     }
 
-    /// Creates the file and puts our mark on it, in one write and before there is a log: whenever the process is killed, the next one
+    /// Creates the file and marks it as siwatch's in one write, before there is a log. If the process is killed at any moment, the next one
     /// knows whose the file is.
     func createIfMissing() throws {
         try adoptEmptyFile()
-        // SQLite itself would leave the group out; the log beside the file inherits its mode.
+        // SQLite itself would give the group no access. The log beside the file inherits the file's mode.
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o660)
         if descriptor >= 0 {
-            // The mode is meant, whatever the umask of the shell in which an operator runs `migrate`.
+            // Sets the mode whatever umask the operator's shell has for `migrate`.
             fchmod(descriptor, 0o660)
             close(descriptor)
         } else if errno != EEXIST {
@@ -199,7 +198,7 @@ package struct DatabaseFile: Sendable {
         try queue.close()
     }
 
-    /// Gives an empty file the right mode. Another user's gives way to a new one, because only its owner may change it.
+    /// Gives an empty file the right mode. Replaces another user's empty file, because only its owner may change the mode.
     private func adoptEmptyFile() throws {
         guard isEmptyFile else { return }
         var status = stat()

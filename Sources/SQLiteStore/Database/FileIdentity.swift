@@ -3,12 +3,12 @@
 
 import Foundation
 
-/// Which file stands at a path, as the kernel tells files apart.
+/// The identity of the file at a path, as the kernel tells files apart.
 struct FileIdentity: Sendable, Equatable {
     private let device: UInt64
     private let inode: UInt64
 
-    /// - Throws: `POSIXError`
+    /// - Throws: `POSIXError`.
     init(at path: String) throws {
         var status = stat()
         guard stat(path, &status) == 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
@@ -17,9 +17,9 @@ struct FileIdentity: Sendable, Equatable {
 }
 
 extension SQLiteStore {
-    /// Whether another file stands at a path than the one that is open, in a sentence; nil where it is the one. A look costs one `stat`.
+    /// A sentence if another file now stands at the path; nil if the open file does. Costs one `stat`.
     ///
-    /// - Parameter path: the name by which the file was opened; a link in it may lead elsewhere by now.
+    /// - Parameter path: the name that opened the file. A link in it may lead elsewhere by now.
     package func displacement(from path: String) -> String? {
         guard let identity else { return nil }
         do {
@@ -27,7 +27,7 @@ extension SQLiteStore {
         } catch POSIXError.ENOENT, POSIXError.ENOTDIR {
             return "\(path) is gone, and siwatch has its file still open"
         } catch {
-            // What cannot be looked at is not known to be gone.
+            // A failed `stat` does not prove that the file is gone.
             return nil
         }
     }

@@ -4,17 +4,17 @@
 import Foundation
 import NIOConcurrencyHelpers
 
-/// Counts how often the log was started anew that we had not written back: some other connection did, and should not have.
+/// Counts the restarts of the log that siwatch's own checkpoints do not explain. Another connection made these checkpoints, and should not.
 ///
-/// Each new start changes the first salt in the log's header (https://www.sqlite.org/fileformat2.html#walformat): it adds one, or, where
-/// the log had been emptied, takes a random number. The sequence number beside it would do, if every connection did not count for itself.
+/// Each restart changes the first salt in the log's header (https://www.sqlite.org/fileformat2.html#walformat). SQLite adds one, or takes a
+/// random number if the log was empty. The sequence number beside it does not help, because every connection counts its own.
 final class ForeignCheckpoints: Sendable {
     private let logPath: String
     private let state: NIOLockedValueBox<State>
 
     private struct State {
         var salt: UInt32?
-        /// Our last checkpoint wrote the whole log back, so that one new start is ours.
+        /// siwatch's last checkpoint wrote the whole log back, so one restart is its own.
         var isOurs = true
         var count = 0
     }
@@ -24,12 +24,12 @@ final class ForeignCheckpoints: Sendable {
         state = NIOLockedValueBox(State())
     }
 
-    /// Looks at the log, before one of our checkpoints and now and then.
+    /// Looks at the log. Call it before each of siwatch's checkpoints, and now and then.
     func look() {
         guard let salt else { return }
         state.withLockedValue { state in
             let difference = state.salt.map { salt &- $0 } ?? 0
-            // Nobody starts the log that often between two looks: the number is a random one.
+            // Nobody restarts the log that often between two looks, so the number is random.
             let starts = difference > 10_000 ? 1 : Int(difference)
             state.salt = salt
             guard starts > 0 else { return }
@@ -38,12 +38,12 @@ final class ForeignCheckpoints: Sendable {
         }
     }
 
-    /// Our checkpoint wrote the whole log back, and nobody could write since the last look.
+    /// siwatch's checkpoint wrote the whole log back, and nobody could write since the last look.
     func completedOurs() {
         state.withLockedValue { $0.isOurs = true }
     }
 
-    /// Those found since the last call.
+    /// The restarts found since the last call.
     func take() -> Int {
         look()
         return state.withLockedValue { state in
@@ -52,7 +52,7 @@ final class ForeignCheckpoints: Sendable {
         }
     }
 
-    /// Nil while the log is empty. To open the log is harmless: SQLite's locks are on the other two files.
+    /// Nil while the log is empty. Opening the log is harmless, because SQLite's locks are on the other two files.
     private var salt: UInt32? {
         guard let log = try? FileHandle(forReadingFrom: URL(filePath: logPath)) else { return nil }
         defer { try? log.close() }
@@ -62,7 +62,7 @@ final class ForeignCheckpoints: Sendable {
 }
 
 extension SQLiteStore {
-    /// How often since the last call somebody else wrote the log back, which only we should do.
+    /// How often since the last call another connection wrote the log back. Only siwatch should do that.
     package func takeForeignCheckpoints() -> Int {
         checkpointer?.foreign.take() ?? 0
     }

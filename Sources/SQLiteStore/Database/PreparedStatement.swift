@@ -6,15 +6,15 @@ import CredentialTables
 import GRDB
 import GRDBSQLite
 
-/// A statement that GRDB has prepared and keeps, run without boxing a value or building a row.
+/// A statement that GRDB has prepared and keeps. It runs without boxing a value or building a row.
 ///
-/// A settlement runs about ten of them, so that `StatementArguments` and `Row` stood out in its profile.
+/// A settlement runs about ten of them, so `StatementArguments` and `Row` stood out in its profile.
 ///
-/// Everything else goes through GRDB, but for what it does not offer: `DatabaseFile` opens a file as immutable, which takes a URI, so that
-/// looking at it leaves no `-wal` and no `-shm` behind; `Checkpointer` learns the length of the log from `sqlite3_wal_hook`, and sets a time-out
-/// back in a task that may be cancelled, where GRDB runs no statement; and `SQLiteLibrary` asks for the version where no connection is open.
+/// Other code uses SQLite itself only for what GRDB does not offer. `DatabaseFile` opens a file as immutable by a URI, and so leaves no
+/// `-wal` and no `-shm` behind. `Checkpointer` learns the length of the log from `sqlite3_wal_hook`, and resets a time-out in a task that
+/// may be cancelled, where GRDB runs no statement. `SQLiteLibrary` asks for the version without a connection.
 struct PreparedStatement {
-    /// Owns the handle.
+    /// Owns `handle`.
     private let statement: Statement
     private let handle: OpaquePointer
     private let texts = BoundBytes()
@@ -24,12 +24,12 @@ struct PreparedStatement {
         handle = statement.sqliteStatement
     }
 
-    /// Runs it to the end.
+    /// Runs the statement to its end.
     func run<each Value: BindableValue>(_ values: repeat each Value) throws {
         try forEachRow(repeat each values) { _ in }
     }
 
-    /// Runs it to the end with a value for each place.
+    /// Runs the statement to its end, with a value for each place.
     func run(_ values: [ColumnValue]) throws {
         defer { reset() }
         texts.makeRoom(for: values.reduce(0) { $0 + $1.byteCount })
@@ -57,7 +57,7 @@ struct PreparedStatement {
         return rows
     }
 
-    /// - Returns: what `read` makes of the first row; nil where there is none.
+    /// - Returns: the value that `read` makes of the first row; nil if there is no row.
     func first<Result, each Value: BindableValue>(
         _ values: repeat each Value,
         read: (Columns) throws -> Result
@@ -74,7 +74,7 @@ struct PreparedStatement {
         }
     }
 
-    /// - Parameter next: reads a row, and says whether it wants another.
+    /// - Parameter next: reads a row, and returns whether to read another.
     func readRows<each Value: BindableValue>(_ values: repeat each Value, next: (Columns) throws -> Bool) throws {
         defer { reset() }
         try bind(repeat each values)
@@ -93,7 +93,7 @@ struct PreparedStatement {
         precondition(index == sqlite3_bind_parameter_count(handle), "a value for each parameter")
     }
 
-    /// Leaves nothing bound that is not kept.
+    /// Unbinds all values, because their bytes are not kept.
     private func reset() {
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
@@ -116,7 +116,7 @@ struct PreparedStatement {
         )
     }
 
-    /// One row, while the statement stands on it.
+    /// The current row of a statement.
     struct Columns: TableRow {
         fileprivate let handle: OpaquePointer
 
@@ -157,7 +157,7 @@ struct PreparedStatement {
     }
 }
 
-/// Texts and bytes while they are bound: kept in one place from run to run, where SQLite would allocate each for itself.
+/// Texts and bytes while they are bound. One buffer serves all runs, where SQLite would allocate each value.
 final class BoundBytes {
     private var bytes = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var used = 0
@@ -173,7 +173,7 @@ final class BoundBytes {
         bytes = .allocate(byteCount: count, alignment: 1)
     }
 
-    /// - Returns: where the copy stands until there is room to be made again.
+    /// - Returns: the copy, valid until the next call of `makeRoom`.
     fileprivate func keep(_ source: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         let place = UnsafeMutableRawBufferPointer(rebasing: bytes[used..<(used + source.count)])
         place.copyMemory(from: source)
@@ -183,7 +183,7 @@ final class BoundBytes {
 }
 
 extension ColumnValue {
-    /// How many bytes are kept while the value is bound.
+    /// The number of bytes to keep while the value is bound.
     fileprivate var byteCount: Int {
         switch self {
         case .integer, .boolean: 0
@@ -198,7 +198,7 @@ extension ColumnValue {
         case .integer(let number?): return sqlite3_bind_int64(statement, index, number)
         case .boolean(let flag?): return sqlite3_bind_int64(statement, index, flag ? 1 : 0)
         case .text(var text?):
-            // Without an address SQLite would bind NULL.
+            // Without an address, SQLite would bind NULL.
             guard !text.isEmpty else { return sqlite3_bind_text(statement, index, "", 0, copied) }
             let bytes = text.withUTF8 { kept.keep(UnsafeRawBufferPointer($0)) }
             return sqlite3_bind_text(statement, index, bytes.assumingMemoryBound(to: CChar.self).baseAddress, Int32(bytes.count), nil)
@@ -211,5 +211,5 @@ extension ColumnValue {
     }
 }
 
-/// SQLITE_TRANSIENT, a macro that Swift cannot see: SQLite makes a copy.
+/// SQLITE_TRANSIENT, a macro that Swift cannot see. SQLite makes a copy.
 private var copied: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }

@@ -5,7 +5,7 @@ package import CredentialCore
 package import CredentialTables
 import GRDB
 
-/// A connection to the file, for statements that are asked at leisure. Hot loops use `PreparedStatement`.
+/// A connection to the file, for statements outside of hot loops. Hot loops use `PreparedStatement`.
 package struct SQLiteConnection: TableConnection {
     let db: Database
 
@@ -41,7 +41,7 @@ package struct SQLiteConnection: TableConnection {
         return value!
     }
 
-    /// The file has one lock, which every transaction takes first.
+    /// Does nothing: the file has one lock, which every transaction takes first.
     package func lockSettlements() {}
 
     package func users(_ ids: [AppUserID], in directory: ClientDirectory) throws -> [AppUserID: UserRecord] {
@@ -82,7 +82,7 @@ package struct SQLiteConnection: TableConnection {
         )
     }
 
-    /// The caller holds the lock on the file.
+    /// Does nothing: the caller holds the lock on the file.
     package func beginRename(of app: String) {}
 }
 
@@ -91,7 +91,7 @@ package struct SQLiteRow: FetchedRow {
     enum Value {
         case null
         case integer(Int64)
-        /// A text too.
+        /// Also the bytes of a text.
         case bytes([UInt8])
     }
 

@@ -7,7 +7,7 @@ import GRDBSQLite
 package enum SQLiteLibrary {
     package static var version: String { String(cString: sqlite3_libversion()) }
 
-    /// Fixed in 3.51.3, 3.50.7 and 3.44.6: a commit that restarts the log between two checkpoints can lose committed pages.
+    /// Whether a commit that restarts the log between two checkpoints can lose committed pages. Fixed in 3.51.3, 3.50.7 and 3.44.6.
     package static var hasWALResetBug: Bool {
         switch Int(sqlite3_libversion_number()) {
         case 3_051_003...: false

@@ -10,7 +10,7 @@ extension SQLiteStore: TableStore {
         try await read { db in try body(SQLiteConnection(db)) }
     }
 
-    /// Readers do not wait for each other.
+    /// The same as `query`, because readers do not wait for each other.
     package func shortQuery<Value: Sendable>(_ body: @escaping @Sendable (SQLiteConnection) throws -> Value) async throws -> Value {
         try await query(body)
     }
@@ -37,7 +37,7 @@ extension SQLiteStore: TableStore {
 
     package func tookIn(_ apps: [AppClients]) throws {
         try blockingTransaction { connection in
-            // A grant with an attempt was claimed by a process that died. It is due before the others.
+            // A process that died had claimed a grant with an attempt. Such a grant is due before the others.
             try connection.execute(
                 """
                 UPDATE grant_queue SET due_at = 0
@@ -65,7 +65,7 @@ extension SQLiteStore: TableStore {
     /// Since when a reader has kept erased rows readable in the log; nil if none does.
     package var logPinnedSince: Timestamp? { checkpointer?.pinnedSince }
 
-    /// Writes down that siwatch lives, for those who ask the view `heartbeat`. On a server the fleet says so.
+    /// Records that siwatch lives, for the view `heartbeat`. On a server the fleet says so.
     package func beat(at now: Timestamp) async throws {
         try await transaction { try $0.set("alive_at", to: now.milliseconds) }
     }

@@ -6,7 +6,7 @@ import GRDB
 import NIOConcurrencyHelpers
 
 extension SQLiteStore {
-    /// One write transaction, begun IMMEDIATE: it never fails half-way for want of the lock.
+    /// Runs one write transaction. It begins IMMEDIATE, so that it never fails half-way for want of the lock.
     func write<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws -> Value {
         do {
             return try await writer.writeWithoutTransaction { db in
@@ -33,7 +33,7 @@ extension SQLiteStore {
     }
 }
 
-/// Runs what speaks with SQLite outside the ports, with their errors.
+/// Runs code that calls SQLite outside of the ports, and throws the ports' errors.
 func translatingErrors<Value>(_ body: () throws -> Value) throws -> Value {
     do {
         return try body()
@@ -43,7 +43,7 @@ func translatingErrors<Value>(_ body: () throws -> Value) throws -> Value {
 }
 
 extension StoreError {
-    /// SQLite's text for a failure names tables and columns, never values.
+    /// SQLite's text for an error names tables and columns, never values.
     init(_ error: DatabaseError) {
         let text = "\(error.extendedResultCode): \(error.message ?? "")"
         switch error.resultCode {

@@ -7,7 +7,7 @@ import Foundation
 package import GRDB
 package import NIOConcurrencyHelpers
 
-/// One SQLite file: its connections, and the rules that a commit survives whatever comes.
+/// One SQLite file: its connections, and the settings that make commits durable.
 ///
 /// `journal_mode=WAL` with `synchronous=FULL`: a commit that returned is on disk.
 package final class SQLiteStore: Sendable {
@@ -16,15 +16,14 @@ package final class SQLiteStore: Sendable {
     let memory: DatabaseQueue?
     /// Checkpoints of a file; nil in memory.
     let checkpointer: Checkpointer?
-    /// Sees what others commit; nil in memory.
+    /// Reports other processes' commits; nil in memory.
     let commitWatcher: CommitWatcher?
     package let retention: Retention
-    /// Of the file that is open to work on it.
+    /// The identity of the file that siwatch has opened to work on it.
     let identity: FileIdentity?
     package let directory = NIOLockedValueBox(ClientDirectory())
-    /// Notifications that are being verified.
+    /// Runs of notifications that siwatch is verifying.
     let runs = NIOLockedValueBox(ClaimedRuns())
-    /// By table.
     package let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
@@ -55,7 +54,7 @@ package final class SQLiteStore: Sendable {
             let identity = try FileIdentity(at: file.path)
             let pool = try DatabasePool(path: file.path, configuration: configuration)
             try pool.writeWithoutTransaction { db in
-                // GRDB sets NORMAL itself when it opens a file in WAL mode, after everything it lets us prepare.
+                // When GRDB opens a file in WAL mode, it sets NORMAL itself, after everything that it lets siwatch prepare.
                 try db.execute(sql: "PRAGMA synchronous = FULL")
                 guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == 2 else {
                     throw StoreOpenError("\(file.path): SQLite does not keep PRAGMA synchronous = FULL")
@@ -73,7 +72,7 @@ package final class SQLiteStore: Sendable {
         }
     }
 
-    /// Opens a file to look at it, beside a daemon that may be at work. Nothing is written, and nothing but reading works.
+    /// Opens a file for reading only, beside a daemon that may be at work.
     package static func openForReading(_ file: DatabaseFile) throws -> SQLiteStore {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
@@ -83,7 +82,8 @@ package final class SQLiteStore: Sendable {
         }
     }
 
-    /// Opens a file to append to it, beside a daemon that may be at work: as a backend does, with the pragmas that docs/schema.md asks for.
+    /// Opens a file for appending, beside a daemon that may be at work. Works as a backend does, with the pragmas that docs/schema.md asks
+    /// for.
     package static func openBeside(_ file: DatabaseFile) throws -> SQLiteStore {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: configuration)
@@ -94,7 +94,7 @@ package final class SQLiteStore: Sendable {
 
     /// A store without a file, for tests and simulations.
     ///
-    /// - Parameter database: one of `memory()` that another store has left, as a process leaves its file; a new one where there is none.
+    /// - Parameter database: a database of `memory()` that another store has left, as a process leaves its file; nil for a new one.
     package static func inMemory(_ database: DatabaseQueue? = nil, retention: Retention = Retention()) throws -> SQLiteStore {
         let database = try database ?? memory()
         let store = SQLiteStore(writer: database, memory: database, checkpointer: nil, commitWatcher: nil, retention: retention)
@@ -116,11 +116,11 @@ package final class SQLiteStore: Sendable {
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
             guard !db.configuration.readonly else { return }
-            // Checkpoints are ours to time; erased tokens do not linger in free pages.
+            // siwatch times the checkpoints itself. Erased tokens do not linger in free pages.
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON")
-            // What a reader that stayed has made of the log is given back. In bytes.
+            // In bytes. Gives back the space after a reader that stayed has made the log long.
             try db.execute(sql: "PRAGMA journal_size_limit = 67108864")
-            // 24 MB: users come in no order, so their pages are read again and again.
+            // 24 MB. Users come in no order, so siwatch reads their pages again and again.
             try db.execute(sql: "PRAGMA cache_size = -24576")
         }
         return configuration
@@ -129,20 +129,21 @@ package final class SQLiteStore: Sendable {
     private func migrate() throws {
         let before = try writer.read { db in try Int32.fetchOne(db, sql: "PRAGMA user_version") ?? 0 }
         try Schema.migrator.migrate(writer)
-        // The header must say what the file is, without its log.
+        // The header must identify the file without its log.
         if before != Schema.version { try checkpointer?.truncateLog() }
         try loadDirectory()
     }
 
-    /// Makes rows that a former process claimed due at once, and counts anew what an operator may have deleted by hand.
+    /// Makes rows due at once that a former process claimed, and counts anew the rows that an operator may have deleted by hand.
     ///
-    /// Right only for the holder of the lock on the database. Credentials wait for the end of their lease: Apple may have been asked.
+    /// Only the holder of the lock on the database may call it. Credentials wait for the end of their lease, because the former process may
+    /// have asked Apple.
     package func recover() throws {
         try blockingTransaction { [owner] connection in
             try NotificationRows(db: connection.db, owner: owner).recover()
             for queue in Queue.allCases {
                 if queue != .notification {
-                    // A sign-in goes before new ones, and a code is new again.
+                    // A sign-in goes before new ones. A code counts as new again.
                     let dueAt = queue == .grant ? "CASE WHEN authorization_code IS NULL THEN 1 ELSE 0 END" : "0"
                     try connection.execute(
                         "UPDATE \(queue.rawValue) SET due_at = \(dueAt), claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL"
@@ -150,14 +151,14 @@ package final class SQLiteStore: Sendable {
                 }
                 try connection.execute(Self.recountRemoved(from: queue))
             }
-            // Asking Apple once more about a token that is to be revoked does no harm.
+            // Asking Apple once more about a token to revoke does no harm.
             try connection.execute("UPDATE revocation SET due_at = 0, claimed_by = NULL WHERE due_at > 0 AND claimed_by IS NOT NULL")
             try QuarantineRing.recount(on: connection)
         }
         runs.withLockedValue { $0 = ClaimedRuns() }
     }
 
-    /// SQL: counts anew how many rows have left a queue, by the ids that were given.
+    /// SQL: counts the rows that have left a queue anew, from the ids that the queue gave.
     static func recountRemoved(from queue: Queue) -> String {
         """
         INSERT INTO counter (name, value)
@@ -168,7 +169,7 @@ package final class SQLiteStore: Sendable {
         """
     }
 
-    /// Whether anything in a file is sealed, so that a lost key file must not be replaced by a new one.
+    /// Whether a file holds anything sealed. If so, no new key file may replace a lost one.
     package static func hasSealedRows(in file: DatabaseFile) throws -> Bool {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
@@ -177,7 +178,7 @@ package final class SQLiteStore: Sendable {
         }
     }
 
-    /// Writes the log back into the file and closes every connection, last one that may write: SQLite removes the log with it.
+    /// Writes the log back into the file and closes every connection, the one that may write last. SQLite removes the log with it.
     package func close() throws {
         _ = try? checkpointer?.truncateLog()
         try commitWatcher?.close()

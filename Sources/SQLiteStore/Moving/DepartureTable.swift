@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTables
 import GRDB
 
-/// The row that says where the contents of a file have gone. The table is there in no other file.
+/// The row that says where the contents of a file have moved. No other file has this table.
 enum DepartureTable {
     static let name = "departure"
 
@@ -31,7 +31,7 @@ enum DepartureTable {
             sql: "INSERT INTO \(name) VALUES (?, ?, ?, ?)",
             arguments: [departure.id, departure.destination, departure.at.milliseconds, departure.isComplete]
         )
-        // A backend that was forgotten is to hear of it.
+        // A backend that still inserts here gets an error.
         for queue in Queue.allCases {
             try db.execute(
                 sql: """

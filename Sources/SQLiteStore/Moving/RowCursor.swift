@@ -6,10 +6,10 @@ import CredentialTables
 import GRDB
 import GRDBSQLite
 
-/// A statement that reads the rows of a table a portion at a time, or writes them.
+/// A statement that reads or writes the rows of a table, one portion at a time.
 ///
-/// A copy has tens of values a row and nothing to decide about them, so they go from SQLite to `StoredRows` and back as bytes. GRDB would
-/// box each, and ends a statement with the call that began it.
+/// A copy has tens of values a row and decides nothing about them, so they go from SQLite to `StoredRows` and back as bytes. GRDB would box
+/// each value, and ends a statement with the call that began it.
 final class RowCursor {
     private let table: StoredTable
     private let statement: OpaquePointer
@@ -25,7 +25,7 @@ final class RowCursor {
         self.statement = statement
     }
 
-    /// Within the call of its connection.
+    /// Call it within a call of its connection.
     func close() {
         if isOpen { sqlite3_finalize(statement) }
         isOpen = false
@@ -62,7 +62,7 @@ final class RowCursor {
         if code != SQLITE_OK { throw DatabaseError(sqlite3_db_handle(statement)) }
     }
 
-    /// - Returns: SQLite's result code. The bytes are those of the row, which outlives the step.
+    /// - Returns: SQLite's result code. The bound bytes belong to the row, which outlives the step.
     private func bind(_ row: StoredRows.Row, _ index: Int, _ form: StoredTable.Form) -> Int32 {
         let place = Int32(index + 1)
         guard let value = row[index] else { return sqlite3_bind_null(statement, place) }
@@ -100,7 +100,7 @@ final class RowCursor {
         }
     }
 
-    /// Of a text as well. As long as the statement stands on the row.
+    /// The bytes of a value, also of a text. Valid while the statement stands on the row.
     private func bytes(at place: Int32) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: sqlite3_column_blob(statement, place), count: Int(sqlite3_column_bytes(statement, place)))
     }
@@ -111,7 +111,7 @@ final class RowCursor {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether it is UTF-8 without a NUL.
+    /// Whether the bytes are UTF-8 without a NUL.
     fileprivate var isText: Bool {
         if allSatisfy({ 1...127 ~= $0 }) { return true }
         return !contains(0) && String(validating: self, as: UTF8.self) != nil

@@ -5,16 +5,16 @@ package import CredentialCore
 package import CredentialTables
 import GRDB
 
-/// The contents of a file while they move. Whoever has it holds the lock on the database.
+/// The contents of a file during a move. The owner of this object holds the lock on the database.
 package actor SQLiteContents {
     package nonisolated let place: String
     package nonisolated let departure: Departure?
     let connection: DatabaseQueue
     private var cursor: RowCursor?
-    /// The triggers that would refuse what moves here, until it is here.
+    /// The triggers that would refuse the arriving rows. siwatch drops them and creates them again at the end.
     private var triggers: [String] = []
 
-    /// - Parameter file: of the schema that this program writes.
+    /// - Parameter file: a file with the schema that this program writes.
     package init(_ file: DatabaseFile) throws {
         place = file.path
         (connection, departure) = try translatingErrors {
@@ -40,7 +40,7 @@ package actor SQLiteContents {
         try translatingErrors { try connection.writeWithoutTransaction(body) }
     }
 
-    /// Commits, and writes the log back, so that the file says by itself what it is.
+    /// Commits, and writes the log back, so that the file identifies itself without a log.
     private func commit() throws {
         try onConnection { db in
             try db.commit()

@@ -6,11 +6,11 @@ import Foundation
 import GRDB
 
 extension SQLiteStore {
-    /// Writes one consistent copy to a new file of mode 0600, while others read and write. When this returns, it is on disk to stay.
+    /// Writes one consistent copy to a new file of mode 0600, while others read and write. On return, the copy is on disk to stay.
     ///
-    /// - Throws: `BackupError`, or `StoreError`. What was written of the copy is gone then.
+    /// - Throws: `BackupError`, or `StoreError`. Then siwatch has removed the partial copy.
     package func backUp(to path: String) async throws {
-        // SQLite fills a file that is empty, and would make one that others may read.
+        // SQLite fills an existing empty file. A file that SQLite creates would be readable by others.
         let descriptor = Foundation.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw errno == EEXIST ? BackupError.exists(path: path) : .unwritable(path: path, reason: String(cString: strerror(errno)))

@@ -5,7 +5,7 @@ package import CredentialCore
 import CredentialTables
 import NIOConcurrencyHelpers
 
-/// What stands in the queues. The claims say which rows are due.
+/// The state of the queues. The claims say which rows are due.
 extension SQLiteStore {
     package func queues() async throws -> [QueueStatus] {
         try await query { connection in
@@ -20,7 +20,7 @@ extension SQLiteStore {
                 )
                 let (appended, removed) = (counts?.int(at: 0) ?? 0, counts?.int(at: 1) ?? 0)
                 let oldest = try connection.fetchOne("SELECT id, \(queue.arrivalColumn) FROM \(queue.rawValue) ORDER BY id LIMIT 1")
-                // Rows deleted by hand were not counted, so known bounds limit the difference: nothing waits before the oldest row.
+                // Rows deleted by hand were not counted, so known bounds limit the difference. Nothing waits before the oldest row.
                 let depth = oldest.map { max(1, min(appended - removed, appended - $0.int(at: 0) + 1)) } ?? 0
                 return QueueStatus(queue: queue.label, depth: depth, oldest: oldest?.integer(at: 1), settled: removed)
             }

@@ -6,7 +6,7 @@ import GRDB
 import NIOConcurrencyHelpers
 
 extension SQLiteStore {
-    /// There is one lock, and no queue for it: who waits looks again after up to 100 ms.
+    /// SQLite has one lock, and no queue for it. A waiting writer looks again after up to 100 ms.
     package var holdsBackendsUp: Bool { true }
 
     /// A claim waits for the lock, and a commit for the disk.
@@ -18,7 +18,7 @@ extension SQLiteStore {
             try SettlementTransaction(db: db, directory: directory, rules: rules, now: now).settle(settlements)
         }
         if hasErased { checkpointer?.mustTruncate() }
-        // A checkpoint that must wait takes nothing from what is committed.
+        // If a checkpoint must wait, the commit stands all the same.
         try? await checkpointer?.checkpointIfNeeded()
         return batch
     }

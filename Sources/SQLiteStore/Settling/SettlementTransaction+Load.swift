@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTables
 import GRDB
 
-/// What the tables hold of all that a batch touches: each row is read once, however many facts the batch holds of it.
+/// Loads the rows that a batch touches. It reads each row once, however many facts the batch holds of it.
 extension SettlementTransaction {
     func load(_ scope: SettlementScope) throws -> SettlementBasis {
         var basis = SettlementBasis()

@@ -5,9 +5,9 @@ import CredentialCore
 import CredentialTables
 import GRDB
 
-/// Rows of queues: each that leaves stands in a log or in the quarantine from then on.
+/// Writes the changes of queue rows. Each row that leaves a queue goes to a log or to the quarantine.
 extension SettlementTransaction {
-    /// - Returns: whether a token was erased.
+    /// - Returns: whether it erased a token.
     func writeQueueRows(_ rows: [QueueRowChange], _ batch: inout SettledBatch) throws -> Bool {
         guard !rows.isEmpty else { return false }
         let statements = try QueueStatements(db)
@@ -15,7 +15,7 @@ extension SettlementTransaction {
         var quarantine = QuarantineRing(on: connection)
         var removed: [Queue: Int] = [:]
         var hasErased = false
-        // Notifications leave before their entries come, which take their pages over: each is written once.
+        // Delete notifications before inserting their log entries. The entries take their pages over, so SQLite writes each page once.
         let settled = try rows.compactMap { row in
             switch row {
             case .logNotification(let work, _, _, _, _): return work.id
@@ -84,7 +84,7 @@ private struct QueueStatements {
         self.db = db
         removeNotifications = try PreparedStatement("DELETE FROM notification_queue WHERE id BETWEEN ? AND ?", in: db)
         removeGrant = try PreparedStatement("DELETE FROM grant_queue WHERE id = ?", in: db)
-        // From the row itself: what the backend wrote may not be text that Swift can hold.
+        // Copies from the row itself, because a backend may have written text that Swift cannot hold.
         logGrant = try PreparedStatement(
             """
             INSERT INTO grant_log (grant_id, client_id, user_id, granted_at, settled_at, outcome, reason, detail)
@@ -92,7 +92,8 @@ private struct QueueStatements {
             """,
             in: db
         )
-        // Not selected from the queue: SQLite keeps a copy of each page that a statement of many rows may have to take back.
+        // Binds values instead of selecting from the queue. SQLite keeps a copy of each page that a statement of many rows may have to
+        // undo.
         logNotification = try PreparedStatement(
             """
             INSERT INTO notification_log (app, jti, client_id, user_id, type, event_time, payload, received_at, settled_at, outcome)
@@ -110,7 +111,7 @@ private struct QueueStatements {
         )
     }
 
-    /// - Returns: false for an event that the log has already; this one stands there as its duplicate.
+    /// - Returns: false if the log already has the event. Then it logs this one as a duplicate.
     func log(
         _ work: ClaimedNotification,
         _ notification: VerifiedNotification,
@@ -128,7 +129,7 @@ private struct QueueStatements {
 }
 
 extension Collection<Int64> {
-    /// Consecutive numbers together, in order.
+    /// Ranges of consecutive numbers, in order.
     var ranges: [ClosedRange<Int64>] {
         var ranges: [ClosedRange<Int64>] = []
         for number in sorted() {

@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTables
 import GRDB
 
-/// What has changed: users, the change feed, rows that leave their queues, and what is counted.
+/// Writes the changes: users, the change feed, rows that leave their queues, and counts.
 extension SettlementTransaction {
     func write(_ changes: SettlementChanges) throws -> (batch: SettledBatch, hasErased: Bool) {
         var batch = SettledBatch(
@@ -16,7 +16,7 @@ extension SettlementTransaction {
         )
         var hasErased = try writeQueueRows(changes.queueRows, &batch)
         try write(changes.announcements)
-        // Of the rows that the batch did not touch: what it did is written over it, since one may wait again that came after.
+        // Clear before saving the batch's own rows over it, because a rejection that came after the opening may be pending again.
         let openedApps = changes.openedApps.map { directory.app($0).id }
         for app in openedApps { try clearPending(of: app) }
         let users = UserTable(db: db, directory: directory)
@@ -73,7 +73,7 @@ extension SettlementTransaction {
         }
     }
 
-    /// `CredentialRecord.forgetRejection` for all pending rejections of an app.
+    /// Does `CredentialRecord.forgetRejection` for all pending rejections of an app.
     private func clearPending(of app: Int64) throws {
         try connection.execute(
             """
@@ -86,7 +86,7 @@ extension SettlementTransaction {
         )
     }
 
-    /// Remembers it until a notification had time to come.
+    /// Remembers the rejection until a notification has had time to come.
     private func write(_ rejection: AdmittedRejection) throws {
         let client = directory.client(rejection.credential.clientID)
         try connection.execute(

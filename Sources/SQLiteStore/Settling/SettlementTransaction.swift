@@ -4,9 +4,9 @@
 import CredentialCore
 import GRDB
 
-/// One batch of settlements inside one transaction: load what it touches, fold, write what has changed.
+/// One batch of settlements in one transaction: load the rows, fold, write the changes.
 ///
-/// What follows from what is decided by the fold, in the core; here is how it stands in tables.
+/// The fold in the core makes the decisions. This type maps them to tables.
 struct SettlementTransaction {
     let db: Database
     let directory: ClientDirectory
@@ -15,7 +15,7 @@ struct SettlementTransaction {
 
     var connection: SQLiteConnection { SQLiteConnection(db) }
 
-    /// - Returns: what was done, and whether a token or an address was erased from the file: its log still holds it then.
+    /// - Returns: the result, and whether a token or an address was erased from the file. The log still holds it then.
     func settle(_ settlements: [Settlement]) throws -> (batch: SettledBatch, hasErased: Bool) {
         let apps = directory.appNames
         let scope = SettlementScope(of: settlements, apps: apps, under: rules)

@@ -4,7 +4,8 @@
 import CredentialCore
 import CredentialTables
 
-/// The quarantine: whatever Apple may have signed stays; what anybody could have sent is a ring, because the endpoint is open to all.
+/// The quarantine. Rows that Apple may have signed stay. Rows that anybody could have sent are kept in a ring, because the endpoint is open
+/// to all.
 struct QuarantineRing {
     private let connection: SQLiteConnection
     private var rows = 0
@@ -31,9 +32,9 @@ struct QuarantineRing {
         }
     }
 
-    /// Makes room for what was added.
+    /// Makes room for the added rows.
     ///
-    /// - Returns: how many rows were evicted, oldest first.
+    /// - Returns: the number of evicted rows, oldest first.
     func save() throws -> Int {
         guard rows > 0 else { return 0 }
         var (total, size) = (try count(QuarantineLimits.rowsCounter) + rows, try count(QuarantineLimits.bytesCounter) + bytes)
@@ -58,7 +59,6 @@ struct QuarantineRing {
         return evicted
     }
 
-    /// Counts the ring anew.
     static func recount(on connection: SQLiteConnection) throws {
         try connection.execute(
             """

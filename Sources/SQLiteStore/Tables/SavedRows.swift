@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The statements that write a row, both with the same parameters. The caller has loaded the row and knows which to take, so SQLite need not
-/// look.
+/// The statements that insert and update a row, both with the same parameters. The caller has loaded the row and knows which one to run, so
+/// SQLite need not look.
 struct SavedRows {
     let insert, update: String
 

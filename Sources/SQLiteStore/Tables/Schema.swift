@@ -3,11 +3,11 @@
 
 import GRDB
 
-/// The tables and views. Those that backends write and read are the program's public interface: docs/schema.md explains them.
+/// The tables and views. Backends write and read some of them: these are the program's public interface, and docs/schema.md explains them.
 enum Schema {
-    /// "SIWA": tells our files from every other SQLite database.
+    /// "SIWA": tells siwatch's files from every other SQLite database.
     static let applicationID: Int32 = 0x5349_5741
-    /// The schema this program writes. A file with a greater one was made by a newer siwatch.
+    /// The schema version that this program writes. A newer siwatch made a file with a greater one.
     static let version: Int32 = 1
 
     static var migrator: DatabaseMigrator {
@@ -19,7 +19,8 @@ enum Schema {
         return migrator
     }
 
-    /// That a column holds one of some words. Not by IN: SQLite builds a table of more than two, with every row that it checks.
+    /// SQL: whether a column holds one of some words. Does not use IN, because SQLite builds a table of more than two words with every row
+    /// that it checks.
     private static func isOne(_ column: String, of words: String...) -> String {
         words.map { "\(column) = '\($0)'" }.joined(separator: " OR ")
     }
@@ -27,7 +28,7 @@ enum Schema {
     private static let now = "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))"
     private static let legal = "BETWEEN 1546300800000 AND 4102444800000"
 
-    /// Written by backends, who read the names of the constraints when one does not hold.
+    /// The tables that backends write. When a constraint fails, the backend reads its name.
     private static let queues = """
         CREATE TABLE notification_queue (
           id          INTEGER PRIMARY KEY AUTOINCREMENT
@@ -110,12 +111,12 @@ enum Schema {
 
         """
 
-    /// Which notifications are new no longer.
+    /// SQL: which notifications are not new any more.
     static let setAside = "due_at <> 0"
 
-    /// Ids tell how many rows came, and the greatest one that SQLite knows would be the last.
+    /// Refuses rows that bring an id. siwatch counts the rows by their ids, and the greatest id that SQLite knows would be the last.
     ///
-    /// Where no id is given, SQLite documents `NEW.id` as undefined; it is -1, and NULL would pass too.
+    /// If a row brings no id, SQLite documents `NEW.id` as undefined. It is -1, and NULL would pass too.
     private static func refusingIDs(of table: String) -> String {
         """
         CREATE TRIGGER \(table)_id BEFORE INSERT ON \(table) WHEN NEW.id > 0
@@ -123,7 +124,7 @@ enum Schema {
         """
     }
 
-    /// Every row that leaves a queue stands in its log.
+    /// The logs. Every row that leaves a queue goes to its log.
     private static let logs = """
         CREATE TABLE notification_log (
           id          INTEGER PRIMARY KEY,
@@ -218,15 +219,15 @@ enum Schema {
 
         """
 
-    /// Which requests of operators are not done with.
+    /// SQL: which operators' requests still have work left.
     static let open = "answer IS NULL OR position IS NOT NULL"
 
-    /// Which reasons leave it open whether Apple sent anything.
+    /// SQL: which reasons leave open whether Apple sent anything.
     static let unsigned = """
         (\(isOne("reason", of: "malformed", "not_an_event", "wrong_algorithm", "forbidden_header", "unknown_key", "bad_signature")))
         """
 
-    /// What is true: the registers of `CredentialCore`, and the state they come to.
+    /// The registers of `CredentialCore`, and the state that follows from them.
     private static let registers = """
         CREATE TABLE app (
           id         INTEGER PRIMARY KEY,
@@ -438,7 +439,7 @@ enum Schema {
 
         """
 
-    /// Read by backends.
+    /// The views that backends read.
     private static let views = """
         CREATE VIEW app_client AS
           SELECT app.name         AS app,
@@ -490,14 +491,14 @@ enum Schema {
           SELECT (SELECT value FROM counter WHERE name = 'alive_at') AS alive_at;
         """
 
-    /// Nothing older than the deletion of the account is shown; of addresses nothing older is kept.
+    /// The view shows nothing older than the deletion of the account. The table keeps no older address.
     private static let shownEmail = """
         u.email                                                                          AS email,
                  u.email_is_private                                                                 AS email_is_private,
                  CASE WHEN u.forwarding_at > COALESCE(u.deleted_at, -1) THEN u.forwarding END       AS email_forwarding
         """
 
-    /// `authorized` first, else the latest change, then the order of reasons; the client settles what is left.
+    /// Orders credentials: `authorized` first, else the latest change, then the order of reasons. The client breaks ties.
     private static func rank(_ c: String) -> String {
         """
         \(c).state <> 'authorized', \(c).changed_at IS NULL, -COALESCE(\(c).changed_at, 0),

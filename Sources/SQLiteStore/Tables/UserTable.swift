@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTables
 import GRDB
 
-/// Users with all that is kept of them, in `user_event` and `credential`.
+/// Users with everything that the store keeps about them, in `user_event` and `credential`.
 struct UserTable {
     let db: Database
     let directory: ClientDirectory
@@ -41,9 +41,9 @@ struct UserTable {
         return users
     }
 
-    /// Writes what has changed.
+    /// Writes the changes of users.
     ///
-    /// - Returns: whether a sealed token or an address was erased.
+    /// - Returns: whether it erased a sealed token or an address.
     func save(_ users: [UserRecord]) throws -> Bool {
         guard !users.isEmpty else { return false }
         let insertUser = try PreparedStatement(Self.users.insert, in: db)
@@ -71,7 +71,7 @@ struct UserTable {
         return hasErased
     }
 
-    /// Adds to what is counted of each app.
+    /// Adds to the counts of each app.
     func add(_ tallies: [String: UserRecord.Tally]) throws {
         for (app, change) in tallies {
             try SQLiteConnection(db).execute(
