@@ -3,7 +3,7 @@
 
 /// The apps that share one consent: a primary App ID, the Services IDs grouped with it, and the keys enabled for them.
 package struct AppGroup: Sendable {
-    /// The ten characters that client secrets name as their issuer.
+    /// The ten characters of the `iss` of client secrets.
     package var teamID: String
     /// The primary App ID first, then the other App IDs and the Services IDs. Never empty.
     package var clientIDs: [String]

@@ -3,9 +3,9 @@
 
 import NIOConcurrencyHelpers
 
-/// What people do, as Swift calls. The control routes offer the same over HTTP.
+/// Actions of people, as Swift calls. The control routes offer the same over HTTP.
 extension AppleSimulator {
-    /// Makes new people who sign in for the first time. Nothing is signed, so ten thousand take a blink.
+    /// Makes new people who sign in for the first time. It signs nothing, so ten thousand take a blink.
     package func createUsers(
         _ count: Int,
         address: AddressKind = .relay,
@@ -18,7 +18,7 @@ extension AppleSimulator {
         try createUsers(1, address: address, options)[0]
     }
 
-    /// People sign in again, which gives them new tokens and, where it was revoked, their consent again.
+    /// People sign in again. They get new tokens and renew a revoked consent.
     package func signIn(_ people: People, _ options: SignInOptions = SignInOptions()) throws(SimulatorError) -> [SignIn] {
         try change { world, now throws(SimulatorError) in
             try world.signIn(world.choose(people, for: .signIn), options, now: now)
@@ -41,7 +41,7 @@ extension AppleSimulator {
         return try await emit(drafts)
     }
 
-    /// People delete their Apple Accounts. There is one notification for each app group that had their consent.
+    /// People delete their Apple Accounts. Apple sends one notification for each app group that had their consent.
     package func deleteAccounts(of people: People, _ emission: Emission = Emission()) async throws -> [SignedNotification] {
         let drafts = try change { world, now throws(SimulatorError) in
             try world.deleteAccounts(of: world.choose(people, for: .deletion), emission, now: now)
@@ -63,14 +63,14 @@ extension AppleSimulator {
         return try await emit(drafts)
     }
 
-    /// People change the password of their Apple Accounts: the tokens die without a word.
+    /// People change the password of their Apple Accounts. Their tokens die, and Apple sends no notification.
     package func changePasswords(of people: People) throws(SimulatorError) {
         try change { world, now throws(SimulatorError) in
             try world.changePasswords(of: world.choose(people, for: .passwordChange), now: now)
         }
     }
 
-    /// Says that something happened to people, which changes nothing here: a claim out of order, or a lie.
+    /// Signs a notification about people and changes nothing here: a claim out of order, or a lie.
     package func emit(
         _ type: NotificationType,
         about people: People,
@@ -91,7 +91,7 @@ extension AppleSimulator {
         return notification
     }
 
-    /// Signs drafts on as many cores as there are, keeps the results for ``redeliver(_:)`` and posts them where that is configured.
+    /// Signs drafts on all cores, keeps the results for ``redeliver(_:)`` and posts them to the configured endpoint, if any.
     func emit(_ drafts: [NotificationDraft]) async throws -> [SignedNotification] {
         let notifications = try await drafts.concurrentMap { try $0.signed() }
         world.withLockedValue { world in

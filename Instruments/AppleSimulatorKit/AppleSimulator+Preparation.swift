@@ -4,11 +4,11 @@
 import NIOConcurrencyHelpers
 
 extension AppleSimulator {
-    /// Signs the answers that the next refreshes of all living tokens will get, so that a benchmark measures its subject and not RS256.
+    /// Signs the answers to the next refreshes of all living tokens, so that a benchmark measures its subject and not RS256.
     ///
-    /// They are good for as long as ``SimulatorConfiguration/answerReuse`` says.
+    /// The answers are good for ``SimulatorConfiguration/answerReuse``.
     ///
-    /// - Returns: how many were signed.
+    /// - Returns: the number of signed answers.
     package func prepareAnswers() async throws -> Int {
         let drafts = world.withLockedValue { $0.draftAnswers(now: $0.now) }
         let answers = try await drafts.concurrentMap { (draft: $0, body: try $0.signed()) }

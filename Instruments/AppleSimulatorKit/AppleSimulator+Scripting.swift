@@ -3,7 +3,7 @@
 
 import NIOConcurrencyHelpers
 
-/// The levers behind the world: clock, keys and faults.
+/// Clock, keys and faults of the world.
 extension AppleSimulator {
     /// The present moment by Apple's clock.
     package var now: Moment { world.withLockedValue { $0.now } }

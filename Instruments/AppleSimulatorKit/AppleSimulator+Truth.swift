@@ -3,7 +3,7 @@
 
 import NIOConcurrencyHelpers
 
-/// What is true and what happened, to hold a program under test against.
+/// The truth and the history, to compare a program under test with.
 extension AppleSimulator {
     package var counters: Counters { world.withLockedValue { $0.counters } }
 
@@ -15,13 +15,15 @@ extension AppleSimulator {
         try world.withLock { world throws(SimulatorError) in world.truth(of: try world.user(userID)) }
     }
 
-    /// The truth about everybody, in the order of creation.
+    /// The truth about all users, in the order of creation.
     package var truth: [UserTruth] {
         world.withLockedValue { world in world.users.indices.map { world.truth(of: $0) } }
     }
 
-    /// The shortest time between two answers to refreshes of one token, over all users: it proves that nobody was asked twice in a day.
-    /// Tokens that the app has revoked are left out: who proves that asks before and after.
+    /// The shortest time between two answers to refreshes of one token, over all users. It proves that the program asked about no token
+    /// twice in a day.
+    ///
+    /// It leaves out tokens that the app has revoked, because the program asks about them before and after the revocation.
     package var shortestRefreshGap: Duration? {
         world.withLockedValue { world in
             world.grants.lazy.filter { $0.ending?.cause != .revokedByApp }.compactMap(\.refreshes.shortestGap).min()

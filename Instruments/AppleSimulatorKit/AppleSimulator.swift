@@ -7,8 +7,8 @@ import ServiceLifecycle
 
 /// Apple on loopback: the endpoints of Sign in with Apple over real HTTP, and a world of people behind them.
 ///
-/// It imports nothing of the program it is there to test, so that it cannot share a mistake with it. What it knows about Apple comes from
-/// Apple's documents, from captures and from other people's code. Where these disagree it follows the captures, and says so at the place.
+/// It imports nothing of the program under test, so that the two cannot share a mistake. Its knowledge of Apple comes from Apple's
+/// documents, captures and other people's code. Where these disagree, it follows the captures, and a comment there says so.
 ///
 /// The Swift interface, the control routes and Apple's endpoints all work on the same ``AppleWorld``, behind one lock.
 package final class AppleSimulator: Service {
@@ -18,8 +18,8 @@ package final class AppleSimulator: Service {
     let delivery: NotificationDelivery?
     private let onListening: @Sendable (String) -> Void
 
-    /// - Parameter onListening: called once with the base URL, `http://127.0.0.1:<port>`, when requests are answered.
-    /// - Throws: an error of swift-crypto if no key could be made.
+    /// - Parameter onListening: called once with the base URL, `http://127.0.0.1:<port>`, when the simulator answers requests.
+    /// - Throws: an error of swift-crypto if it could not make a key.
     package init(
         _ configuration: SimulatorConfiguration,
         logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
@@ -32,16 +32,16 @@ package final class AppleSimulator: Service {
         self.onListening = onListening
     }
 
-    /// Serves until it is cancelled or told to shut down gracefully.
+    /// Serves until its task is cancelled or asked to shut down gracefully.
     ///
-    /// - Throws: an error of NIO if the port cannot be bound.
+    /// - Throws: an error of NIO if it cannot bind the port.
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await SimulatorServer(simulator: self, onListening: self.onListening).run() }
             if let delivery {
                 group.addTask { await delivery.run(reportingTo: self) }
             }
-            // The server ends first: on a shutdown, or because it could not start. Nothing is delivered after that.
+            // The server ends first: on a shutdown, or because it could not start. The simulator delivers nothing after that.
             try await group.next()
             group.cancelAll()
         }

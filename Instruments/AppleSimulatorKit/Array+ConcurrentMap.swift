@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 extension Array where Element: Sendable {
-    /// The results of `transform` in the order of the elements, computed on as many cores as there are.
+    /// The results of `transform` in the order of the elements, computed on all cores.
     func concurrentMap<Result: Sendable>(_ transform: @escaping @Sendable (Element) throws -> Result) async throws -> [Result] {
-        // A signature takes about half a millisecond, so that a chunk is some 15 ms of work and a task's own cost is nothing.
+        // A signature takes about half a millisecond. A chunk is some 15 ms of work, beside which the cost of a task is nothing.
         let chunkSize = 32
         guard count > chunkSize else { return try map(transform) }
         return try await withThrowingTaskGroup(of: (start: Int, results: [Result]).self) { group in

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What happened since the start or the last reset.
+/// Counts since the start or the last reset.
 package struct Counters: Sendable, Codable, Equatable {
     /// Requests by endpoint and outcome: a status, or `cut`, `reset`, `hang` or `failed`.
     package internal(set) var requests: [Endpoint: [String: Int]] = [:]
     /// Genuine 400s by their `error`.
     package internal(set) var errors: [String: Int] = [:]
-    /// What was wrong with client secrets, which Apple would never tell. At `/auth/revoke` too, where the answer is 200 all the same.
+    /// Flaws of client secrets, which Apple never tells. Requests to `/auth/revoke` count too, although their answer is 200.
     package internal(set) var clientSecretFlaws: [ClientSecretFlaw: Int] = [:]
     package internal(set) var codes = CodeCounters()
     package internal(set) var revocations = RevocationCounters()
     package internal(set) var traffic = Traffic()
     /// Requests that a fault met.
     package internal(set) var faults = 0
-    /// Requests without the `User-Agent` that Apple is said to insist on.
+    /// Requests without the `User-Agent` that Apple is said to require.
     package internal(set) var anonymousRequests = 0
     package internal(set) var inFlight = 0
-    /// The most requests that were in flight at one time.
+    /// The most requests in flight at one time.
     package internal(set) var peakInFlight = 0
     package internal(set) var notifications = NotificationCounters()
 
@@ -38,27 +38,27 @@ package struct Counters: Sendable, Codable, Equatable {
     }
 }
 
-/// What became of exchanges of codes, as far as they reached Apple: a scripted answer is none of them, a lost one is.
+/// Outcomes of exchanges of codes that reached Apple. A scripted answer does not count, a lost one does.
 package struct CodeCounters: Sendable, Codable, Equatable {
     package internal(set) var redeemed = 0
     package internal(set) var refused: [CodeRefusal: Int] = [:]
 }
 
-/// Why a code was not redeemed. Apple's own words for it have changed from year to year, and are partly the same.
+/// Why Apple did not redeem a code. Apple's own texts change from year to year, and several reasons share one text.
 package enum CodeRefusal: String, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
     case invalidRequest = "invalid_request"
     case invalidClient = "invalid_client"
-    /// Unknown, no code, older than five minutes, or of a sign-in that is over.
+    /// Unknown, no code, older than five minutes, or of a sign-in that has ended.
     case dead
     case used
     case clientMismatch = "client_mismatch"
     case redirectMismatch = "redirect_mismatch"
 }
 
-/// What became of requests to end a consent, as far as they reached Apple and could be read.
+/// Outcomes of requests to end a consent that reached Apple in readable form.
 package struct RevocationCounters: Sendable, Codable, Equatable {
     package internal(set) var asked = 0
-    /// Those that ended a consent. The others got the same 200.
+    /// Requests that ended a consent. The others got the same 200.
     package internal(set) var effective = 0
 }
 
@@ -104,7 +104,7 @@ extension Counters {
         clientSecretFlaws[flaw, default: 0] += 1
     }
 
-    /// Starts again from nothing, save for what is in flight.
+    /// Resets all counters except the number of requests in flight.
     mutating func reset() {
         let inFlight = inFlight
         self = Counters()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// One of Apple's endpoints that is simulated.
+/// A simulated endpoint of Apple.
 package enum Endpoint: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
     /// `POST /auth/token`
     case token

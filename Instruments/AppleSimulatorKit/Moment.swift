@@ -16,12 +16,12 @@ package struct Moment: Hashable, Sendable {
         Int64((Double(milliseconds) / 1000).rounded(.down))
     }
 
-    /// The machine's time, moved by how far Apple's clock is ahead of it.
+    /// The machine's time plus the lead of Apple's clock.
     package static func now(aheadBy offset: Duration = .zero) -> Moment {
         Moment(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) + offset
     }
 
-    /// Later by a duration, or the end of time where that is too late: a test may script any moment it likes.
+    /// Later by a duration. A sum beyond the end of time is the end of time, because a test may script any moment.
     package static func + (moment: Moment, duration: Duration) -> Moment {
         let (sum, overflow) = moment.milliseconds.addingReportingOverflow(duration.wholeMilliseconds)
         return Moment(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
@@ -38,7 +38,7 @@ extension Moment: Comparable {
     }
 }
 
-/// On the control routes a moment is its bare number of milliseconds.
+/// A control route writes a moment as its bare number of milliseconds.
 extension Moment: Codable {
     package init(from decoder: any Decoder) throws {
         try self.init(milliseconds: decoder.singleValueContainer().decode(Int64.self))

@@ -4,7 +4,7 @@
 import NIOConcurrencyHelpers
 
 extension NIOLockedValueBox {
-    /// `withLockedValue` for a body that says what it throws.
+    /// `withLockedValue` for a body with typed throws.
     func withLock<Success, Failure>(_ body: (inout Value) throws(Failure) -> Success) throws(Failure) -> Success {
         try withLockedValue { value in
             Result { () throws(Failure) in try body(&value) }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How requests about codes and tokens follow one another, and who sends them: what several processes have to agree on shows here alone.
+/// The order of requests about codes and tokens, and their callers. Only here does it show whether several processes share the limits.
 package struct Traffic: Sendable, Codable, Equatable {
     /// The most exchanges of codes within a second, and the most of all other requests.
     package private(set) var mostCodesInASecond = 0
     package private(set) var mostOthersInASecond = 0
-    /// How often another caller took over from the one before, once that one had been silent.
+    /// How often another caller took over after the previous one had been silent.
     package private(set) var handovers = 0
-    /// Requests of anybody else in between.
+    /// Requests of another caller while the previous one was still active.
     package private(set) var strays: [Stray] = []
 
     package struct Stray: Sendable, Codable, Equatable {
@@ -30,10 +30,10 @@ package struct Traffic: Sendable, Codable, Equatable {
         case strays
     }
 
-    /// After which somebody else may begin.
+    /// After this silence another caller may begin.
     private static let silence = Duration.milliseconds(500)
 
-    /// - Parameter caller: a name that it has given itself.
+    /// - Parameter caller: the name that the caller puts into its path.
     package mutating func record(isCode: Bool, of caller: String, at now: Moment) {
         if isCode {
             mostCodesInASecond = max(mostCodesInASecond, codes.count(with: now))

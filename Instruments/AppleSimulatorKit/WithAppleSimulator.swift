@@ -5,8 +5,8 @@ package import Logging
 
 /// Runs a simulator for as long as `body` does.
 ///
-/// - Parameter body: is handed the simulator and its base URL, `http://127.0.0.1:<port>`.
-/// - Throws: what `body` throws, or an error of NIO if the port cannot be bound.
+/// - Parameter body: gets the simulator and its base URL, `http://127.0.0.1:<port>`.
+/// - Throws: what `body` throws, or an error of NIO if the simulator cannot bind the port.
 package func withAppleSimulator<Result>(
     _ configuration: SimulatorConfiguration,
     logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),

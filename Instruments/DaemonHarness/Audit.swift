@@ -4,9 +4,9 @@
 import AppleSimulatorKit
 import GRDB
 
-/// What siwatch says beside what is true: figures, and the credentials on which they disagree.
+/// Compares siwatch's tables with the truth: figures, and the credentials on which they disagree.
 package struct Audit {
-    /// What was done, what siwatch says of it, and whether they agree.
+    /// The expected number, siwatch's number, and whether they agree.
     package struct Figure: Sendable, Equatable, CustomStringConvertible {
         package let name: String
         package let expected: Int
@@ -35,7 +35,7 @@ package struct Audit {
     private let tally: Tally
     private let credentials: [Name: Row]
     private let users: [String: Row]
-    /// The rows of `credential_change` that say that somebody is no longer authorized.
+    /// The rows of `credential_change` that end an authorization.
     private let endings: [Row]
     private let grants: [Name: [Row]]
     /// How long each notification took from its row to the state, in milliseconds, ascending.
@@ -69,7 +69,7 @@ package struct Audit {
         func mail(_ name: String, _ status: String) -> Figure {
             Figure(name, forwarding.count { $0 == status }, tally[.forwarding, status])
         }
-        /// A figure for each name that either side knows.
+        /// A figure for each name on either side.
         func log(_ what: String, _ expected: [String: Int], _ found: [String: Int]) -> [Figure] {
             Set(expected.keys).union(found.keys).sorted().map { Figure("\(what) \($0)", expected[$0] ?? 0, found[$0] ?? 0) }
         }
@@ -100,14 +100,14 @@ package struct Audit {
             ]
     }
 
-    /// Those of whom Apple was told more than once may have had one that was dead by then.
+    /// A token revoked more than once may have been dead by the second time.
     private var expectedProofs: Int {
         truth.filter { ledger.leaving.contains($0.userID) }.reduce(0) { $0 + $1.credentials.count }
     }
 
     private var expectedCredentials: Int { truth.reduce(0) { $0 + $1.credentials.count } }
 
-    /// A sentence on each credential that is not as it should be.
+    /// A sentence on each credential that differs from the truth.
     package var disagreements: [String] {
         truth.flatMap { user in
             user.credentials.compactMap { credential in
@@ -144,9 +144,9 @@ package struct Audit {
         }
     }
 
-    /// Whether siwatch has on record the latest time that Apple called a token good. Once siwatch is stopped, nothing is under way.
+    /// Whether siwatch recorded the latest time that Apple called a token good. A stopped siwatch has no requests under way.
     package var latestChecks: Figure {
-        // Of somebody who has signed in twice at a client, an older token may have been asked about in the meantime.
+        // A user with two sign-ins at a client may have an older token that siwatch asked about meanwhile.
         let checks = truth.flatMap { user in
             user.credentials.filter { $0.state == .authorized && hasOneToken($0, of: user) }.map { credential in
                 let name = Name(userID: user.userID, clientID: credential.clientID)
@@ -159,14 +159,14 @@ package struct Audit {
         }
         let right = checks.count { asked, answers in
             guard let asked, let last = answers.last else { return asked == nil && answers.isEmpty }
-            // Noted is the moment of the question: before this answer, after the one before.
+            // siwatch records the moment of the request: before this answer, after the previous one.
             return asked <= last && asked > answers.dropLast().last ?? 0
         }
         return Figure("tokens whose latest check is on record", checks.count, right)
     }
 
-    /// How often Apple was asked about a token again within an interval of its answer. Of whoever has left the app it is asked before and
-    /// after, to prove it.
+    /// How often siwatch asked about a token again within an interval of its answer. Users who left the app do not count, because siwatch
+    /// asks about their tokens before and after the revocation.
     package func repetitions(within interval: Duration) -> Int {
         truth.filter { !ledger.leaving.contains($0.userID) }.reduce(0) { sum, user in
             user.credentials.filter { hasOneToken($0, of: user) }.reduce(sum) { sum, credential in
@@ -180,7 +180,7 @@ package struct Audit {
         ledger.signIns(of: user.userID, at: credential.clientID) == 1
     }
 
-    /// How long it took to find the revocations that nobody told, in milliseconds, ascending.
+    /// How long siwatch took to find the revocations without a notification, in milliseconds, ascending.
     package var discoveryDelays: [Int] {
         endings.filter { $0["reason"] == "token_rejected" }.compactMap { change in
             let (userID, recordedAt): (String, Int64) = (change["user_id"], change["recorded_at"])

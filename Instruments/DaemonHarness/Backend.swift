@@ -4,7 +4,7 @@
 package import AppleSimulatorKit
 package import GRDB
 
-/// What an app's backend does with the database: a second process's view of it, as docs/schema.md asks for it.
+/// An app's backend as docs/schema.md describes it: a second process that works with the database.
 package struct Backend: Sendable {
     private let database: any BackendDatabase
 
@@ -56,7 +56,7 @@ package struct Backend: Sendable {
         )
     }
 
-    /// Asks for the revocation of what users have granted to a client, in one transaction.
+    /// Asks siwatch to revoke the users' grants to a client, in one transaction.
     package func insert(revocationsOf users: [String], at clientID: String, requestedAt: Moment? = nil) async throws {
         try await database.transaction(
             users.map { user in
@@ -68,7 +68,7 @@ package struct Backend: Sendable {
         )
     }
 
-    /// Names only the columns that have a value, and so leaves the others to their defaults.
+    /// Names only the columns that have a value, so that the others get their defaults.
     private static func insertion(
         into table: String,
         _ values: KeyValuePairs<String, (any DatabaseValueConvertible)?>
@@ -79,7 +79,7 @@ package struct Backend: Sendable {
         return ("INSERT INTO \(table) (\(columns)) VALUES (\(marks))", given.map { $0.value?.databaseValue ?? .null })
     }
 
-    /// Stores notifications as they came, in one transaction.
+    /// Stores notifications unchanged, in one transaction.
     package func insert(notifications: [String]) async throws {
         try await database.transaction(
             "INSERT INTO notification_queue (payload) VALUES (?)",
@@ -99,17 +99,17 @@ package struct Backend: Sendable {
         try await rows(sql, arguments).first?[0] ?? 0
     }
 
-    /// Waits until a query that counts comes to `value`.
+    /// Waits until a query that counts returns `value`.
     ///
-    /// - Throws: with the last value seen, once `limit` is over.
+    /// - Throws: an error with the last value after `limit`.
     package func until(_ sql: String, is value: Int, within limit: Duration = .seconds(120)) async throws {
         let seen = try await first(of: sql, within: limit) { $0 == value }
         guard seen == value else { throw HarnessError("\(sql): still \(seen) instead of \(value) after \(limit)") }
     }
 
-    /// The first value of a query that counts to meet a condition, or the last one seen once `limit` is over.
+    /// The first value of a query that counts to meet a condition, or the last value after `limit`.
     ///
-    /// It looks again whenever somebody may have committed.
+    /// It queries again after each possible commit of another process.
     @discardableResult
     package func first(of sql: String, within limit: Duration, where isMet: (Int) -> Bool) async throws -> Int {
         let end = ContinuousClock.now + limit
@@ -129,17 +129,17 @@ package struct Backend: Sendable {
     }
 }
 
-/// Where a backend's statements go, in SQLite's words.
+/// The database of a backend. Statements use SQLite's syntax.
 protocol BackendDatabase: Sendable {
-    /// Carries out one statement for each of some rows of arguments, all in one transaction.
+    /// Runs one statement for each row of arguments, all in one transaction.
     func transaction(_ sql: String, _ rows: [[DatabaseValue]]) async throws
     func transaction(_ statements: [(sql: String, arguments: [DatabaseValue])]) async throws
-    /// Carries out one statement, or several without arguments, in one transaction.
+    /// Runs one statement, or several without arguments, in one transaction.
     func execute(_ sql: String, _ arguments: [DatabaseValue]) async throws
     func rows(_ sql: String, _ arguments: [DatabaseValue]) async throws -> [Row]
-    /// A body as the queue of notifications takes it.
+    /// A body as the value of its column in `notification_queue`.
     func payload(_ body: String) -> DatabaseValue
-    /// Changes when others commit; nil where nobody can tell.
+    /// Changes when other connections commit; nil if the database cannot tell.
     func version() async throws -> Int?
     func close() throws
 }

@@ -6,15 +6,15 @@ import Foundation
 package import GRDB
 import NIOConcurrencyHelpers
 
-/// A connection to PostgreSQL, in a backend's hands. It shares nothing with siwatch's own.
+/// A backend's connection to PostgreSQL. It shares nothing with siwatch's own.
 ///
-/// While the server is away or has no room, what is to be told and what is asked is said again.
+/// While the server is away or has no room, it repeats transactions and queries.
 package final class BackendServer: BackendDatabase {
     private let connection: NIOLockedValueBox<Handle>
-    /// Held for as long as a transaction takes, so that nothing else of this process gets into it.
+    /// Held during a transaction, so that no other statement of this process gets into it.
     private let turn = NIOLock()
     private let schema: String
-    /// The backend's own table, in which it finds what it has told; nil where it may not make one.
+    /// The backend's own table of transactions that it committed; nil if it may not make a table.
     private let notes: String?
 
     /// Used by one thread at a time, under the lock.
@@ -25,7 +25,7 @@ package final class BackendServer: BackendDatabase {
     }
 
     /// - Parameters:
-    ///   - server: as libpq reads it.
+    /// - server: a connection string of libpq.
     ///   - keepsNotes: whether it may make a table of its own.
     package init(_ server: String, schema: String, keepsNotes: Bool = false) throws {
         let connection = PQconnectdb(server)
@@ -34,11 +34,11 @@ package final class BackendServer: BackendDatabase {
         }
         self.connection = NIOLockedValueBox(Handle(connection: connection))
         self.schema = schema
-        // What the server tells of its own accord is not to come to the standard error.
+        // Keep the server's notices out of standard error.
         PQsetNoticeProcessor(connection, { _, _ in }, nil)
         notes = keepsNotes ? "public.notes_\(schema)" : nil
         Self.enter(schema, connection)
-        // Somebody else of the same backend may do so, too.
+        // Another connection of the same backend may create it at the same time.
         if let notes { PQclear(PQexec(connection, "CREATE TABLE IF NOT EXISTS \(notes) (told TEXT PRIMARY KEY)")) }
     }
 
@@ -58,7 +58,7 @@ package final class BackendServer: BackendDatabase {
         let note = [UUID().uuidString.databaseValue]
         var isUncertain = false
         try await insist {
-            // Where the answer to a COMMIT was lost, its note says whether it happened.
+            // After a lost answer to COMMIT, the note tells whether the commit happened.
             if isUncertain, let notes, try !run("SELECT 1 FROM \(notes) WHERE told = ?", note).isEmpty { return }
             _ = try run("BEGIN", [])
             do {
@@ -75,7 +75,7 @@ package final class BackendServer: BackendDatabase {
 
     private static let patience = Duration.seconds(60)
 
-    /// - Parameter body: what may be done again.
+    /// - Parameter body: runs again after trouble with the server.
     private func insist<Result>(_ body: () throws -> Result) async throws -> Result {
         let end = ContinuousClock.now + Self.patience
         while true {
@@ -107,9 +107,9 @@ package final class BackendServer: BackendDatabase {
         }
     }
 
-    /// Once, in the middle of whatever else this connection is used for.
+    /// Runs once, inside the current transaction, if there is one.
     ///
-    /// - Parameter isOne: whether it is one statement. Several go without arguments only.
+    /// - Parameter isOne: whether it is one statement. Several statements take no arguments.
     @discardableResult
     package func run(_ sql: String, _ arguments: [DatabaseValue] = [], isOne: Bool = false) throws -> [Row] {
         let values = arguments.map(Self.text)
@@ -121,7 +121,7 @@ package final class BackendServer: BackendDatabase {
             let isAlone = PQtransactionStatus(connection) != PQTRANS_INTRANS
             var result = execute()
             defer { PQclear(result) }
-            // The server was away: what a transaction had begun is gone, and all else is said again.
+            // The server was away. An open transaction is lost. Any other statement runs again.
             if Self.isLost(result), isAlone {
                 PQreset(connection)
                 handle.prepared = [:]
@@ -138,12 +138,12 @@ package final class BackendServer: BackendDatabase {
         }
     }
 
-    /// Whether no server has answered: it would have given a code. The status of the connection says so one statement later.
+    /// Whether no server answered, because an answer has a code. The status of the connection changes one statement later.
     private static func isLost(_ result: OpaquePointer?) -> Bool {
         PQresultStatus(result) == PGRES_FATAL_ERROR && PQresultErrorField(result, Int32(UInt8(ascii: "C"))) == nil
     }
 
-    /// Whether the same may go well later: without a connection, without room, while the server shuts down or recovers.
+    /// Whether a retry may succeed: there was no connection or no room, or the server shuts down or recovers.
     private static func isTrouble(_ result: OpaquePointer?) -> Bool {
         guard let code = PQresultErrorField(result, Int32(UInt8(ascii: "C"))) else { return true }
         return ["08", "53", "57"].contains(String(cString: code).prefix(2))
@@ -160,7 +160,7 @@ package final class BackendServer: BackendDatabase {
         }
     }
 
-    /// The rows as SQLite would give them.
+    /// The rows as SQLite would return them.
     private static func rows(of result: OpaquePointer?) throws -> [Row] {
         guard PQntuples(result) > 0 else { return [] }
         let columns = 0..<PQnfields(result)
@@ -178,7 +178,7 @@ package final class BackendServer: BackendDatabase {
         guard PQgetisnull(result, row, column) == 0 else { return .null }
         let text = String(cString: PQgetvalue(result, row, column))
         switch PQftype(result, column) {
-        // Of two, four and eight bytes, and what a sum of those is.
+        // Integers of two, four and eight bytes, and the type of their sum.
         case 21, 23, 20, 1700: return Int64(text)?.databaseValue ?? text.databaseValue
         case 16: return (text == "t").databaseValue
         case 17: return bytes(text).databaseValue
@@ -186,7 +186,7 @@ package final class BackendServer: BackendDatabase {
         }
     }
 
-    /// - Parameter text: `\x` and two digits for each.
+    /// - Parameter text: `\x`, then two digits for each byte.
     private static func bytes(_ text: String) -> Data {
         var digits = Array(text.utf8.dropFirst(2))[...]
         var bytes = Data()
@@ -197,12 +197,12 @@ package final class BackendServer: BackendDatabase {
         return bytes
     }
 
-    /// What makes rows of values.
+    /// Turns values into rows.
     private static let scratch = try! DatabaseQueue()
 }
 
 extension BackendServer.Handle {
-    /// Carries out a statement, which is compiled on its first use.
+    /// Runs a statement, and prepares it on its first use.
     ///
     /// - Parameter values: nil for NULL.
     fileprivate mutating func execute(_ sql: String, _ values: [String?]) -> OpaquePointer? {
@@ -218,7 +218,7 @@ extension BackendServer.Handle {
         return PQexecPrepared(connection, name, Int32(texts.count), texts.map { UnsafePointer($0) }, nil, nil, 0)
     }
 
-    /// Parameters as PostgreSQL writes them: those that SQLite numbers keep their numbers.
+    /// Parameters in PostgreSQL's syntax. Numbered parameters of SQLite keep their numbers.
     private static func numbered(_ sql: String) -> String {
         let parts = sql.split(separator: "?", omittingEmptySubsequences: false)
         return parts.dropFirst().enumerated().reduce(into: String(parts[0])) { text, part in

@@ -4,13 +4,13 @@
 package import Foundation
 import NIOConcurrencyHelpers
 
-/// A program of ours as a real process: started, listened to, signalled, awaited.
+/// A real process of one of our programs: to start, read, signal and wait for.
 package final class ChildProcess: Sendable {
     private struct State {
         var partial: [UInt8] = []
         var lines: [String] = []
         var waiting: [(number: Int, text: String, found: CheckedContinuation<String?, Never>)] = []
-        /// How many have ever waited for a line.
+        /// How many calls have ever waited for a line.
         var waits = 0
         var isSilent = false
         var status: Int32?
@@ -20,7 +20,7 @@ package final class ChildProcess: Sendable {
     private let state = NIOLockedValueBox(State())
     package let identifier: pid_t
 
-    /// Starts a program that stands beside the running one, as all products of a build do.
+    /// Starts a program from the folder of the running one, which holds all products of a build.
     package convenience init(_ name: String, _ arguments: [String], environment: [String: String] = [:]) throws {
         try self.init(Self.program(name), arguments, environment: environment)
     }
@@ -31,7 +31,7 @@ package final class ChildProcess: Sendable {
     }
 
     package init(_ program: URL, _ arguments: [String], environment: [String: String] = [:]) throws {
-        // Not by Foundation's Process: on Linux it crashed now and then where many processes started and were killed at once.
+        // Foundation's Process crashed on Linux now and then, when many processes started and died at once.
         let ends = try Spawning.makePipe()
         defer { close(ends.write) }
         let identifier: pid_t
@@ -50,7 +50,7 @@ package final class ChildProcess: Sendable {
         Thread.detachNewThread { self.listen(to: reader) }
     }
 
-    /// What the process wrote so far, both streams together.
+    /// The output so far, both streams together.
     package var output: [String] { state.withLockedValue { $0.lines } }
 
     /// How the process ended, as `exit()` returns it; nil while it runs.
@@ -82,7 +82,7 @@ package final class ChildProcess: Sendable {
     }
 
     package func signal(_ signal: Int32) {
-        // A process that has been waited for may have left its number to another.
+        // After waitpid() the system may give the process number to another process.
         if state.withLockedValue({ $0.status == nil }) { kill(identifier, signal) }
     }
 
@@ -97,17 +97,17 @@ package final class ChildProcess: Sendable {
         let threads = (try? FileManager.default.contentsOfDirectory(atPath: tasks)) ?? []
         return threads.allSatisfy { thread in
             let status = FileManager.default.contents(atPath: "\(tasks)/\(thread)/stat").map { String(decoding: $0, as: UTF8.self) }
-            // The state follows the name in parentheses; a thread that has ended meanwhile has none.
+            // The state follows the name in parentheses. A thread that has ended meanwhile has no state.
             return status?.split(separator: ")").last?.first { $0 != " " }.map { "TtXZ".contains($0) } ?? true
         }
     }
 
-    /// Waits for the end of the process and of its output. Where the task is cancelled meanwhile, the end comes at once.
+    /// Waits for the end of the process and of its output. Kills the process if the task is cancelled.
     ///
     /// - Returns: the exit code, or 128 plus the signal that ended it.
     @discardableResult
     package func exit() async -> Int32 {
-        // Who cleans up after that has told the process already how to end.
+        // Code that cleans up after a cancellation has already told the process how to end.
         let cleansUp = Task.isCancelled
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -119,7 +119,7 @@ package final class ChildProcess: Sendable {
         }
     }
 
-    /// Waits for the end of the process, which comes at once where the task is cancelled.
+    /// Waits for the end of the process, and kills it if the task is cancelled.
     package func end() async throws -> Int32 {
         let status = await withTaskCancellationHandler {
             await exit()
@@ -151,7 +151,7 @@ package final class ChildProcess: Sendable {
         close(reader)
         var status: Int32 = 0
         while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
-        // As the C macros take it apart: the low seven bits are the signal, the next byte the exit code.
+        // Decodes the status as the C macros do: the low seven bits are the signal, the next byte is the exit code.
         exited(with: status & 0x7f == 0 ? (status >> 8) & 0xff : 128 + (status & 0x7f))
     }
 

@@ -3,15 +3,15 @@
 
 package import AppleSimulatorKit
 
-/// A row of `grant_queue` with a code that siwatch is to exchange.
+/// A row of `grant_queue` with a code for siwatch to exchange.
 package struct CodeRow: Sendable {
     package var clientID: String
     package var code: String
-    /// Whom the app believes to have signed in, if it says so.
+    /// The user that the app expects, if it names one.
     package var userID: String?
     package var redirectURI: String?
     package var nonce: String?
-    /// When the row is written, if absent.
+    /// The sign-in's time; the time of the insert, if absent.
     package var grantedAt: Moment?
 
     package init(
@@ -30,7 +30,7 @@ package struct CodeRow: Sendable {
         self.grantedAt = grantedAt
     }
 
-    /// All that the app knows after a sign-in by code, or `nil` where it was one without.
+    /// The app's knowledge after a sign-in by code, or `nil` for a sign-in without a code.
     package init?(_ signIn: SignIn) {
         guard let code = signIn.code else { return nil }
         self.init(

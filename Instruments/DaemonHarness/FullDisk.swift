@@ -3,11 +3,11 @@
 
 import Foundation
 
-/// A disk that a test can fill, for a server of PostgreSQL that an ordinary user runs, who cannot mount one.
+/// A disk that a test can fill. PostgreSQL's server needs one that an ordinary user can make, and only root can mount a disk.
 ///
-/// A library between the server and the system refuses with `ENOSPC` whatever makes a file longer, as a disk without a free block does.
-/// What is overwritten in its place still goes through, as it does there. So the server meets what it would meet: an insert that needs a new
-/// page fails, and where the write-ahead log needs a new file, the server goes down.
+/// A library between the server and the system makes every call that would extend a file fail with `ENOSPC`, as on a disk without a free
+/// block. Overwriting in place still works, as it does there. So the server meets the real failures: an insert that needs a new page fails,
+/// and the server goes down when the write-ahead log needs a new file.
 struct FullDisk: Sendable {
     private static let source = """
         #define _GNU_SOURCE
@@ -59,21 +59,21 @@ struct FullDisk: Sendable {
         int posix_fallocate64(int file, off64_t place, off64_t count) { return posix_fallocate(file, place, count); }
         """
 
-    /// Whose presence fills it.
+    /// The disk is full while this file exists.
     private let mark: URL
     private let folder: URL
 
-    /// - Parameter folder: where the server may read the library.
+    /// - Parameter folder: a folder from which the server may read the library.
     init(in folder: URL) throws {
         self.folder = folder
         mark = folder.appending(path: "full")
         try Self.source.write(to: folder.appending(path: "full-disk.c"), atomically: true, encoding: .utf8)
     }
 
-    /// What a shell in the folder says to build the library: whoever has Swift has a compiler of C.
+    /// The shell commands that build the library in the folder. Every Swift toolchain has a C compiler.
     let building = "cc=$(command -v clang || command -v cc) && $cc -shared -fPIC -O1 -o full-disk.so full-disk.c -ldl"
 
-    /// What it says before the server.
+    /// The prefix of the server's command line.
     var environment: String { "env LD_PRELOAD='\(folder.path)/full-disk.so' SIWATCH_FULL_DISK='\(mark.path)'" }
 
     var isFull: Bool {

@@ -4,9 +4,9 @@
 import ArgumentParser
 import UnixSignals
 
-/// Runs `body` until it is done, the time is up or somebody wants the terminal back; then it is cancelled and cleans up behind itself.
+/// Runs `body` until it returns, the time is up or a signal asks the process to end. Then it cancels `body`, which cleans up.
 ///
-/// - Throws: an `ExitCode` of 128 plus the signal, where it was one.
+/// - Throws: an `ExitCode` of 128 plus the signal, if a signal ended it.
 package func interruptible<Result: Sendable>(
     within limit: Duration? = nil,
     _ body: @escaping @Sendable () async throws -> Result

@@ -3,9 +3,9 @@
 
 package import AppleSimulatorKit
 
-/// What people did and what siwatch was told of it, and so what has to stand in its tables and logs.
+/// The people's actions and the reports to siwatch, and the table and log rows that must follow.
 ///
-/// The rules are those of the contract, put down a second time and in another way.
+/// It repeats the rules of the contract in code of its own.
 package struct Ledger: Sendable {
     private struct Event: Hashable {
         var type: String
@@ -13,18 +13,18 @@ package struct Ledger: Sendable {
         var time: Moment
     }
 
-    /// Rows that siwatch has to have logged, by outcome, and put into quarantine, by reason.
+    /// The expected log rows by outcome, and the expected quarantined rows by reason.
     private(set) var grants: [String: Int] = [:]
     private(set) var notifications: [String: Int] = [:]
     private(set) var rejections: [String: Int] = [:]
     package private(set) var refreshTokens: [String] = []
     package private(set) var codes: [String] = []
-    /// Whom siwatch was asked to revoke.
+    /// The users that siwatch was asked to revoke.
     private(set) var leaving: Set<String> = []
-    /// When each user's consent ended, whether or not siwatch was told, oldest first.
+    /// When each user's consent ended, reported to siwatch or not, oldest first.
     private(set) var endings: [String: [Moment]] = [:]
 
-    /// When those who signed in by code did. Their sign-in counts from the exchange, which only siwatch can date.
+    /// The times of sign-ins by code. Such a sign-in counts from the exchange, which only siwatch can date.
     private var codeTimes: [String: [String: Set<Moment>]] = [:]
     private var knownEndings: [String: Set<Moment>] = [:]
     private var signInTimes: [String: [String: Set<Moment>]] = [:]
@@ -32,7 +32,7 @@ package struct Ledger: Sendable {
     private var newestEvent: [Event: Moment] = [:]
     private var usersWithMailEvents: Set<String> = []
 
-    /// Notes what has happened at Apple.
+    /// Notes events at Apple.
     mutating func note(_ notifications: some Collection<SignedNotification>) {
         for event in notifications where event.isEnding && endings[event.userID]?.contains(event.eventTime) != true {
             endings[event.userID, default: []].append(event.eventTime)
@@ -81,23 +81,23 @@ package struct Ledger: Sendable {
         } else {
             usersWithMailEvents.insert(event.userID)
         }
-        // Both words on mail are about one thing, as are two revocations.
+        // Both mail events have one subject, as have two revocations.
         let subject = Event(type: event.isEnding ? event.type : "mail", userID: event.userID, time: Moment(milliseconds: 0))
         let isOvertaken = newestEvent[subject].map { event.eventTime <= $0 } ?? false
         newestEvent[subject] = max(event.eventTime, newestEvent[subject] ?? event.eventTime)
         return isOvertaken || event.isEnding && isOutdated(event) ? "stale" : "applied"
     }
 
-    /// Whether the user has signed in since, at every client where they ever did.
+    /// Whether the user has signed in since, at every client of an earlier sign-in.
     private func isOutdated(_ event: SignedNotification) -> Bool {
         signInTimes[event.userID]?.values.allSatisfy { $0.contains { $0 >= event.eventTime } } ?? false
     }
 
     // MARK: Expectations
 
-    /// What siwatch has to say of a credential. `changedAt` is nil where nobody but the one who asks can know the moment.
+    /// The row that siwatch must show for a credential. `changedAt` is nil if only siwatch can know the moment.
     ///
-    /// An ending of which it was not told shows as a rejected token, from the moment of the check that found it.
+    /// An ending without a notification shows as a rejected token, from the moment of the check that found it.
     func expected(_ truth: CredentialTruth, of userID: String) -> (state: String, reason: String, changedAt: Int64?) {
         let isOfCode = codeTimes[userID]?[truth.clientID]?.contains(truth.changedAt) ?? false
         if truth.state == .authorized && isOfCode || truth.reason == .revokedByApp && leaving.contains(userID) {
@@ -107,14 +107,14 @@ package struct Ledger: Sendable {
             ? (truth.state.rawValue, truth.reason.rawValue, truth.changedAt.milliseconds) : ("revoked", "token_rejected", nil)
     }
 
-    /// The reason that `user_state` has to show: authorized if any client is, else the latest.
+    /// The expected reason in `user_state`: authorized if any client is, else the latest.
     func expectedReason(_ user: UserTruth) -> String {
         let authorized = user.credentials.first { $0.state == .authorized }
         let latest = authorized ?? user.credentials.max { $0.changedAt < $1.changedAt }
         return latest.map { expected($0, of: user.userID).reason } ?? "never_granted"
     }
 
-    /// What siwatch has to say of mail: nothing before the first event, and nothing of a deleted account.
+    /// The expected mail state: none before the first event, and none for a deleted account.
     func expectedForwarding(_ user: UserTruth) -> String? {
         user.isAccountDeleted || !usersWithMailEvents.contains(user.userID) ? nil : user.emailForwarding
     }
@@ -122,7 +122,7 @@ package struct Ledger: Sendable {
     /// Whether siwatch was told that the user's consent ended at that time.
     func isKnown(_ ending: Moment, of userID: String) -> Bool { knownEndings[userID]?.contains(ending) ?? false }
 
-    /// Whether the user's consent ended at that time, as far as anybody knows.
+    /// Whether the user's consent ended at that time, whether or not siwatch was told.
     package func isEnding(_ moment: Moment, of userID: String) -> Bool { endings[userID]?.contains(moment) ?? false }
 
     func isByCode(_ userID: String, at clientID: String) -> Bool { codeTimes[userID]?[clientID] != nil }
@@ -131,6 +131,6 @@ package struct Ledger: Sendable {
 }
 
 extension SignedNotification {
-    /// Whether every token of the user dies of it.
+    /// Whether it kills every token of the user.
     fileprivate var isEnding: Bool { type == "consent-revoked" || type.hasPrefix("account-delete") }
 }

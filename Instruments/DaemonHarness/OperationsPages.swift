@@ -4,11 +4,11 @@
 import AsyncHTTPClient
 import NIOCore
 
-/// What a daemon serves to those who watch it.
+/// The HTTP pages of a daemon for operators.
 package struct OperationsPages: Sendable {
     private let url: String
 
-    /// Waits until the daemon says where it listens.
+    /// Waits until the daemon logs the address that it listens on.
     package init(of daemon: ChildProcess) async throws {
         guard let line = await daemon.line(containing: "Metrics and health are served"),
             let address = line.firstMatch(of: /127\.0\.0\.1:[0-9]+/)
@@ -22,7 +22,7 @@ package struct OperationsPages: Sendable {
         return String(buffer: try await response.body.collect(upTo: 4 << 20))
     }
 
-    /// Asks again until a page's body meets a condition.
+    /// Repeats the request until a page's body meets a condition.
     package func get(_ page: String, within limit: Duration, until isMet: (String) -> Bool) async throws -> String {
         let end = ContinuousClock.now + limit
         while true {

@@ -5,20 +5,21 @@ import CLibpq
 package import Foundation
 import Synchronization
 
-/// A server of PostgreSQL of our own: its files in a temporary folder, and no way in but a socket there.
+/// A PostgreSQL server of our own. Its files are in a temporary folder, and a socket there is the only way in.
 ///
-/// It refuses to run as root. Root runs it as `nobody`, who is on every system and owns nothing of another cluster's. It ends with the
-/// process that started it, however that ends, and takes its folder along: a shell waits for the end of a pipe that only we hold.
+/// PostgreSQL refuses to run as root. Under root it runs as `nobody`, which exists on every system and owns no file of another cluster. The
+/// server ends with the process that started it, however that ends, and its folder goes too: a shell waits for the end of a pipe that only
+/// this process holds.
 package final class PostgresServer: Sendable {
     package let folder: URL
-    /// The whole server's superuser, unless another is named.
+    /// The superuser of the server, by default.
     package static let user = "siwatch"
-    /// The one that is there from the beginning.
+    /// The database that initdb creates.
     package static let database = "postgres"
-    /// One that the whole process shares.
+    /// The server that all tests of the process share.
     package static let shared = Result<PostgresServer, any Error> {
         let server = try PostgresServer()
-        // Each migration makes them where they are not there yet: the first ones would queue for that.
+        // Create the roles now. Otherwise the first migrations would all create them and queue for that.
         try BackendServer(server.address(), schema: "public").run("CREATE ROLE siwatch_backend; CREATE ROLE siwatch_reader")
         return server
     }
@@ -28,10 +29,10 @@ package final class PostgresServer: Sendable {
     private let disk: FullDisk?
 
     /// - Parameters:
-    ///   - isDurable: whether a commit survives a crash of the machine, as tests of that need it.
-    ///   - superuser: who makes everything else.
-    ///   - canFill: whether its disk can be filled.
-    ///   - settings: `name=value`, which count more than ours.
+    /// - isDurable: whether a commit survives a crash of the machine, for tests that need this.
+    /// - superuser: the name of the superuser that initdb creates.
+    /// - canFill: whether a test can fill its disk.
+    /// - settings: `name=value`. They override ours.
     /// - Throws: `HarnessError`
     package init(
         isDurable: Bool = false,
@@ -78,15 +79,15 @@ package final class PostgresServer: Sendable {
         stop()
     }
 
-    /// Ends it and waits for that.
+    /// Ends it and waits for the end.
     package func stop() {
-        // The number is soon another file's.
+        // The system soon gives the descriptor's number to another file.
         guard !isStopped.exchange(true, ordering: .relaxed), close(pipeEnd) == 0 else { return }
         var status: Int32 = 0
         while waitpid(keeper, &status, 0) < 0, errno == EINTR {}
     }
 
-    /// Ends it as a crash would, and leaves it so.
+    /// Ends it as a crash would, and does not restart it.
     package func takeDown() {
         command("down")
         while FileManager.default.fileExists(atPath: identity.path) { usleep(2_000) }
@@ -100,7 +101,7 @@ package final class PostgresServer: Sendable {
         guard isReady() else { throw HarnessError("PostgreSQL does not start again: \(log)") }
     }
 
-    /// Lets in whom these lines of `pg_hba.conf` let in, and nobody else, from its next start on.
+    /// Admits only the connections of these lines of `pg_hba.conf`, from its next start on.
     package func admit(_ lines: String) throws {
         try lines.write(to: folder.appending(path: "data/pg_hba.conf"), atomically: false, encoding: .utf8)
     }
@@ -113,7 +114,8 @@ package final class PostgresServer: Sendable {
         try bringUp()
     }
 
-    /// Ends it as a crash would, and starts it again as a standby that nobody feeds: it can be read, and not written until it is promoted.
+    /// Ends it as a crash would, and starts it again as a standby without a primary. Clients can read it, and cannot write until its
+    /// promotion.
     ///
     /// - Throws: `HarnessError`
     package func demote() throws {
@@ -122,10 +124,10 @@ package final class PostgresServer: Sendable {
         try bringUp()
     }
 
-    /// Whether nobody is there to be asked, be it to be turned away.
+    /// Whether no server answers, not even with a refusal.
     package var isAway: Bool { PQping(address()) == PQPING_NO_RESPONSE }
 
-    /// Whether there is no room left on its disk, where that can be filled.
+    /// Whether its disk is full, if a test can fill it.
     package var isFull: Bool {
         get { disk?.isFull ?? false }
         set { disk?.isFull = newValue }
@@ -136,30 +138,30 @@ package final class PostgresServer: Sendable {
         write(pipeEnd, line, line.count)
     }
 
-    /// The file in which the server says who and how far it is.
+    /// The file that holds the server's process number and status.
     private var identity: URL { folder.appending(path: "data/postmaster.pid") }
 
-    /// As libpq reads it.
+    /// A connection string of libpq.
     package func address(user: String = PostgresServer.user, database: String = PostgresServer.database) -> String {
         "host=\(folder.path) user=\(user) dbname=\(database)"
     }
 
-    /// The same as a URL, as a configuration takes it.
+    /// The address as a URL, for a configuration.
     package func url(user: String = PostgresServer.user, database: String = PostgresServer.database) -> String {
         "postgresql://\(user)@/\(database)?host=\(folder.path)"
     }
 
     package var log: String { (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? "" }
 
-    /// What is set for libpq would lead this process to another server, or to another socket than the one in our folder.
+    /// libpq's environment variables would lead this process to another server, or to a socket outside our folder.
     private static func forgetOtherServers() {
         for name in ProcessInfo.processInfo.environment.keys where name.hasPrefix("PG") { unsetenv(name) }
     }
 
-    /// No start takes longer: a server that has not come by then has died under its keeper.
+    /// A server that takes longer has died under its keeper.
     private static let longestStart = Duration.seconds(120)
 
-    /// Looks for the last line of the file that the server writes once it takes connections, until its keeper has ended.
+    /// Waits until the server reports in its status file that it takes connections, or its keeper ends.
     private func isReady() -> Bool {
         let end = ContinuousClock.now + Self.longestStart
         var status: Int32 = 0
@@ -171,7 +173,7 @@ package final class PostgresServer: Sendable {
         return false
     }
 
-    /// Debian keeps them out of the PATH.
+    /// Debian keeps PostgreSQL's programs out of the PATH.
     private static var programs: String? {
         let debian = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
         let newest = debian.compactMap { Int($0) }.sorted(by: >).map { "/usr/lib/postgresql/\($0)/bin" }
@@ -179,7 +181,7 @@ package final class PostgresServer: Sendable {
         return (newest + path).first { FileManager.default.isExecutableFile(atPath: $0 + "/initdb") }
     }
 
-    /// In the first place that an ordinary user can get to, and whose path is short enough for a socket (107 bytes).
+    /// Makes it in the first place that an ordinary user can enter, with a path that is short enough for a socket (107 bytes).
     private static func makeFolder() throws -> URL {
         let name = "siwatch-postgres-\(UUID().uuidString.prefix(8))"
         for parent in [FileManager.default.temporaryDirectory.standardizedFileURL, URL(filePath: "/tmp")] {

@@ -4,22 +4,23 @@
 package import Foundation
 import NIOConcurrencyHelpers
 
-/// The road between a store and its server: a socket that passes everything on, and can be cut at a chosen byte, closed, slow or dark.
+/// The road between a store and its server: a socket that passes everything on. A test can cut it at a chosen byte, close, slow or darken
+/// it.
 package final class RoadToServer: Sendable {
     package enum Cut: Sendable {
-        /// The words with these bytes do not come to the server.
+        /// Cuts before the server gets the message with these bytes.
         case beforeTheServerHears(String)
-        /// The words with these bytes do not come back.
+        /// Cuts before the client gets the message with these bytes.
         case beforeTheClientHears(String)
     }
 
     package enum Condition: Sendable, Equatable {
         case open
-        /// Whatever is sent waits for so long.
+        /// Delays all bytes by this time.
         case slow(Duration)
-        /// Whatever is sent waits until there is light, and nobody is told.
+        /// Holds all bytes back until the road is open again, and tells neither end.
         case dark
-        /// Nobody can come, and who was there is cut off.
+        /// Cuts off all connections and accepts no new one.
         case closed
     }
 
@@ -28,17 +29,17 @@ package final class RoadToServer: Sendable {
         var refusals = 0
         var condition = Condition.open
         var open: [Int32] = []
-        /// How often somebody came.
+        /// How many connections came.
         var visits = 0
     }
 
-    /// Where clients find its socket.
+    /// The folder of the socket for clients.
     package let folder: URL
     private let server: URL
     private let listener: Int32
     private let state = NIOLockedValueBox(State())
 
-    /// - Parameter server: the folder of its socket.
+    /// - Parameter server: the folder of the server's socket.
     package init(_ server: URL) throws {
         self.server = server
         folder = URL(filePath: "/tmp/siwatch-road-\(UUID().uuidString.prefix(8))")
@@ -56,17 +57,18 @@ package final class RoadToServer: Sendable {
     }
 
     deinit {
-        // Who accepts may be about to: that thread closes it, before the number is another file's.
+        // The accepting thread may be inside accept(), so it closes the descriptor itself, before the system gives the number to another
+        // file.
         shutdown(listener, Int32(SHUT_RDWR))
         try? FileManager.default.removeItem(at: folder)
     }
 
-    /// As libpq reads it.
+    /// A connection string of libpq.
     package var address: String { "host=\(folder.path) user=\(PostgresServer.user) dbname=postgres" }
 
-    /// Cuts every road once, when these words are under way.
+    /// Cuts all connections once, when these bytes pass.
     ///
-    /// - Parameter refusals: how many new ones come to nothing after that.
+    /// - Parameter refusals: how many new connections fail after that.
     package func cut(_ cut: Cut, refusals: Int = 0) {
         state.withLockedValue {
             $0.cut = cut
@@ -74,15 +76,15 @@ package final class RoadToServer: Sendable {
         }
     }
 
-    /// Cuts every road there is.
+    /// Cuts all present connections.
     package func cut() {
-        // Under the lock: what is taken out of it is closed, and its number is soon another's.
+        // Hold the lock. A thread closes each descriptor that it takes out, and the system soon reuses the number.
         state.withLockedValue { state in
             for end in state.open { shutdown(end, Int32(SHUT_RDWR)) }
         }
     }
 
-    /// How often somebody came.
+    /// How many connections came.
     package var visits: Int { state.withLockedValue(\.visits) }
 
     package var condition: Condition {
@@ -121,7 +123,7 @@ package final class RoadToServer: Sendable {
         }.start()
     }
 
-    /// - Returns: whether the road goes on.
+    /// - Returns: whether the connection stays open.
     private func pass(from: Int32, to: Int32, isToServer: Bool) -> Bool {
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = read(from, &bytes, bytes.count)
@@ -147,7 +149,7 @@ package final class RoadToServer: Sendable {
         return true
     }
 
-    /// Keeps the thread for as long as the condition of the road keeps what is on it.
+    /// Blocks the thread for as long as the road's condition holds bytes back.
     private func arrives() -> Bool {
         while true {
             switch condition {
@@ -161,12 +163,12 @@ package final class RoadToServer: Sendable {
         }
     }
 
-    /// One that no child of this process inherits: it would stay open there.
+    /// Makes a socket that no child of this process inherits, because it would stay open there.
     private static func makeSocket() -> Int32 {
         socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     }
 
-    /// - Parameter folder: of a server's socket.
+    /// - Parameter folder: the folder of a server's socket.
     private static func withAddress(in folder: URL, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)

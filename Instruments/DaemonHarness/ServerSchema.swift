@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// A schema of its own on a server of PostgreSQL.
+/// A schema of its own on a PostgreSQL server.
 package struct ServerSchema: Sendable {
     package let server: PostgresServer
     package let database: String
@@ -11,9 +11,9 @@ package struct ServerSchema: Sendable {
 
     private static let count = Atomic(0)
 
-    /// One that is not there yet.
+    /// Chooses the name of a schema that does not exist yet.
     ///
-    /// - Parameter server: nil for the one that all share.
+    /// - Parameter server: nil for the shared server.
     package init(on server: PostgresServer? = nil) throws {
         self.server = try server ?? PostgresServer.shared.get()
         database = PostgresServer.database
@@ -24,17 +24,17 @@ package struct ServerSchema: Sendable {
         (self.server, self.database, self.name) = (server, database, name)
     }
 
-    /// As a configuration takes it.
+    /// A URL for a configuration.
     package var url: String { server.url(database: database) }
-    /// As libpq reads it.
+    /// A connection string of libpq.
     package var address: String { server.address(database: database) }
 }
 
-/// Where a site keeps its database.
+/// The kind of database of a site.
 package enum SiteDatabase: Sendable, CaseIterable, Equatable {
     /// SQLite, in the site's folder.
     case file
-    /// A schema of PostgreSQL: on the server that all share, unless another is named.
+    /// A schema of PostgreSQL, on the shared server by default.
     case server(PostgresServer? = nil)
 
     package static let server = SiteDatabase.server()

@@ -22,7 +22,7 @@ package struct SimulatedApple: Sendable {
 
     /// Starts one on a free port. Its key file is made in `folder`.
     ///
-    /// - Parameter answerReuse: for how long it may answer as it has before, because to sign anew is slow.
+    /// - Parameter answerReuse: how long it may repeat an answer, because signing a new one is slow.
     package init(in folder: URL, answerReuse: Duration = .seconds(60)) async throws {
         let keyFile = folder.appending(path: Self.keyFile).path
         process = try ChildProcess(
@@ -46,7 +46,7 @@ package struct SimulatedApple: Sendable {
         return await process.exit()
     }
 
-    // MARK: What people do
+    // MARK: Actions of people
 
     /// Lets new users sign in.
     package func signIn(_ count: Int, clientID: String = clientIDs[0]) async throws -> [SignIn] {
@@ -60,9 +60,9 @@ package struct SimulatedApple: Sendable {
         return try await send(.POST, "sign-ins", body, as: SignInsMessage.self).signIns
     }
 
-    /// Lets new users sign in with a code that is still to be exchanged.
+    /// Lets new users sign in with codes that no backend has exchanged yet.
     ///
-    /// - Parameter grantedAt: when; a code is good for five minutes from then.
+    /// - Parameter grantedAt: the time of the sign-ins. A code is good for five minutes from then.
     package func signInByCode(
         _ count: Int,
         clientID: String = clientIDs[0],
@@ -74,7 +74,7 @@ package struct SimulatedApple: Sendable {
         return try await send(.POST, "users", body, as: SignInsMessage.self).signIns
     }
 
-    /// Lets known users do so.
+    /// Lets known users sign in with codes.
     package func signInByCode(
         _ users: [String],
         clientID: String,
@@ -102,18 +102,18 @@ package struct SimulatedApple: Sendable {
         return body
     }
 
-    /// Lets known users do something, and returns what Apple says of it. `action` is a control route such as `consent-revocations`.
+    /// Lets known users do something, and returns Apple's notifications. `action` is a control route such as `consent-revocations`.
     package func notify(_ action: String, users: [String], _ more: [String: JSONValue] = [:]) async throws -> [SignedNotification] {
         let body = more.merging(["user_ids": .array(users.map(JSONValue.string))]) { $1 }
         return try await send(.POST, action, body, as: NotificationsMessage.self).notifications
     }
 
-    /// What is true of one.
+    /// The truth about one user.
     package func user(_ userID: String) async throws -> UserTruth {
         try await send(.GET, "users/\(userID)", as: UserTruth.self)
     }
 
-    /// What is true of everybody.
+    /// The truth about all users.
     package func users() async throws -> [UserTruth] {
         try await send(.GET, "users", as: UsersMessage.self).users
     }

@@ -10,11 +10,11 @@ package struct Site: Sendable {
     package let apple: SimulatedApple
     package let folder: WatchedFolder
     package let backend: Backend
-    /// Where the database is on a server.
+    /// The schema, if the database is on a server.
     package let schema: ServerSchema?
     private let told = NIOLockedValueBox(Ledger())
 
-    /// Sets a site up, migrated and with no daemon yet, and takes it down again whatever happens.
+    /// Sets a site up, migrated and without a daemon, runs `body` and always takes the site down again.
     ///
     /// - Parameter tables: further TOML, by table, such as `["refresh": "interval = \"1s\""]`.
     package static func with(
@@ -28,7 +28,7 @@ package struct Site: Sendable {
         try await with(folder, on: database, listen: listen, tables, body)
     }
 
-    /// The same in a folder that stays.
+    /// Does the same in a folder that stays.
     package static func with<Result>(
         _ folder: WatchedFolder,
         on database: SiteDatabase = .file,
@@ -54,10 +54,10 @@ package struct Site: Sendable {
         try schema.map(Backend.init) ?? Backend(databasePath: folder.databasePath)
     }
 
-    /// Another one, over a connection of its own.
+    /// Another backend, over a connection of its own.
     package func anotherBackend() throws -> Backend { try Self.backend(of: folder, schema) }
 
-    /// Configures another folder for the same simulator, for as long as `body` takes.
+    /// Configures another folder for the same simulator while `body` runs.
     package func withNeighbour(listen: String = "", _ body: (WatchedFolder) async throws -> Void) async throws {
         let neighbour = try WatchedFolder()
         defer { neighbour.remove() }
@@ -67,7 +67,7 @@ package struct Site: Sendable {
         try await body(neighbour)
     }
 
-    /// Runs a daemon around a piece of a test.
+    /// Runs a daemon while `body` runs.
     @discardableResult
     package func daemon(environment: [String: String] = [:], _ body: (ChildProcess) async throws -> Void) async throws -> ChildProcess {
         try await folder.withDaemon(environment: environment) { daemon in
@@ -76,9 +76,9 @@ package struct Site: Sendable {
         }
     }
 
-    // MARK: What the backend writes, and the ledger with it
+    // MARK: Rows that the backend writes and the ledger notes
 
-    /// What has happened, as far as this site knows.
+    /// The events that this site knows of.
     package var ledger: Ledger { told.withLockedValue { $0 } }
 
     package func tell(_ signIns: [SignIn]) async throws {
@@ -109,25 +109,25 @@ package struct Site: Sendable {
         told.withLockedValue { $0.tell(notifications) }
     }
 
-    /// - Parameter reason: why siwatch has to put them into quarantine.
+    /// - Parameter reason: the expected reason in the quarantine.
     package func tell(_ bodies: [String], rejectedAs reason: String) async throws {
         try await backend.insert(notifications: bodies)
         told.withLockedValue { $0.tell(rejected: bodies.count, as: reason) }
     }
 
-    /// Notes what has happened at Apple without telling siwatch.
+    /// Notes events at Apple without telling siwatch.
     package func note(_ notifications: [SignedNotification]) {
         told.withLockedValue { $0.note(notifications) }
     }
 
-    /// Reports sign-ins and waits until they are settled.
+    /// Reports sign-ins and waits until siwatch has settled them.
     package func settle(_ signIns: [SignIn]) async throws {
         let before = try await backend.int("SELECT COUNT(*) FROM grant_log")
         try await tell(signIns)
         try await backend.until("SELECT COUNT(*) FROM grant_log", is: before + signIns.count)
     }
 
-    /// What siwatch says now, beside what is true.
+    /// Compares siwatch's tables with the truth now.
     package func audit() async throws -> Audit {
         try await Audit(of: backend, against: apple.users(), ledger)
     }

@@ -4,9 +4,9 @@
 import Foundation
 import NIOConcurrencyHelpers
 
-/// How children are started: each has what it is given, and nothing else that is open here.
+/// Starts child processes. A child inherits only the descriptors that the caller gives it.
 enum Spawning {
-    /// Held while a child is started, and from the making of a pipe until it is marked as not to be inherited.
+    /// Held while a child starts, and from the making of a pipe until it is marked as not inherited.
     private static let turn = NIOLock()
 
     /// A pipe that no child inherits.
@@ -22,10 +22,10 @@ enum Spawning {
     /// Starts a program.
     ///
     /// - Parameters:
-    ///   - words: what it is called, and its arguments.
-    ///   - environment: beside what it inherits of ours.
-    ///   - last: the last of the descriptors that it is given. All beyond are closed.
-    ///   - give: adds what it is given.
+    /// - words: the program's name, and its arguments.
+    /// - environment: added to our own.
+    /// - last: the last descriptor that the child gets. All beyond are closed.
+    /// - give: adds the descriptors for the child.
     static func start(
         _ program: String,
         _ words: [String],
@@ -42,7 +42,7 @@ enum Spawning {
         posix_spawnattr_setsigmask(&attributes, &none)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
 
-        // What is set for libpq here would lead a child to another server.
+        // libpq's environment variables would lead a child to another server.
         let inherited = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("PG") }
         let variables = inherited.merging(environment) { _, new in new }
         var argv = words.map { strdup($0) } + [nil]
@@ -56,7 +56,8 @@ enum Spawning {
 
         var identifier = pid_t()
         let result = turn.withLock {
-            // Not all close themselves, those that SwiftNIO accepts do not: whoever waits for their end would wait for the child's.
+            // Some descriptors do not close on exec: SwiftNIO's accepted sockets, for one. Their peer would wait for the child to close
+            // them, too.
             for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
                 guard let descriptor = Int32(name), descriptor > last else { continue }
                 posix_spawn_file_actions_addclose(&actions, descriptor)

@@ -3,17 +3,17 @@
 
 import GRDB
 
-/// How many rows there are of what, in one consistent look at the database.
+/// The numbers of rows by table and value, from one consistent read of the database.
 package struct Tally: Sendable {
     package enum Subject: String {
-        /// People, by reason.
+        /// Users, by reason.
         case state
-        /// People, by what the relay does with their mail.
+        /// Users, by the relay's forwarding.
         case forwarding
         /// Rows of each log, by outcome or reason.
         case grantLog = "grant_log", revocationLog = "revocation_log", notificationLog = "notification_log", quarantine =
             "notification_quarantine"
-        /// Rows that wait, by table.
+        /// Waiting rows, by table.
         case queue
     }
 

@@ -3,7 +3,7 @@
 
 package import Foundation
 
-/// A folder with a siwatch.toml, a database and keys of its own, and the `siwatch` processes run on it.
+/// A folder with its own siwatch.toml, database and keys, for `siwatch` processes to run on.
 package struct WatchedFolder: Sendable {
     package let url: URL
 
@@ -49,9 +49,9 @@ package struct WatchedFolder: Sendable {
         try text.write(toFile: configurationPath, atomically: true, encoding: .utf8)
     }
 
-    /// Puts one text in place of another in the configuration.
+    /// Replaces one text of the configuration by another.
     ///
-    /// - Throws: if that does not stand there.
+    /// - Throws: an error if the configuration does not contain the old text.
     package func edit(_ old: String, _ new: String) throws {
         let text = try String(contentsOfFile: configurationPath, encoding: .utf8)
         guard text.contains(old) else { throw HarnessError("\(configurationPath) does not contain \(old)") }
@@ -79,9 +79,9 @@ package struct WatchedFolder: Sendable {
         return (status, process.output)
     }
 
-    /// Runs a subcommand to its end, which comes at once where the task is cancelled.
+    /// Runs a subcommand to its end, and kills it if the task is cancelled.
     ///
-    /// - Throws: if it does not end with 0.
+    /// - Throws: an error if the exit code is not 0.
     package func complete(_ arguments: String...) async throws {
         try await finish(start(arguments, [:]))
     }
@@ -108,7 +108,7 @@ package struct WatchedFolder: Sendable {
         }
     }
 
-    /// Runs the daemon while `body` does, and ends it: with SIGTERM afterwards, at once where that fails or is cancelled.
+    /// Runs the daemon while `body` runs. Ends it with SIGTERM, or kills it if `body` throws or is cancelled.
     package func withDaemon<Result>(
         environment: [String: String] = [:],
         _ body: (ChildProcess) async throws -> Result
@@ -131,10 +131,10 @@ package struct WatchedFolder: Sendable {
         }
     }
 
-    /// Which of some texts, of eight bytes at least, stand in clear in each file of the folder.
+    /// The given texts, of eight bytes at least, that each file of the folder holds in clear.
     package func files(with texts: [String]) throws -> [String: Set<String>] {
         func beginning(_ bytes: UnsafeRawBufferPointer) -> UInt64 { bytes.loadUnaligned(as: UInt64.self) }
-        // One pass over a file for all of them: what begins like one is compared with it.
+        // One pass over each file for all texts: compare a text only where its first eight bytes match.
         let beginnings = Dictionary(grouping: Set(texts)) { Array($0.utf8).withUnsafeBytes(beginning) }
         let files = try FileManager.default.contentsOfDirectory(at: url, includingPropertiesForKeys: nil)
         return try Dictionary(
@@ -151,7 +151,7 @@ package struct WatchedFolder: Sendable {
         )
     }
 
-    /// Which files hold a token or a code of the simulated Apple, by their shape: nobody else is told its tokens.
+    /// The files that hold a token or a code of the simulated Apple, recognized by its shape.
     package func filesWithTokens() throws -> [String] {
         let files = try FileManager.default.contentsOfDirectory(at: url, includingPropertiesForKeys: nil)
         return try files.filter { try Data(contentsOf: $0).holdsSimulatedToken }.map(\.lastPathComponent)
@@ -163,7 +163,7 @@ package struct WatchedFolder: Sendable {
 }
 
 extension ContiguousBytes {
-    /// Whether it holds a token or a code in the shape that those of the simulated Apple have: a letter, 32 hexadecimal digits, and `.0.`.
+    /// Whether it holds a token or a code in the simulated Apple's shape: a letter, 32 hexadecimal digits, and `.0.`.
     package var holdsSimulatedToken: Bool {
         withUnsafeBytes { bytes in
             bytes.indices.dropFirst(33).dropLast(2).contains { end in

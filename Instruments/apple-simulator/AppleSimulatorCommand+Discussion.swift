@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What `--help` says beyond the options, in lines of less than 80 characters.
+/// The text of `--help` beyond the options, in lines of less than 80 characters.
 extension AppleSimulatorCommand {
     static let discussion = """
         It answers as Apple does, checks client secrets, and lets people sign in,

@@ -73,7 +73,7 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
         logger.logLevel = logLevel
         let prints = printConfig
         let simulator = try AppleSimulator(configuration(for: group), logger: logger) { baseURL in
-            // A file that this is sent to is TOML from its first line on.
+            // A file that gets this output is valid TOML from its first line on.
             say("\(prints ? "# " : "")apple-simulator listening on \(baseURL)")
             if prints { say(SiwatchConfiguration.text(baseURL: baseURL, group: group, keyID: key.id, keyFile: keyFile)) }
         }
@@ -99,7 +99,7 @@ struct AppleSimulatorCommand: AsyncParsableCommand {
     }
 }
 
-/// Writes a line at once: standard output may be a pipe that a test waits on.
+/// Writes a line without buffering, because a test may wait for it on a pipe.
 private func say(_ line: String) {
     FileHandle.standardOutput.write(Data("\(line)\n".utf8))
 }

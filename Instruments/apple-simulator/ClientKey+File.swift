@@ -14,7 +14,7 @@ extension ClientKey {
             return try ClientKey(id: id, pem: String(contentsOf: url, encoding: .utf8))
         }
         let key = ClientKey.generate(id: id)
-        // The mask, so that the file is never readable for others, not even for a moment. No other file is made here.
+        // Set the mask, so that no other user can read the file even for a moment. The process makes no other file here.
         umask(0o077)
         try Data("\(key.pem)\n".utf8).write(to: url, options: .withoutOverwriting)
         return key

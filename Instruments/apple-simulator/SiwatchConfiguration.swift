@@ -6,7 +6,7 @@ import Foundation
 
 /// A whole `siwatch.toml` that points siwatch at this simulator.
 ///
-/// Its file names are absolute, because relative ones begin at the folder of the file, and who keeps this text where is not known here.
+/// Its file names are absolute, because relative names begin at the configuration's folder, which the simulator does not know.
 enum SiwatchConfiguration {
     static func text(baseURL: String, group: AppGroup, keyID: String, keyFile: String) -> String {
         """
@@ -32,7 +32,7 @@ enum SiwatchConfiguration {
         """
     }
 
-    /// Seen from the folder that the simulator was started in.
+    /// Relative to the folder that the simulator was started in.
     private static func absolute(_ path: String) -> String { URL(filePath: path).absoluteURL.standardizedFileURL.path }
 
     private static func quoted(_ text: String) -> String {

@@ -4,7 +4,7 @@
 import AppleSimulatorKit
 import ArgumentParser
 
-/// The options about the looks of notifications. What is said here, a control request may overrule for one notification.
+/// The options for the style of notifications. A control request may override them for one notification.
 struct StyleOptions: ParsableArguments {
     @Flag(help: "Write events as the object of Apple's documents, not as the string of its wire.")
     var eventsAsObject = false

@@ -22,13 +22,13 @@ struct BareClient: Sendable {
         let secret = try await ClientSecrets(teamID: SimulatedApple.teamID, key: key, clock: WallClock(now: { now }, sleep: { _, _ in }))
             .secret(for: Workplace.clientID).secret.reveal
         url = "\(place.apple.url)/auth/token"
-        // None of it needs percent-encoding.
+        // No value needs percent-encoding.
         bodies = signIns.compactMap(\.refreshToken).map { token in
             ByteBuffer(string: "client_id=\(Workplace.clientID)&client_secret=\(secret)&grant_type=refresh_token&refresh_token=\(token)")
         }
     }
 
-    /// Asks about every token once.
+    /// Sends one request about every token.
     func answersPerSecond(atOnce concurrency: Int) async throws -> Double {
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .apple)
         do {

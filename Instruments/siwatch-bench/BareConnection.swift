@@ -4,7 +4,7 @@
 import DaemonHarness
 import GRDBSQLite
 
-/// A connection by SQLite's C interface, with nothing in between.
+/// A connection by SQLite's C interface, without a library around it.
 final class BareConnection {
     private let handle: OpaquePointer
 
@@ -36,10 +36,10 @@ final class BareConnection {
     var lastError: String { String(cString: sqlite3_errmsg(handle)) }
 }
 
-/// A prepared statement. It is used again and again.
+/// A prepared statement that runs many times.
 final class BareStatement {
     private let handle: OpaquePointer
-    /// Outlives its statements.
+    /// Kept alive for as long as its statements.
     private let connection: BareConnection
 
     enum Value {
@@ -56,7 +56,7 @@ final class BareStatement {
         sqlite3_finalize(handle)
     }
 
-    /// Runs to the end, with a look at each row on the way.
+    /// Runs to the end, and hands each row to `eachRow`.
     func run(_ values: Value..., eachRow: (BareStatement) -> Void = { _ in }) throws {
         for (index, value) in zip(Int32(1)..., values) {
             switch value {
@@ -78,11 +78,11 @@ final class BareStatement {
         sqlite3_column_int64(handle, index)
     }
 
-    /// How long a text is, in bytes. SQLite has read it then.
+    /// The length of a text in bytes. SQLite must read the text for it.
     func length(at index: Int32) -> Int {
         Int(sqlite3_column_bytes(handle, index))
     }
 
-    /// SQLITE_TRANSIENT, a macro that Swift cannot see.
+    /// SQLITE_TRANSIENT, a macro that Swift cannot import.
     private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 }

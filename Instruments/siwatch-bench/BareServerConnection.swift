@@ -5,7 +5,7 @@ import CLibpq
 import DaemonHarness
 import Foundation
 
-/// A connection by libpq, with nothing in between. For one thread.
+/// A connection by libpq, without a library around it. Only one thread may use it.
 final class BareServerConnection {
     private let handle: OpaquePointer
 
@@ -29,7 +29,7 @@ final class BareServerConnection {
         PQclear(try checked(PQprepare(handle, name, sql, 0, nil)))
     }
 
-    /// Runs a prepared statement, with a look at each row of the answer, which is in binary.
+    /// Runs a prepared statement, and hands each row to `eachRow`. The answer is in binary.
     func run(_ name: String, _ values: [String] = [], eachRow: (BareServerRow) -> Void = { _ in }) throws {
         let texts = values.map { strdup($0) }
         defer { for text in texts { free(text) } }
@@ -51,12 +51,12 @@ struct BareServerRow {
     fileprivate let result: OpaquePointer?
     fileprivate let index: Int32
 
-    /// Of eight bytes.
+    /// An integer of eight bytes.
     func integer(at column: Int32) -> Int64 {
         UnsafeRawPointer(PQgetvalue(result, index, column)).loadUnaligned(as: Int64.self).byteSwapped
     }
 
-    /// How long a value is, in bytes.
+    /// The length of a value in bytes.
     func length(at column: Int32) -> Int {
         Int(PQgetlength(result, index, column))
     }

@@ -5,13 +5,13 @@ import CredentialCore
 import DaemonHarness
 import Foundation
 
-/// The least that a settlement does, by the calls of a C program on libpq: it claims, upserts and deletes, many rows to a statement and all
-/// in one transaction. Nothing is verified, decided or logged. Swift only calls: the time is the server's and libpq's.
+/// The minimum of a settlement, by the calls of a C program on libpq. It claims, upserts and deletes, many rows to a statement and all in
+/// one transaction. It verifies, decides and logs nothing. Swift only makes the calls, so the time is the server's and libpq's.
 ///
-/// It works on a copy of the very schema that siwatch gets, so it knows siwatch's private tables.
+/// It works on a copy of siwatch's schema, so it knows siwatch's private tables.
 struct BareServerSettlement {
     let schema: ServerSchema
-    /// Whom the rows of the queue are about, in their order.
+    /// The users of the queue's rows, in the order of the rows.
     let users: [String]
 
     static let batch = 500

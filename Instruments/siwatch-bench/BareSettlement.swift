@@ -5,19 +5,19 @@ import CredentialCore
 import DaemonHarness
 import Foundation
 
-/// The commits of a settlement alone: what is left where verifying, deciding, logging and Swift cost nothing.
+/// The commits of a settlement alone: the cost without verifying, deciding, logging and Swift.
 ///
-/// It works on copies of the very database that siwatch gets, so it knows siwatch's private tables.
+/// It works on copies of siwatch's database, so it knows siwatch's private tables.
 struct BareSettlement {
-    /// A database whose queue is full. It stays as it is.
+    /// A database with a full queue. The benchmark changes only copies of it.
     let queued: URL
-    /// Whom the rows of the queue are about, in their order.
+    /// The users of the queue's rows, in the order of the rows.
     let users: [String]
 
     enum Extent: CaseIterable {
-        /// The least: claim, upsert and delete in one transaction.
+        /// The minimum: claim, upsert and delete in one transaction.
         case least
-        /// Every row and every commit of siwatch: the claim is durable before the work begins, and nothing is thrown away.
+        /// Every row and every commit of siwatch. The claim is durable before the work begins, and every row stays.
         case everything
     }
 
@@ -35,7 +35,7 @@ struct BareSettlement {
         let copy = queued.appendingPathExtension("copy")
         try FileManager.default.copyItem(at: queued, to: copy)
         defer { for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: copy.path + suffix) } }
-        // Writing the copy back is not what is measured.
+        // Writing the copy to disk must not count.
         let file = try FileHandle(forUpdating: copy)
         try file.synchronize()
         try file.close()
@@ -54,7 +54,7 @@ struct BareSettlement {
     }
 }
 
-/// What siwatch runs for a consent-revoked, without what it reads to decide.
+/// siwatch's statements for a consent-revoked, except the reads for its decision.
 private struct Statements {
     private let connection: BareConnection
     private let extent: BareSettlement.Extent
@@ -104,9 +104,9 @@ private struct Statements {
         delete = try connection.prepare("DELETE FROM notification_queue WHERE id = ?1")
     }
 
-    /// Leaves the transaction open where it is to be the only one.
+    /// Leaves the transaction open if all the work is to be one transaction.
     ///
-    /// - Returns: nil where there is nothing more to claim.
+    /// - Returns: nil if the queue has nothing more to claim.
     func claim(_ count: Int) throws -> [Int64]? {
         var ids: [Int64] = []
         var bytes = 0

@@ -5,7 +5,7 @@ import ArgumentParser
 import DaemonHarness
 import Foundation
 
-/// Measures the programs that stand beside this one, as real processes.
+/// Measures the programs in its own folder as real processes.
 @main
 struct Bench: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -60,7 +60,7 @@ struct Bench: AsyncParsableCommand {
     var limit = 7200
 
     func validate() throws {
-        // Two commits are the least between which there is any time.
+        // A rate needs the time between two commits at least.
         guard notifications >= 2_000 else { throw ValidationError("Fewer than 2000 notifications are over too soon to be measured.") }
         guard [sizes, postgresSizes].allSatisfy({ $0 == $0.sorted() && $0.allSatisfy { (1...100_000_000).contains($0) } }) else {
             throw ValidationError("Sizes ascend, from 1 to 100000000.")
@@ -120,7 +120,7 @@ struct Bench: AsyncParsableCommand {
     }
 }
 
-/// What can be measured alone.
+/// A part that can run alone.
 enum Part: String, CaseIterable, ExpressibleByArgument {
     case notifications, refreshes, codes, latency, scale, endurance
     case postgresNotifications = "postgres-notifications"
@@ -134,7 +134,7 @@ enum Part: String, CaseIterable, ExpressibleByArgument {
     var isOnServer: Bool { rawValue.hasPrefix("postgres-") }
 }
 
-/// Tells whoever waits what is going on.
+/// Reports progress on standard error.
 func say(_ line: String) {
     FileHandle.standardError.write(Data("\(line)\n".utf8))
 }

@@ -5,16 +5,17 @@ import DaemonHarness
 import GRDB
 import Synchronization
 
-/// The PostgreSQL that the benchmarks start. Nothing of what makes tests quick is set: each commit is on disk before it counts.
+/// The PostgreSQL server that the benchmarks start. It has none of the settings that make tests quick: each commit is on disk before it
+/// counts.
 enum BenchServer {
     private static let server = Result { try PostgresServer(isDurable: true, settings: settings) }
-    /// What an administrator would set first; all else is as the server comes.
+    /// Settings that an administrator would make first. All others are the server's defaults.
     private static let settings = ["autovacuum=on", "shared_buffers=1GB", "max_wal_size=4GB"]
     private static let databases = Atomic(0)
 
-    /// Makes a database with a schema to be, which goes when `body` ends.
+    /// Makes a database with a new schema, and drops it after `body`.
     ///
-    /// - Parameter original: what it is a copy of; nobody is connected to that meanwhile.
+    /// - Parameter original: the database to copy. It has no connections meanwhile.
     static func withDatabase<Result>(
         copyOf original: ServerSchema? = nil,
         _ body: (ServerSchema) async throws -> Result
@@ -26,7 +27,7 @@ enum BenchServer {
         try await desk.execute("CREATE DATABASE \(name) TEMPLATE \(original?.database ?? "template1")")
         let outcome: Swift.Result<Result, any Error>
         do {
-            // Writing the copy back is not what is measured.
+            // Writing the copy to disk must not count.
             try await desk.execute("CHECKPOINT")
             outcome = .success(try await body(ServerSchema(on: server, database: name, name: "siwatch")))
         } catch {
@@ -36,7 +37,7 @@ enum BenchServer {
         return try outcome.get()
     }
 
-    /// What a figure has to be told with.
+    /// The server's version and settings, to print beside the figures.
     static func description() async throws -> String {
         let desk = try Backend(on: server.get(), as: PostgresServer.user)
         defer { try? desk.close() }
@@ -48,7 +49,7 @@ enum BenchServer {
     }
 }
 
-/// What siwatch keeps its tables in.
+/// The kind of database that siwatch uses.
 enum Store: String, Sendable {
     case sqlite = "SQLite"
     case postgres = "PostgreSQL"

@@ -12,11 +12,11 @@ struct CodeBenchmark: Sendable {
     let notifications: Int
     let logLevel: String
 
-    /// Of `refresh.max_requests_per_second`, whose checks go on all the time.
+    /// `refresh.max_requests_per_second`. Checks run all the time.
     private static let requestsPerSecond = 200
-    /// Sign-ins before the first that counts: the daemon has just started.
+    /// Sign-ins that do not count, because the daemon has just started.
     private static let warmUp = 10
-    /// How often each notification is posted: the first makes news, the others are duplicates.
+    /// How often each notification is posted. The first is news, the others are duplicates.
     private static let fillings = 12
 
     func run() async throws -> Section {
@@ -27,7 +27,7 @@ struct CodeBenchmark: Sendable {
             let bodies = try await place.switchMail(of: users)
             try place.configure(refresh: "max_requests_per_second = \(Self.requestsPerSecond)")
             return try await place.withBackend { backend in
-                // Due at once, as after a long stop; no backend would ever write here.
+                // Make them due at once, as after a long stop. No backend may write to this column.
                 try await backend.execute("UPDATE credential SET due_at = 1")
                 for _ in 0..<Self.fillings { try await backend.insert(notifications: bodies) }
                 let signIns = try await place.apple.signInByCode(Self.warmUp + count)
@@ -46,7 +46,7 @@ struct CodeBenchmark: Sendable {
         var checked = 0
     }
 
-    /// As long as enough notifications wait.
+    /// Runs while enough notifications wait.
     private func measure(_ signIns: [SignIn], _ backend: Backend) async throws -> Run {
         let verified = "SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL"
         let before = try await backend.int(verified)
@@ -65,7 +65,7 @@ struct CodeBenchmark: Sendable {
     }
 
     private func latency(of signIn: SignIn, _ backend: Backend) async throws -> (insert: Duration, latency: Duration) {
-        // At any moment between two commits of the daemon.
+        // Insert at a random moment between two commits of the daemon.
         try await Task.sleep(for: .microseconds(Int.random(in: 0..<10_000)))
         guard let row = CodeRow(signIn) else { throw HarnessError("a sign-in without a code") }
         let start = ContinuousClock.now

@@ -6,7 +6,7 @@ import Foundation
 import GRDB
 
 extension CredentialTable {
-    /// The same rows in PostgreSQL. Each user has a row of events there, as the first settlement makes one.
+    /// Writes the same rows to PostgreSQL. There each user has an event row, as after the first settlement.
     func fillServer(_ place: Workplace) async throws {
         try await place.withBackend { backend in
             let index: String = try await backend.rows("SELECT pg_get_indexdef('credential_due'::regclass)").first?[0] ?? ""
@@ -33,7 +33,7 @@ extension CredentialTable {
             try await backend.execute(
                 "UPDATE credential_count SET count = (SELECT COUNT(*) FROM credential) WHERE state = 'authorized'"
             )
-            // The server would do so by itself, in the midst of what is measured.
+            // Otherwise the server would vacuum by itself during the measurement.
             try await backend.execute("VACUUM (FREEZE, ANALYZE)")
             try await backend.execute("CHECKPOINT")
         }

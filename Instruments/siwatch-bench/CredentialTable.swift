@@ -5,11 +5,11 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// Credentials that nobody granted, written into the private table at once: ten million sign-ins would take hours.
+/// Credentials without sign-ins, written to the private table directly, because ten million sign-ins would take hours.
 struct CredentialTable: Sendable {
     let size: Int
 
-    /// After this all are due, and none before six hours.
+    /// All are due after this time, and none in the first six hours.
     static let allDue = Duration.seconds(86_400)
     private static let rowsPerCommit = 250_000
 
@@ -20,7 +20,7 @@ struct CredentialTable: Sendable {
         return String(format: "%06d.%08x%08x%08x%08x.%04d", number * 2000 / size, mixed, number, mixed, number, number % 10_000)
     }
 
-    /// In the order of the users, whose checks come in none.
+    /// Writes them in the order of the users. The due times are in no order.
     func fill(_ place: Workplace) async throws {
         if place.schema == nil { try fill(place.folder.databasePath) } else { try await fillServer(place) }
     }

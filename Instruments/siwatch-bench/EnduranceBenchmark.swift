@@ -7,21 +7,20 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// Whether siwatch under full load stays as large as it is, and how long the log of the database gets, also while somebody reads and
-/// reads.
+/// Whether siwatch's memory stays constant under full load, and how large the database's log gets, also while a reader reads all the time.
 struct EnduranceBenchmark: Sendable {
     let length: Duration
     let notifications, refreshes: Int
     let logLevel: String
 
-    /// How long one reader keeps one snapshot, at most.
+    /// The longest time that one reader keeps one snapshot.
     private static let longestRead = Duration.seconds(60)
 
     func run() async throws -> Section {
         say("Endurance")
         return try await Workplace.use(logLevel: logLevel) { place in
             let users = try await place.makeCredentials(max(notifications, refreshes)).map(\.userID)
-            // Ends no sign-in. After the first time they are duplicates, which are verified and logged all the same.
+            // These end no sign-in. After the first round they are duplicates, which siwatch still verifies and logs.
             let bodies = try await place.switchMail(of: Array(users.prefix(notifications)))
             try place.configure(refresh: "interval = \"24h\"\nmax_requests_per_second = 1000000\nmax_concurrent_requests = 64")
             let (samples, work) = try await place.withBackend { backend in
@@ -36,12 +35,12 @@ struct EnduranceBenchmark: Sendable {
         var phase: Phase
     }
 
-    /// Whether somebody reads what has long been overwritten.
+    /// Whether a reader holds an old snapshot.
     private enum Phase {
         case undisturbed, pinned, afterwards
     }
 
-    /// What was handed to siwatch.
+    /// The work given to siwatch.
     private struct Work {
         var notifications = 0
         var rounds = 0
@@ -66,11 +65,11 @@ struct EnduranceBenchmark: Sendable {
                 work.notifications += bodies.count
             }
             if try await backend.int("SELECT EXISTS (SELECT 1 FROM credential WHERE due_at < 2)") == 0 {
-                // As after a long stop; no backend would ever write here.
+                // Make them due, as after a long stop. No backend may write to this column.
                 try await backend.execute("UPDATE credential SET due_at = 1 WHERE due_at IS NOT NULL AND claimed_by IS NULL")
                 work.rounds += 1
             }
-            // In the second half, so that it stands beside an undisturbed one.
+            // Read in the second half, so that an undisturbed half stands beside it.
             if !hasRead, ContinuousClock.now - start > length / 2 {
                 hasRead = true
                 readsSince = .now

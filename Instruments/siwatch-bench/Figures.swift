@@ -15,26 +15,26 @@ extension Double {
 extension Duration {
     var inMilliseconds: String { "\((inSeconds * 1000).rounded(to: 1)) ms" }
 
-    /// The share of it that each of `count` pieces of work took.
+    /// The time divided by the number of pieces of work.
     func perPiece(_ count: Int) -> String {
         "\((inSeconds * 1e6 / Double(count)).rounded(to: 0)) µs"
     }
 }
 
 extension Int {
-    /// The share of so many bytes that each of `count` pieces of work took.
+    /// The bytes divided by the number of pieces of work.
     func perPiece(_ count: Int) -> String {
         "\((Double(self) / 1024 / Double(count)).rounded(to: 1)) KiB"
     }
 }
 
 extension [Double] {
-    /// There must be one.
+    /// The array must not be empty.
     var median: Double { sorted()[count / 2] }
 }
 
 extension [Duration] {
-    /// The smallest element that `share` of all do not exceed. There must be one.
+    /// The smallest element that `share` of all elements do not exceed. The array must not be empty.
     func percentile(_ share: Double) -> Duration {
         let sorted = sorted()
         return sorted[Swift.min(Swift.max(Int((share * Double(count)).rounded(.up)) - 1, 0), count - 1)]

@@ -5,8 +5,8 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
-/// How many notifications a second one, two and four siwatch settle on PostgreSQL, beside one on SQLite, beside the bare library, and
-/// beside a queue of jobs that does nothing with them. All of them by turns, several times.
+/// How many notifications a second one, two and four siwatch settle on PostgreSQL. One siwatch on SQLite, the bare library, and a job queue
+/// whose jobs do nothing stand beside them. All run by turns, several times.
 struct FleetBenchmark: Sendable {
     let count, rounds: Int
     let logLevel: String

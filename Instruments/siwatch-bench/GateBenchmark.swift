@@ -5,8 +5,11 @@ import CredentialCore
 import DaemonHarness
 import Foundation
 
-/// What the trigger that wakes siwatch costs the backends: many that insert at once, a row to a commit, with it and without it, by turns.
-/// siwatch is stopped, so that it takes no processor from them; the gate opens every 250 ms then, and stays shut where it were at work.
+/// The cost to backends of the trigger that wakes siwatch. Many backends insert at once, a row to a commit, with the trigger and without
+/// it, by turns.
+///
+/// siwatch is stopped, so that it takes no processor time from them. Then the gate opens every 250 ms. While siwatch works, the gate stays
+/// shut.
 struct GateBenchmark: Sendable {
     let rounds: Int
     let logLevel: String
@@ -25,7 +28,7 @@ struct GateBenchmark: Sendable {
             var runs: [Gate: [Run]] = [:]
             for round in 1...rounds {
                 say("  round \(round) of \(rounds)")
-                // Each is first as often as the others.
+                // Each variant goes first equally often.
                 for index in Gate.allCases.indices {
                     let gate = Gate.allCases[(index + round) % Gate.allCases.count]
                     runs[gate, default: []].append(try await insert(gate, place))
@@ -66,7 +69,7 @@ struct GateBenchmark: Sendable {
         }
         guard let schema = place.schema else { throw HarnessError("a file has no trigger") }
         let connections = try (0..<Self.backends).map { _ in try BareServerConnection(schema) }
-        // It ends with this function.
+        // This task ends with the function.
         async let _ = gate == .shut ? keepShut(place) : ()
         let (start, end) = (ContinuousClock.now, ContinuousClock.now + Self.length)
         let times = try await withThrowingTaskGroup(of: [Duration].self) { group in
@@ -81,7 +84,7 @@ struct GateBenchmark: Sendable {
 }
 
 extension GateBenchmark {
-    /// As siwatch does while there is work.
+    /// Keeps the gate shut, as siwatch does while it has work.
     private func keepShut(_ place: Workplace) async throws {
         try await place.withBackend { backend in
             while true {
@@ -92,19 +95,19 @@ extension GateBenchmark {
     }
 }
 
-/// A backend on a thread of its own: libpq blocks it.
+/// A backend on a thread of its own, because libpq blocks it.
 private struct InsertingBackend: @unchecked Sendable {
     private let connection: BareServerConnection
 
-    /// As long as one of Apple's.
+    /// The size of one of Apple's.
     private static let payload = String(repeating: "a", count: 900)
 
-    /// - Parameter connection: nobody else's.
+    /// - Parameter connection: used by nothing else.
     init(_ connection: BareServerConnection) {
         self.connection = connection
     }
 
-    /// - Returns: how long each insert took.
+    /// - Returns: the time of each insert.
     func insert(until end: ContinuousClock.Instant) async throws -> [Duration] {
         try await withCheckedThrowingContinuation { done in
             Thread.detachNewThread {

@@ -6,7 +6,7 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// How long after its commit a single notification or sign-in shows in the state, and what the daemon takes while nothing happens.
+/// How long after its commit a single notification or sign-in shows in the state, and the daemon's use of resources while idle.
 struct LatencyBenchmark: Sendable {
     let count: Int
     let store: Store
@@ -50,7 +50,7 @@ struct LatencyBenchmark: Sendable {
     }
 
     private func idle(_ daemon: ChildProcess) async throws -> (share: Double, ProcessUsage) {
-        // The keys are fetched first.
+        // The daemon fetches Apple's keys first.
         try await Task.sleep(for: .seconds(2))
         let before = try ProcessUsage(of: daemon)
         let start = ContinuousClock.now

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What this machine could do at most, by a program that does one thing only.
+/// The most that this machine could do, measured with a program that does one thing only.
 struct Limit: Sendable {
     var label: String
     var reading: Reading
-    /// How much the machine changed meanwhile, where that is known.
+    /// How much the machine's speed varied meanwhile, if known.
     var spread: ClosedRange<Double>?
 
     enum Reading: Sendable {
         case perSecond(Double)
-        /// Could not be measured, and why.
+        /// The limit could not be measured, for this reason.
         case unknown(String)
     }
 
@@ -20,12 +20,12 @@ struct Limit: Sendable {
         self.spread = spread
     }
 
-    /// Several measurements of one limit. There must be one.
+    /// The median of several measurements of one limit. The array must not be empty.
     static func median(_ label: String, _ rates: [Double]) -> Limit {
         Limit(label, .perSecond(rates.median), spread: rates.min()!...rates.max()!)
     }
 
-    /// Two measurements of one limit, taken before and after what is compared with it: others use the machine too.
+    /// The mean of two measurements of one limit, before and after the figure beside it, because other programs use the machine too.
     static func mean(_ before: Limit, _ after: Limit) -> Limit {
         switch (before.reading, after.reading) {
         case (.perSecond(let first), .perSecond(let second)):

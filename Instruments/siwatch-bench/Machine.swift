@@ -4,7 +4,7 @@
 import Foundation
 import GRDBSQLite
 
-/// What the figures were measured on.
+/// The machine of the figures.
 struct Machine: CustomStringConvertible {
     private let load = (try? String(contentsOfFile: "/proc/loadavg", encoding: .utf8))?.split(separator: " ").first ?? "?"
 
@@ -22,7 +22,7 @@ struct Machine: CustomStringConvertible {
         #endif
     }
 
-    /// The type of the file system that holds the databases: on tmpfs, for one, a durable commit costs nothing.
+    /// The type of the file system that holds the databases. On tmpfs, for one, a durable commit costs nothing.
     private static var fileSystem: String {
         let folder = FileManager.default.temporaryDirectory.resolvingSymlinksInPath().path
         let mounts = (try? String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8)) ?? ""
@@ -34,7 +34,7 @@ struct Machine: CustomStringConvertible {
             guard point == "/" || folder == point || folder.hasPrefix("\(point)/") else { return nil }
             return (point, fields[dash + 1])
         }
-        // Of two mounts at one place the later one is seen.
+        // Of two mounts at one place the later one is visible.
         let innermost = candidates.reduce(nil as (point: Substring, type: Substring)?) { best, next in
             best.map { next.point.count >= $0.point.count } ?? true ? next : best
         }

@@ -5,7 +5,7 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
-/// How many notifications a second go from their row to the commit that settles them, the queue being full.
+/// How many notifications a second siwatch settles from a full queue, from row to commit.
 struct NotificationBenchmark: Sendable {
     let count: Int
     let logLevel: String
@@ -17,7 +17,7 @@ struct NotificationBenchmark: Sendable {
             say("  Apple signs \(count) notifications")
             let bodies = try await place.revokeConsent(of: users)
             try await place.withBackend { try await $0.insert(notifications: bodies) }
-            // Whole without its log: the backend was the last to close it.
+            // The file is complete without its log, because the backend was the last to close it.
             let queued = place.folder.url.appending(path: "queued.sqlite")
             try FileManager.default.copyItem(at: URL(filePath: place.folder.databasePath), to: queued)
             let bare = BareSettlement(queued: queued, users: users)

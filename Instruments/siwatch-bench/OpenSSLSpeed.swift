@@ -4,10 +4,10 @@
 import DaemonHarness
 import Foundation
 
-/// `openssl speed`: how many RS256 signatures the machine can check, by the code that every one of its programs could use.
+/// `openssl speed`: how many RS256 signatures a second the machine can verify, by OpenSSL's code.
 enum OpenSSLSpeed {
     static func verifications(by processes: Int) async throws -> Limit {
-        // By the clock on the wall, as everything here: a busy machine has less to give.
+        // Wall-clock time, as in all figures here, because a busy machine has less to give.
         let options = ["-mr", "-elapsed", "-seconds", "2"] + (processes > 1 ? ["-multi", "\(processes)"] : [])
         let openssl = try ChildProcess(URL(filePath: "/usr/bin/env"), ["openssl", "speed"] + options + ["rsa2048"])
         let status = try await openssl.end()
@@ -18,10 +18,10 @@ enum OpenSSLSpeed {
     private static func reading(_ status: Int32, _ output: [String]) -> Limit.Reading {
         switch status {
         case 0:
-            // +F2:index:bits:signatures a second:verifications a second; of several processes the sum comes last.
+            // +F2:index:bits:signatures a second:verifications a second. With several processes, their sum comes last.
             let fields = output.last { $0.contains("+F2:") }?.split(separator: ":") ?? []
             return fields.count > 4 ? Double(fields[4]).map { .perSecond($0) } ?? unreadable : unreadable
-        // What env says of a program that is not there.
+        // The exit code of env for a missing program.
         case 127:
             return .unknown("openssl is not installed")
         default:

@@ -4,18 +4,18 @@
 import DaemonHarness
 import Foundation
 
-/// What the kernel has on record about a process.
+/// The kernel's records about a process.
 struct ProcessUsage: Sendable {
-    /// Spent since the process began, in its own code and in the kernel for it.
+    /// Processor time since the process began, in its own code and in the kernel.
     let processorTime: Duration
-    /// Bytes handed to the kernel since the process began, whatever the file: here that is the database, its log, and the lines of logging.
+    /// Bytes that the process wrote since it began, to any file: here the database, its log, and the log lines.
     let written: Int
-    /// Resident memory in bytes, and the part of it that no file backs.
+    /// Resident memory in bytes, and its part without a file behind it.
     let resident, anonymous: Int
 
     init(of process: ChildProcess) throws {
         let folder = "/proc/\(process.identifier)"
-        // Fields of proc_pid_stat(5) are counted from 1; the second is a name that may hold spaces.
+        // Fields of proc_pid_stat(5) count from 1. The second is a name that may hold spaces.
         let stat = try String(contentsOfFile: "\(folder)/stat", encoding: .utf8)
         let fields = (stat.split(separator: ")").last ?? "").split(separator: " ")
         guard fields.count > 12, let user = Int(fields[14 - 3]), let system = Int(fields[15 - 3]) else {

@@ -4,7 +4,7 @@
 import DaemonHarness
 import Foundation
 
-/// A queue of jobs on PostgreSQL, from the Python Package Index, whose jobs do nothing here: what siwatch would stand on otherwise.
+/// A job queue on PostgreSQL, from the Python Package Index. Its jobs do nothing here. siwatch could otherwise build on it.
 enum Procrastinate {
     private static let jobs = 2_000
     private static let script = "scripts/bench_procrastinate.py"
@@ -15,7 +15,7 @@ enum Procrastinate {
             let status = try await python.end()
             switch status {
             case 0: return python.output.last.flatMap(Double.init).map { .perSecond($0) } ?? .unknown("\(script) says something else")
-            // As the script ends where the package is missing, and the shell's word for a program that is.
+            // The script's exit code for a missing package, and the shell's for a missing program.
             case 69, 127: return .unknown("not installed: pip install procrastinate 'psycopg[binary]', and its python3 first in the PATH")
             default: return .unknown("\(script) ended with \(status)")
             }

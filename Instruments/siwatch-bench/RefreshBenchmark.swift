@@ -5,7 +5,7 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
-/// How many refreshes a second are answered and committed, all credentials being due at once.
+/// How many refreshes a second siwatch completes and commits when all credentials are due at once.
 struct RefreshBenchmark: Sendable {
     let count: Int
     let logLevel: String
@@ -20,7 +20,7 @@ struct RefreshBenchmark: Sendable {
             var rows: [Section.Row] = []
             for concurrency in Self.concurrencies {
                 say("  \(concurrency) at once")
-                // Apple signs its answers now, and gives them again from here on.
+                // Apple signs its answers now, and repeats them from here on.
                 _ = try await bare.answersPerSecond(atOnce: concurrency)
                 let before = try await limit(bare, concurrency)
                 let run = try await place.refresh(signIns.map(\.userID), atOnce: concurrency)

@@ -7,12 +7,12 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// What a large table costs: settling and refreshing some of its users, picking what is due, starting, and a backend's look-ups while
+/// The cost of a large table: settling and refreshing some of its users, claiming due credentials, starting, and a backend's look-ups while
 /// siwatch works as fast as it can.
 struct ScaleBenchmark: Sendable {
-    /// How many credentials, ascending. What is measured of each is compared with the first.
+    /// Numbers of credentials, ascending. The report compares each size with the first.
     let sizes: [Int]
-    /// How many users sign in, are refreshed, and leave, among those that are there already.
+    /// How many of the present users sign in, are refreshed, and leave.
     let users: Int
     let store: Store
     let logLevel: String
@@ -58,9 +58,9 @@ struct ScaleBenchmark: Sendable {
     }
 
     private struct Measured {
-        /// How long it took to pick what is due.
+        /// How long a claim of due credentials took.
         var claim: Duration
-        /// A second.
+        /// Per second.
         var refreshed, settled: Double
 
         func rows(beside first: Measured?, _ table: CredentialTable) -> [Section.Row] {
@@ -77,9 +77,9 @@ struct ScaleBenchmark: Sendable {
         }
     }
 
-    /// Mail that is switched off ends no sign-in: they leave later.
+    /// Switching mail off ends no sign-in. The users leave later.
     private func work(_ signIns: [SignIn], _ place: Workplace) async throws -> (refreshed: Double, settled: Double) {
-        // Apple's answer to a token stays the same for a minute here: signing it anew takes longer than all else.
+        // Apple repeats its answer to a token for a minute here, because signing a new one takes longer than all else.
         _ = try await BareClient(place, signIns).answersPerSecond(atOnce: Self.atOnce)
         let users = signIns.map(\.userID)
         let refreshed = try await place.refresh(users, atOnce: Self.atOnce).perSecond
@@ -93,7 +93,7 @@ struct ScaleBenchmark: Sendable {
         return try await place.withDaemon { _ in ContinuousClock.now - start }
     }
 
-    /// By the very code that the daemon runs. The commit that makes the claim durable is a part of it.
+    /// Runs the daemon's own code. The commit that makes the claim durable is included.
     private func pick(_ place: Workplace) async throws -> Duration {
         let store = try place.openStore()
         let later = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1000)).advanced(by: CredentialTable.allDue)
@@ -109,7 +109,7 @@ struct ScaleBenchmark: Sendable {
                 preferring: []
             )
             times.append(ContinuousClock.now - start)
-            // The smallest table is soon at its end.
+            // The smallest table soon runs out of due credentials.
             if due.count < Self.claimed { break }
         }
         try await store.close()
@@ -153,7 +153,7 @@ struct ScaleBenchmark: Sendable {
         while try await isWanted(times.count) {
             let user = table.user(Int.random(in: 0..<table.size))
             let start = ContinuousClock.now
-            // On one thread, as a backend does it: to hop between threads takes longer than the look-up.
+            // Stay on one thread, as a backend does, because switching threads takes longer than the look-up.
             let found = try await backend.rows(state, [Workplace.clientID, user])
             guard found.first?[0] == 1 else { throw HarnessError("nobody knows \(user)") }
             times.append(ContinuousClock.now - start)

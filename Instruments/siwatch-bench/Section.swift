@@ -5,13 +5,13 @@
 struct Section: Sendable, CustomStringConvertible {
     var title: String
     var rows: [Row]
-    /// Arguments that repeat this section alone.
+    /// The arguments that repeat this section alone.
     var arguments: String
 
     struct Row: Sendable {
         var label: String
         var figure: String
-        /// What siwatch reaches of a limit, and how far that can be trusted.
+        /// siwatch's share of a limit, and how reliable that is.
         var ratio: String?
     }
 
@@ -41,12 +41,12 @@ extension Section.Row {
         Self(label: label, figure: perSecond.perSecond)
     }
 
-    /// The median of several measurements. There must be one.
+    /// The median of several measurements. The array must not be empty.
     static func ours(_ label: String, _ rates: [Double]) -> Self {
         ours(label + between(rates.min()!...rates.max()!), rates.median)
     }
 
-    /// A limit, and the share of it that siwatch reaches.
+    /// A limit, and siwatch's share of it.
     static func limit(_ limit: Limit, of ours: Double) -> Self {
         switch limit.reading {
         case .perSecond(let rate):

@@ -6,23 +6,23 @@ import CredentialCore
 import DaemonHarness
 import Foundation
 
-/// What becomes of claims while somebody holds one snapshot of PostgreSQL open, and what was deleted and moved since then stays in every
-/// table and index.
+/// The speed of claims while a reader holds one snapshot of PostgreSQL open. Every table and index then keeps all rows that were deleted or
+/// moved since.
 struct SnapshotBenchmark: Sendable {
-    /// How long it is held.
+    /// How long the reader holds it.
     let length: Duration
     let users: Int
     let logLevel: String
 
-    /// What siwatch settles meanwhile, of both.
+    /// How many of each siwatch settles a second meanwhile.
     private static let perSecond = 200
     private static let claims = 90
     private static let claimed = 64
-    /// Between two claims.
+    /// The time between two claims.
     private static let pause = Duration.milliseconds(100)
-    /// Until a process knows where nothing waits any more: it has just started then.
+    /// The time until a new process knows which lanes are empty.
     private static let warmUp = Duration.seconds(6)
-    /// What a siwatch asks for on two cores.
+    /// The batch size of siwatch on two cores.
     private static let most = 8192
 
     func run() async throws -> Section {
@@ -44,7 +44,7 @@ struct SnapshotBenchmark: Sendable {
                     try await Task.sleep(for: Self.warmUp)
                     return try await latencies(0..<Self.claims)
                 }
-                // What was measured so far is not what is held.
+                // Clear the rows of the previous measurement, which the snapshot does not hold.
                 try await place.vacuum()
                 let work = try await place.withBackend { reader in
                     try await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -68,7 +68,7 @@ struct SnapshotBenchmark: Sendable {
     private struct Claims {
         var notifications: [Duration] = []
         var checks: [Duration] = []
-        /// With nothing there.
+        /// Claims of an empty queue.
         var looks: [Duration] = []
     }
 
@@ -78,7 +78,7 @@ struct SnapshotBenchmark: Sendable {
         var dead = 0
     }
 
-    /// Notifications and checks at a rate that leaves siwatch time; and then, of the same process, what is asked for.
+    /// Adds notifications and checks at a rate below siwatch's limit. Then `body` runs on the same process.
     private func load<Result>(_ bodies: [String], _ place: Workplace, _ body: () async throws -> Result) async throws -> (Work, Result) {
         say("  siwatch works for \(length) meanwhile")
         try place.configure(refresh: "interval = \"24h\"\nmax_requests_per_second = \(Self.perSecond)")
@@ -100,14 +100,14 @@ struct SnapshotBenchmark: Sendable {
                 return try await body()
             }
             work.checks = try await backend.counter(CheckCounter.answered) - checked
-            // Asked for, the server counts what it would have cleared away.
+            // On request, the server counts the rows that it cannot clear yet.
             try await backend.execute("VACUUM notification_queue")
             work.dead = try await backend.int("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'notification_queue'")
             return (work, result)
         }
     }
 
-    /// By the very code that the daemon runs, which is stopped; each is a commit. Whatever is asked for comes while it is asked for.
+    /// Runs the daemon's own code. The daemon is stopped. Each claim is a commit, and its rows arrive just before it.
     private func claims(_ bodies: [String], _ place: Workplace) async throws -> Claims {
         let store = try place.openStore()
         var claims = Claims()
@@ -183,7 +183,7 @@ extension Timestamp {
 }
 
 extension Workplace {
-    /// Makes all checks due, one after the other, from now on; no backend would ever write here.
+    /// Makes all checks due, one after the other, from now on. No backend may write to this column.
     fileprivate func makeDue(within time: Duration, _ backend: Backend) async throws {
         let milliseconds = Int(time.inSeconds * 1000)
         try await backend.execute(

@@ -5,7 +5,7 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
-/// How many refreshes a second are answered and committed on PostgreSQL, beside the same users on SQLite: by turns, several times.
+/// How many refreshes a second siwatch completes and commits on PostgreSQL and, with the same users, on SQLite: by turns, several times.
 struct StoreRefreshBenchmark: Sendable {
     let count, rounds: Int
     let logLevel: String
@@ -19,14 +19,14 @@ struct StoreRefreshBenchmark: Sendable {
                 let signIns = try await file.signIn(count)
                 for place in [file, server] { try await place.takeIn(signIns) }
                 let bare = try await BareClient(file, signIns)
-                // Apple signs its answers now, and gives them again from here on.
+                // Apple signs its answers now, and repeats them from here on.
                 _ = try await bare.answersPerSecond(atOnce: Self.concurrencies[0])
                 var rows: [Section.Row] = []
                 for concurrency in Self.concurrencies {
                     var (files, servers): ([Double], [RefreshRun]) = ([], [])
                     for round in 1...rounds {
                         say("  \(concurrency) at once, round \(round) of \(rounds)")
-                        // Each is first as often as the other.
+                        // Each store goes first equally often.
                         for place in round.isMultiple(of: 2) ? [server, file] : [file, server] {
                             let run = try await place.refresh(signIns.map(\.userID), atOnce: concurrency)
                             if place.schema == nil { files.append(run.perSecond) } else { servers.append(run) }

@@ -4,7 +4,7 @@
 import DaemonHarness
 import Foundation
 
-/// How long inserts took, and how long after each commit it showed in the state.
+/// How long inserts took, and how long after its commit each showed in the state.
 struct Latencies: Sendable {
     var inserts: [Duration] = []
     var latencies: [Duration] = []
@@ -14,8 +14,8 @@ extension Workplace {
     /// Reports one fact after the other, and waits for each to show.
     ///
     /// - Parameters:
-    ///   - state: what each comes to.
-    ///   - insert: brings it, in a commit.
+    /// - state: the expected state after each fact.
+    /// - insert: inserts a fact, in one commit.
     func latencies<Fact>(
         of facts: [(userID: String, Fact)],
         until state: String,
@@ -25,7 +25,7 @@ extension Workplace {
         let seen = "SELECT COUNT(*) FROM credential_state WHERE user_id = ? AND client_id = ? AND state = ?"
         var found = Latencies()
         for (user, fact) in facts {
-            // At any moment between two looks of the daemon.
+            // Insert at a random moment between two looks of the daemon.
             try await Task.sleep(for: .microseconds(Int.random(in: 0..<50_000)))
             let start = ContinuousClock.now
             try await insert(fact)

@@ -7,12 +7,12 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// How fast siwatch works off what is there, as a second process sees it in the tables.
+/// How fast siwatch works, as a second process sees it in the tables.
 extension Workplace {
     /// The counter of notifications that have left their queue.
     static let settled = Queue.notification.removedCounter
 
-    /// The notifications in the queue, from row to commit.
+    /// Settles the notifications in the queue, measured from row to commit.
     ///
     /// - Parameter count: how many there are, each of them news.
     func settleNotifications(_ count: Int) async throws -> (perSecond: Double, ProcessUsage) {
@@ -40,11 +40,11 @@ extension Workplace {
         try await withBackend { try await $0.queueHeld() }
     }
 
-    /// The notifications that are held, from the one commit that brings them to all of the queue, to the last one that settles them.
+    /// Settles the held notifications, measured from the one commit that queues them all to the last commit that settles them.
     ///
     /// - Parameters:
     ///   - count: how many there are, each of them news.
-    ///   - replicas: how many siwatch wait for them.
+    /// - replicas: how many siwatch wait for them.
     func settleHeld(_ count: Int, by replicas: Int = 1) async throws -> HeldRun {
         try await withBackend { backend in
             let run = try await withReplicas(replicas) { daemons in
@@ -72,7 +72,7 @@ extension Workplace {
         guard applied == count else { throw HarnessError("siwatch applied \(applied) of \(count) notifications") }
     }
 
-    /// Each row bears the time at which its commit began. From the first such time to the last one lie the commits of all but the last.
+    /// Each row has the time at which its commit began. From the first such time to the last lie all commits but the last.
     private func settlementsPerSecond(_ count: Int, _ backend: Backend) async throws -> Double {
         try await checkApplied(count, backend)
         let first = try await backend.int("SELECT MIN(settled_at) FROM notification_log")
@@ -82,7 +82,7 @@ extension Workplace {
         return Double(settled) * 1000 / Double(last - first)
     }
 
-    /// The tokens of these users, all of them being due at once, from request to commit.
+    /// Refreshes the tokens of these users, all due at once, measured from request to commit.
     func refresh(_ users: [String], atOnce concurrency: Int) async throws -> RefreshRun {
         try configure(
             refresh: """
@@ -93,7 +93,7 @@ extension Workplace {
         )
         try await apple.resetCounters()
         return try await withBackend { backend in
-            // As after a long stop; no backend would ever write here.
+            // Make them due, as after a long stop. No backend may write to this column.
             for some in users.inChunks { try await backend.execute("UPDATE credential SET due_at = 1 WHERE user_id IN (\(some))") }
             let answers = try await backend.counter(CheckCounter.answered) + users.count
             let before = try await backend.logPosition(of: self)
@@ -103,7 +103,7 @@ extension Workplace {
             }
             let log = try await backend.logPosition(of: self) - before
             try await checkAnswers(users.count)
-            // Verified at the moment of the request.
+            // siwatch dates a verification by its request.
             var start = Int.max
             for some in users.inChunks {
                 start = min(start, try await backend.int("SELECT MIN(verified_at) FROM credential WHERE user_id IN (\(some))"))
@@ -112,14 +112,14 @@ extension Workplace {
         }
     }
 
-    /// A run in which Apple was not asked once about each is none.
+    /// Discards a run in which siwatch did not ask about each token exactly once.
     private func checkAnswers(_ count: Int) async throws {
         let answers = try await apple.counters().counters.requests[.token] ?? [:]
         guard answers == ["200": count] else { throw HarnessError("the simulator answered \(answers) instead of 200 to \(count)") }
     }
 }
 
-/// How fast refreshes went, and what that took.
+/// The speed and cost of refreshes.
 struct RefreshRun: Sendable {
     var perSecond: Double
     var usage: ProcessUsage
@@ -127,17 +127,17 @@ struct RefreshRun: Sendable {
     var log: Int
 }
 
-/// How fast notifications went that were held, and what that took.
+/// The speed and cost of held notifications.
 struct HeldRun: Sendable {
     var perSecond: Double
-    /// Of all siwatch together.
+    /// The sum over all siwatch processes.
     var processorTime: Duration
     /// Bytes of PostgreSQL's write-ahead log.
     var logOfInserts, logOfSettlements: Int
 }
 
 extension Backend {
-    /// What siwatch counts in the commit that it counts, so that to look costs next to nothing.
+    /// A counter of siwatch. Reading it costs next to nothing.
     func counter(_ name: String) async throws -> Int {
         try await int("SELECT value FROM counter WHERE name = ?", [name])
     }
@@ -146,14 +146,14 @@ extension Backend {
         try await execute("INSERT INTO notification_queue (payload) SELECT payload FROM held")
     }
 
-    /// In bytes; 0 of a file.
+    /// In bytes; 0 for a file.
     fileprivate func logPosition(of place: Workplace) async throws -> Int {
         place.schema == nil ? 0 : try await int("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")
     }
 }
 
 extension [String] {
-    /// Lists for SQL, of some hundred each. None of a user's name needs escaping.
+    /// Lists for SQL, of some hundred users each. User names need no escaping.
     fileprivate var inChunks: [String] {
         stride(from: 0, to: count, by: 500).map { start in
             self[start..<Swift.min(start + 500, count)].map { "'\($0)'" }.joined(separator: ", ")

@@ -8,7 +8,7 @@ import PostgresStore
 import SQLiteStore
 
 extension Workplace {
-    /// The store by the very code that the daemon runs, which is not at work meanwhile.
+    /// Opens the store with the daemon's own code. The daemon does not run meanwhile.
     func openStore() throws -> any CredentialStore {
         let store: any CredentialStore =
             try schema.map { try PostgresStore.open(PostgresAddress($0.url, schema: $0.name)) }
@@ -17,7 +17,7 @@ extension Workplace {
         return store
     }
 
-    /// What the database takes on disk, in bytes.
+    /// The size of the database on disk, in bytes.
     func size() async throws -> Int {
         guard schema != nil else {
             return try FileManager.default.attributesOfItem(atPath: folder.databasePath)[.size] as? Int ?? 0

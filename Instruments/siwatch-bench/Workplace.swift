@@ -5,12 +5,12 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
-/// What a part works with: a folder, a simulated Apple, a database, and the siwatch processes run there. All of it goes when the part ends,
-/// however it ends.
+/// The surroundings of a part: a folder, a simulated Apple, a database, and siwatch processes. All of it goes when the part ends, however
+/// it ends.
 struct Workplace: Sendable {
     let folder: WatchedFolder
     let apple: SimulatedApple
-    /// Nil where the database is a file in the folder.
+    /// Nil if the database is a file in the folder.
     let schema: ServerSchema?
     private let logLevel: String
 
@@ -23,7 +23,7 @@ struct Workplace: Sendable {
     ) async throws -> Result {
         let folder = try WatchedFolder(named: "siwatch-bench")
         defer { folder.remove() }
-        // Longer than any of it takes: an answer that is signed anew takes longer than all else.
+        // Longer than any part takes, because signing a new answer takes longer than all else.
         let apple = try await SimulatedApple(in: folder.url, answerReuse: .seconds(7200))
         do {
             let result = try await store.withDatabase { schema in
@@ -37,7 +37,7 @@ struct Workplace: Sendable {
         }
     }
 
-    /// The same Apple and the same app with another database, empty still.
+    /// Gives `body` the same Apple and app with another, empty database.
     func withNeighbour<Result>(on store: Store, _ body: (Workplace) async throws -> Result) async throws -> Result {
         let neighbour = try WatchedFolder(named: "siwatch-bench")
         defer { neighbour.remove() }
@@ -48,12 +48,12 @@ struct Workplace: Sendable {
         }
     }
 
-    /// The same once more, database and all, to be used up. Nobody is connected meanwhile.
+    /// Gives `body` a copy with its own database, to use up. The original has no connections meanwhile.
     func withCopy<Result>(_ body: (Workplace) async throws -> Result) async throws -> Result {
         let copy = try folder.copy()
         defer { copy.remove() }
         guard let schema else {
-            // Writing the copy back is not what is measured.
+            // Writing the copy to disk must not count.
             let file = try FileHandle(forUpdating: URL(filePath: copy.databasePath))
             try file.synchronize()
             try file.close()
@@ -69,24 +69,24 @@ struct Workplace: Sendable {
         return self
     }
 
-    /// - Parameter refresh: what stands in the table of that name.
+    /// - Parameter refresh: the lines of the table `[refresh]`.
     func configure(refresh: String = "") throws {
         try folder.configure(apple: apple, on: schema, ["log": "level = \"\(logLevel)\"", "refresh": refresh])
     }
 
     func withBackend<Result>(_ body: (Backend) async throws -> Result) async throws -> Result {
         let backend = try schema.map(Backend.init) ?? Backend(databasePath: folder.databasePath)
-        // Whoever closes last writes the log back into the file.
+        // The last connection to close writes the log back into the file.
         defer { try? backend.close() }
         return try await body(backend)
     }
 
-    /// Runs the daemon while `body` does.
+    /// Runs the daemon while `body` runs.
     func withDaemon<Result>(_ body: (ChildProcess) async throws -> Result) async throws -> Result {
         try await folder.withDaemon(body)
     }
 
-    /// Runs so many siwatch on the one database while `body` does.
+    /// Runs several siwatch on one database while `body` runs.
     func withReplicas<Result>(
         _ count: Int,
         beside others: [ChildProcess] = [],
@@ -104,7 +104,7 @@ struct Workplace: Sendable {
         try await folder.complete("migrate")
     }
 
-    /// Lets new users sign in and siwatch take their credentials in, to be checked tomorrow.
+    /// Lets new users sign in, and siwatch store their credentials, with the first check due tomorrow.
     func makeCredentials(_ count: Int) async throws -> [SignIn] {
         let signIns = try await signIn(count)
         try await takeIn(signIns)
@@ -125,7 +125,7 @@ struct Workplace: Sendable {
         try await vacuum()
     }
 
-    /// As a server does it by itself sooner or later, in the midst of what is measured. A file knows nothing of it.
+    /// Vacuums now, because the server would do it by itself during the measurement. Does nothing to a file.
     func vacuum() async throws {
         guard schema != nil else { return }
         try await withBackend { try await $0.execute("VACUUM ANALYZE") }
@@ -133,7 +133,7 @@ struct Workplace: Sendable {
 
     /// Lets users end their consent.
     ///
-    /// - Returns: what Apple posts, in the order of the users.
+    /// - Returns: Apple's notifications, in the order of the users.
     func revokeConsent(of users: [String]) async throws -> [String] {
         var bodies: [String] = []
         while bodies.count < users.count {
@@ -142,9 +142,9 @@ struct Workplace: Sendable {
         return bodies
     }
 
-    /// Lets users switch off the forwarding of mail, which ends no sign-in.
+    /// Lets users switch off mail forwarding, which ends no sign-in.
     ///
-    /// - Returns: what Apple posts, in the order of the users.
+    /// - Returns: Apple's notifications, in the order of the users.
     func switchMail(of users: [String]) async throws -> [String] {
         var bodies: [String] = []
         while bodies.count < users.count {

@@ -3,7 +3,7 @@
 
 import DaemonHarness
 
-/// The table that moves while the story goes on.
+/// The table that shows the figures during the story.
 struct Board {
     var tally: Tally
     var answers: (good: Int, refused: Int)
@@ -16,7 +16,7 @@ struct Board {
     ]
     private static let barWidth = 36
 
-    /// For a terminal, where it is drawn again and again in the same place.
+    /// The table for a terminal, redrawn in the same place.
     var lines: [String] {
         let states = Self.rows.map { state, reason in
             let count = tally[.state, reason]
@@ -35,7 +35,7 @@ struct Board {
         ]
     }
 
-    /// For a file or a pipe.
+    /// The table as one line, for a file or a pipe.
     var line: String {
         let states = Self.rows.map { _, reason in "\(reason) \(tally[.state, reason])" }
         return (states + ["mail off \(tally[.forwarding, "disabled"])", "waiting \(tally.total(.queue))", "checks \(answers.good)"])

@@ -6,7 +6,7 @@ import ArgumentParser
 import DaemonHarness
 import Foundation
 
-/// Shows siwatch at work against a simulated Apple, and checks what it shows.
+/// Shows siwatch at work against a simulated Apple, and checks every figure.
 @main
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,7 +21,7 @@ struct Demo: AsyncParsableCommand {
     @Flag(help: "Leave the scratch folder, and say how to look into it.") var keep = false
 
     func run() async throws {
-        // Whoever reads our output may leave before the end: there is still a folder to remove.
+        // The reader of our output may leave before the end, and the demo still has a folder to remove.
         signal(SIGPIPE, SIG_IGN)
         let keepsFolder = keep
         guard try await interruptible({ try await Self.show(keepsFolder: keepsFolder) }) else { throw ExitCode.failure }
@@ -41,7 +41,7 @@ struct Demo: AsyncParsableCommand {
             interval = "\(Script.interval.milliseconds)ms"
             max_requests_per_second = \(Script.requestsPerSecond)
             """,
-            // Of a crowd that a minute holds, more leave than of any that a day does.
+            // The demo squeezes a day into seconds, so more people leave at once than in any real app.
             "breaker": "settle = \"1s\"\nmax_rejections = 150",
         ]
         return try await Site.with(folder, tables) { site in
@@ -50,7 +50,7 @@ struct Demo: AsyncParsableCommand {
                 let figures = try await play(on: stage)
                 let wrong = figures.filter { !$0.isRight }
                 screen.print(Words.verdict(figures, after: ContinuousClock.now - start))
-                // The database shows more of what went wrong than a summary can.
+                // The database shows more about an error than a summary can.
                 if !wrong.isEmpty { isKept = true }
                 if isKept {
                     try stage.saveLog(to: folder.url.appending(path: Words.logFile))
@@ -77,7 +77,7 @@ struct Demo: AsyncParsableCommand {
         stage.say("That was all. Both programs are told to stop (SIGTERM).")
         stage.screen.clear()
 
-        // What counts is what a stopped siwatch leaves on the disk. Apple outlives it, to say what it was asked.
+        // The figures count what a stopped siwatch left on disk. Apple runs longer, to report the requests that it got.
         let daemonCode = await stage.stopDaemon()
         let audit = try await stage.site.audit()
         let gap = try await stage.site.apple.counters().shortestRefreshGap ?? 0

@@ -3,15 +3,15 @@
 
 import Foundation
 
-/// Standard output: a terminal that can draw in place, or a stream of plain lines.
+/// Standard output: a terminal that can redraw a table, or a stream of plain lines.
 final class Screen {
     private let isTerminal: Bool
-    /// The lines of the table as it stands there.
+    /// The lines of the table on the terminal.
     private var table: [String] = []
     private var lastLine = ""
     private var nextLineAt = ContinuousClock.now
 
-    /// How often a stream gets a line of its own from the table.
+    /// How often a stream gets a line from the table.
     private static let pace = Duration.seconds(2)
 
     init() {
@@ -20,7 +20,7 @@ final class Screen {
         isTerminal = !isPlain && isatty(STDOUT_FILENO) == 1 && Self.hasRoom
     }
 
-    /// Whether the table fits: a line that wraps could not be drawn over.
+    /// Whether the table fits, because the terminal cannot redraw a wrapped line.
     private static var hasRoom: Bool {
         var size = winsize()
         return ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col >= 80 && size.ws_row >= 20
@@ -33,7 +33,7 @@ final class Screen {
         write(cursorHome + text(lines) + text(table))
     }
 
-    /// Draws the table over the last one, or now and then a line of it.
+    /// Redraws the table, or writes a line of it now and then.
     func show(_ board: Board) {
         if isTerminal {
             let home = cursorHome
@@ -46,14 +46,14 @@ final class Screen {
         }
     }
 
-    /// Takes the table away.
+    /// Removes the table.
     func clear() {
         let home = cursorHome
         table = []
         if isTerminal { write(home + "\u{1B}[J") }
     }
 
-    /// To where the table begins.
+    /// Moves the cursor to the beginning of the table.
     private var cursorHome: String { table.isEmpty ? "" : "\u{1B}[\(table.count)A" }
 
     private func text(_ lines: [String]) -> String {
@@ -61,7 +61,7 @@ final class Screen {
     }
 
     private func write(_ text: String) {
-        // Nobody listens any more? Then nobody minds.
+        // A failed write does not matter, because the reader is gone.
         try? FileHandle.standardOutput.write(contentsOf: Data(text.utf8))
     }
 }

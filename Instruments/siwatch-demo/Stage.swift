@@ -5,7 +5,7 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
-/// The two programs, the database between them, and the table that shows what goes on there.
+/// The two programs, their database, and the table of figures.
 struct Stage {
     let site: Site
     let screen: Screen
@@ -17,13 +17,13 @@ struct Stage {
         say("The simulated Apple listens on \(site.apple.url), and siwatch is ready.")
     }
 
-    /// Tells the viewer what happens now.
+    /// Tells the viewer the next step.
     func say(_ text: String) {
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         screen.print("\(String(format: "%5.1f", seconds)) s  \(text)")
     }
 
-    /// Shows the table while it moves, until a condition holds or the time is over.
+    /// Redraws the table until a condition holds or the time is over.
     func watch(for limit: Duration, until isDone: () async throws -> Bool = { false }) async throws {
         let end = ContinuousClock.now + limit
         repeat {
@@ -45,20 +45,20 @@ struct Stage {
         return await daemon.exit()
     }
 
-    /// Stops both, whatever has gone before.
+    /// Stops both programs, in any situation.
     func stop() async {
         _ = await stopDaemon()
         await site.apple.stop()
     }
 
-    /// Writes down what siwatch has logged.
+    /// Writes siwatch's log to a file.
     func saveLog(to file: URL) throws {
         try daemon.output.map { $0 + "\n" }.joined().write(to: file, atomically: true, encoding: .utf8)
     }
 
-    /// Which program ended unasked, and its last words; nil if none did.
+    /// The program that ended unasked, and its last lines; nil if none did.
     func deathNotice() async -> HarnessError? {
-        // A lost connection is felt sooner than the end of the process behind it.
+        // A lost connection shows earlier than the end of its process.
         try? await Task.sleep(for: .milliseconds(300))
         for (name, process) in processes where process.exitStatus != nil {
             let code = await process.exit()

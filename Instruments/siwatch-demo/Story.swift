@@ -4,13 +4,13 @@
 import AppleSimulatorKit
 import DaemonHarness
 
-/// What people do, act by act, and what the app's backend tells siwatch of it.
+/// The people's actions, act by act, and the backend's reports to siwatch.
 struct Story {
     let stage: Stage
-    /// Those to whom nothing has happened yet.
+    /// People who have done nothing yet.
     private var people: [SignIn] = []
     private var revoked: [SignIn] = []
-    /// Revocations that Apple keeps to itself for a while.
+    /// Revocations that Apple withholds for a while.
     private var withheld: (people: [SignIn], events: [SignedNotification]) = ([], [])
 
     init(stage: Stage) {
@@ -37,12 +37,12 @@ struct Story {
         return Array(people.prefix(count))
     }
 
-    /// Lets people do something, and returns what Apple says of it.
+    /// Lets people do something, and returns Apple's notifications.
     private func events(_ action: String, _ people: [SignIn], _ more: [String: JSONValue] = [:]) async throws -> [SignedNotification] {
         try await site.apple.notify(action, users: people.map(\.userID), more)
     }
 
-    /// Lets people sign in again where they did before.
+    /// Lets people sign in again at their client.
     private func tellSignIns(of people: [SignIn]) async throws {
         for (clientID, people) in Dictionary(grouping: people, by: \.clientID) {
             try await site.tell(codesOf: site.apple.signInByCode(people.map(\.userID), clientID: clientID))
@@ -81,7 +81,7 @@ struct Story {
         let again = Array(all.prefix(Script.mailOnAgain))
         stage.say("\(all.count) people switch off the forwarding of mail.")
         let off = try await events("mail-forwarding", all, ["enabled": false])
-        // Of some, Apple will say so only after it has said the opposite.
+        // For some, Apple reports this only after it has reported the opposite.
         try await site.tell(off.dropFirst(Script.mailReversed))
         try await stage.watch(for: Script.beat)
 
@@ -131,7 +131,7 @@ struct Story {
         try await stage.watch(for: .seconds(60)) { try await site.backend.int("SELECT COUNT(*) FROM revocation_queue") == 0 }
     }
 
-    /// Says of people who have done nothing that they have revoked, and is not believed, for a reason.
+    /// Sends false revocations of people who have done nothing. siwatch must reject each for its reason.
     private func lie() async throws {
         let dayBeforeYesterday = Moment.now(aheadBy: .seconds(-172_800)).milliseconds
         let lies: [(kind: String, more: [String: JSONValue], reason: String)] = [

@@ -4,7 +4,7 @@
 import DaemonHarness
 import Foundation
 
-/// What the demo says before and after the story.
+/// The demo's texts before and after the story.
 enum Words {
     static let logFile = "siwatch.log"
 
@@ -66,16 +66,16 @@ enum Words {
 }
 
 extension Array<Int> {
-    /// Of values in ascending order, the one that so large a share does not exceed.
+    /// Of values in ascending order, the one that this share does not exceed.
     fileprivate func quantile(_ share: Double) -> Int {
         isEmpty ? 0 : self[Swift.min(Int((Double(count) * share).rounded(.up)), count) - 1]
     }
 }
 
 extension String {
-    /// With spaces behind it, to a width.
+    /// Filled up with spaces at the end, to a width.
     func padded(_ width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 
-    /// With spaces before it, to a width.
+    /// Filled up with spaces at the start, to a width.
     func aligned(_ width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
 }

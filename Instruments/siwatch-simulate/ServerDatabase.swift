@@ -8,13 +8,13 @@ import GRDB
 import NIOConcurrencyHelpers
 import PostgresStore
 
-/// A schema of PostgreSQL for one simulation after another: to make one takes longer than most seeds.
+/// A PostgreSQL schema for one simulation after another, because making a schema takes longer than most seeds.
 final class ServerDatabase: SimulatedDatabase {
     private static let idle = NIOLockedValueBox<[ServerDatabase]>([])
 
     private let schema: ServerSchema
     private let backend: BackendServer
-    /// Where the copy is kept.
+    /// The schema that holds the copy.
     private let shelf = NIOLockedValueBox<ServerSchema?>(nil)
 
     private init() throws {
@@ -36,7 +36,7 @@ final class ServerDatabase: SimulatedDatabase {
         PostgresAddress(schema.server.address(), schema: schema.name)
     }
 
-    /// Others may be at work.
+    /// Other processes may be at work.
     let voidsClaims = false
 
     func open() throws -> any CredentialStore {
@@ -47,7 +47,7 @@ final class ServerDatabase: SimulatedDatabase {
         try backend.run(sql, arguments.map { $0?.databaseValue ?? .null }, isOne: true)
     }
 
-    /// The whole server's: others write too.
+    /// The whole server's version, because other processes write too.
     var version: Int {
         get throws { try backend.run("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint", isOne: true)[0][0] }
     }
@@ -68,7 +68,7 @@ final class ServerDatabase: SimulatedDatabase {
         Self.idle.withLockedValue { $0.append(self) }
     }
 
-    /// All tables, those that others refer to first.
+    /// All tables. A table comes after the tables that it refers to.
     private static func tables(of schema: ServerSchema) -> String {
         """
         SELECT c.relname FROM pg_class c
@@ -87,7 +87,7 @@ final class ServerDatabase: SimulatedDatabase {
         """
     }
 
-    /// As a backup and its restoration do it: rows, and what the next ids are.
+    /// Copies rows and next ids, as a backup and its restoration do.
     private func copy(from source: ServerSchema, to target: ServerSchema) throws {
         try backend.run(
             """

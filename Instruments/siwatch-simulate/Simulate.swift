@@ -48,7 +48,7 @@ struct Simulate: AsyncParsableCommand {
         }
     }
 
-    /// Tries one seed after another until one finds it.
+    /// Tries one seed after another until one finds the bug.
     private func find(_ bug: PlantedBug) async throws {
         let result = await SimulationCampaign.run(first...(first + max(seeds, 1) - 1), on: store.databases, bug: bug)
         if let report = result.failure, let violation = report.violation {
@@ -77,7 +77,7 @@ struct Simulate: AsyncParsableCommand {
     }
 }
 
-/// What a simulation can run over.
+/// The kinds of database for a simulation.
 enum Store: String, ExpressibleByArgument {
     case sqlite, postgres
 

@@ -9,8 +9,7 @@ import NIOCore
 import NIOFoundationCompat
 import NIOHTTP1
 
-/// The backend of an app, as Apple sees it: it asks over real HTTP and signs its client secrets with jwt-kit, which the simulator does not
-/// know.
+/// An app's backend as Apple sees it. It asks over real HTTP and signs its client secrets with jwt-kit, which the simulator does not use.
 struct Backend {
     let baseURL: String
     let key: ClientKey
@@ -147,7 +146,7 @@ struct Backend {
     }
 }
 
-/// What came back.
+/// An HTTP answer.
 struct Answer {
     let status: UInt
     fileprivate let headers: HTTPHeaders
@@ -161,20 +160,20 @@ struct Answer {
         try JSONDecoder().decode(type, from: body)
     }
 
-    /// A string member of the JSON object that the body is.
+    /// A string member of the body's JSON object.
     subscript(name: String) -> String? {
         (try? JSONSerialization.jsonObject(with: body) as? [String: Any])?[name] as? String
     }
 }
 
-/// Runs a simulator with the usual app group for as long as `body` does.
+/// Runs a simulator with the usual app group while `body` runs.
 func withBackend(
     _ adjust: (inout SimulatorConfiguration) -> Void = { _ in },
     _ body: (Backend, AppleSimulator) async throws -> Void
 ) async throws {
     let key = ClientKey.generate()
     var configuration = SimulatorConfiguration(groups: [AppGroup(keys: [key.registered])])
-    // RSA keys take a while to make in a debug build.
+    // A debug build takes a while to make an RSA key.
     configuration.signingKeyCount = 1
     adjust(&configuration)
     try await withAppleSimulator(configuration) { simulator, baseURL in

@@ -8,7 +8,7 @@ import JWTKit
 import Testing
 
 struct ClientSecretTests {
-    /// Asks with a good token and this secret, and tells which flaw the simulator saw behind Apple's mute `invalid_client`.
+    /// Sends a good token with this secret, and returns the flaw that the simulator saw behind Apple's mute `invalid_client`.
     private func flaw(_ secret: (Backend) async throws -> String) async throws -> ClientSecretFlaw? {
         var flaw: ClientSecretFlaw?
         try await withBackend { backend, simulator in
@@ -158,7 +158,7 @@ struct ClientSecretTests {
 }
 
 extension Data {
-    /// Written anew, so that a mistake in the simulator's own does not hide.
+    /// Written anew, so that it cannot share a mistake with the simulator's own.
     var base64URL: String {
         base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }

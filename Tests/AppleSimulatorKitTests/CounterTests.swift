@@ -62,7 +62,7 @@ struct CounterTests {
             await #expect(throws: (any Error).self) { try await backend.redeem(user.code) }
             _ = try await backend.redeem(user.code)
             _ = try await backend.redeem("c0123")
-            // What is scripted in Apple's place, and what is no exchange, counts for nothing.
+            // Scripted answers, and requests that are no exchange, do not count.
             simulator.script(.error("invalid_grant", count: 1))
             _ = try await backend.redeem(user.code)
             _ = try await backend.refresh("r0123")

@@ -8,7 +8,7 @@ import NIOCore
 import Testing
 
 struct DeliveryTests {
-    /// An app's endpoint for notifications, which gives these statuses in turn and 200 afterwards.
+    /// An app's endpoint for notifications. It answers with these statuses in turn, and with 200 afterwards.
     private func withEndpoint(
         _ statuses: [HTTPResponse.Status] = [],
         _ body: @escaping @Sendable (_ url: String, _ posts: AsyncStream<String>) async throws -> Void

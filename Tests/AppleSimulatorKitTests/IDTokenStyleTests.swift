@@ -125,7 +125,7 @@ struct IDTokenStyleTests {
         }
     }
 
-    /// Which claims are not as the sign-in and the clock would have them.
+    /// The claims that do not fit the sign-in and the clock.
     private static func oddClaims(of answer: Answer, to user: SignIn) throws -> Set<String> {
         let claims = try answer.claims
         let now = Int(Date().timeIntervalSince1970)

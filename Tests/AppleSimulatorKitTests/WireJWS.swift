@@ -4,7 +4,7 @@
 import Foundation
 import Testing
 
-/// A compact JWS taken apart by hand, whoever signed it.
+/// A compact JWS parsed by hand, without a check of its signature.
 enum WireJWS {
     static func parts(of jws: String) throws -> (header: [String: Any], claims: [String: Any]) {
         let parts = jws.split(separator: ".")
@@ -23,7 +23,7 @@ enum WireJWS {
 }
 
 extension Answer {
-    /// What the id_token says, whether or not it is to be believed.
+    /// The claims of the id_token, without a check of its signature.
     var claims: [String: Any] {
         get throws { try WireJWS.parts(of: self["id_token"] ?? "").claims }
     }

@@ -4,7 +4,7 @@
 import Foundation
 import JWTKit
 
-/// A notification taken apart by hand, as bytes on the wire.
+/// A notification parsed by hand from the bytes on the wire.
 struct WireNotification {
     let jws: String
     let header: [String: Any]
@@ -18,7 +18,7 @@ struct WireNotification {
 
     var kid: String? { header["kid"] as? String }
 
-    /// The event, whichever way `events` is written.
+    /// The event, in either form of `events`.
     var event: [String: Any] {
         get throws {
             if let text = claims["events"] as? String { return try WireJWS.object(Data(text.utf8)) }

@@ -28,8 +28,8 @@ struct FleetPlanTests {
         #expect(plan.taken(by: "a") == Set(lanes[3...]))
     }
 
-    /// Replicas that come and go, each renewing once in a round, and leases of three rounds: all that somebody could own is owned, and no
-    /// two differ by more than one.
+    /// Replicas come and go. Each renews once in a round, and a lease takes three rounds. Then every lane that a replica could own has an
+    /// owner, and the loads of two replicas differ by one lane at most.
     @Test(arguments: 0..<50)
     func itComesToRest(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)

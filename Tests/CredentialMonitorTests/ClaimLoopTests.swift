@@ -28,7 +28,7 @@ struct ClaimLoopTests {
         }
     }
 
-    /// Others who share the work may go by another configuration by now.
+    /// Other replicas may use another configuration by now.
     @Test func claimsNothingWhileOthersAreNotHeardOf() async throws {
         try await Monitor.with { monitor in
             try await monitor.grant("user")
@@ -57,7 +57,7 @@ struct ClaimLoopTests {
         }
     }
 
-    /// A lane of refreshes that Apple keeps waiting, with that many credentials due.
+    /// A lane of refreshes with this many due credentials. Apple answers none of them yet.
     private func lane(of monitor: Monitor, withDue count: Int, isImpatient: Bool = false) async throws -> ServiceGroup {
         for user in 0..<count { try await monitor.grant("user\(user)") }
         try await monitor.settle(monitor.grantHandler)
@@ -81,7 +81,7 @@ struct ClaimLoopTests {
         func resolve(_ work: DueCredential) async -> [Settlement] { await base.resolve(work) }
     }
 
-    /// A lane of refreshes with 64 hands, all of them under way, and the rest of the work in reserve: up to 64 pieces.
+    /// A lane of refreshes with 64 hands, all busy, and up to 64 more pieces of work in reserve.
     private func withReserve(
         due: Int = 100,
         isImpatient: Bool = false,
@@ -122,7 +122,7 @@ struct ClaimLoopTests {
         #expect(counts == (asked: 64, verified: 64, claimed: 36))
     }
 
-    /// One of the two that were not claimed before.
+    /// One of the two credentials that were not claimed before.
     @Test(.timeLimit(.minutes(5))) func asksOneWhileTheBreakerIsOpenAndNothingOfTheReserve() async throws {
         let counts = try await withReserve(due: 130) { monitor in
             #expect(monitor.refreshHandler.reserve?.most == 512)
@@ -147,7 +147,7 @@ struct ClaimLoopTests {
         #expect(counts == (asked: 100, verified: 100, claimed: 0))
     }
 
-    /// Apple blames the client of none of those who are due, and nobody who asks for them has heard of it.
+    /// Apple blames a client, but not the client of the due credentials, and the claimers of these have not heard of it.
     private func openBreaker(in monitor: Monitor) async throws {
         let state = try JSONEncoder().encode(RejectionBreaker.distrustful(since: monitor.clock.now))
         try await monitor.execute(
@@ -170,12 +170,12 @@ struct ClaimLoopTests {
         #expect(throughput.perSecond(at: start) == 0)
         for time in 0..<300 { throughput.add(at: moment(time)) }
         #expect(throughput.perSecond(at: moment(300)) == 600)
-        // The half second that has just ended counts, until the next one has.
+        // The half second that has just ended counts, until the next one has ended.
         #expect(throughput.perSecond(at: moment(500)) == 600)
         throughput.add(at: moment(999))
         #expect(throughput.perSecond(at: moment(999)) == 600)
         #expect(throughput.perSecond(at: moment(1000)) == 2)
-        // What was done before a standstill does not count.
+        // Work before a standstill does not count.
         #expect(throughput.perSecond(at: moment(2000)) == 0)
     }
 

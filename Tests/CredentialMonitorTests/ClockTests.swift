@@ -10,7 +10,7 @@ import MetricsTestKit
 import NIOConcurrencyHelpers
 import Testing
 
-/// The wall clock steps: backwards stalls nothing, forwards asks once more at most.
+/// The wall clock steps. A step back stalls nothing, and a step forward causes one more question at most.
 struct ClockTests {
     static let steps: [Duration] = [.seconds(-86_400), .seconds(-3600), .seconds(3600), .seconds(86_400)]
 
@@ -18,7 +18,7 @@ struct ClockTests {
     func queuesGoOnAtOnce(_ step: Duration) async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann")
-            // Claimed by a process that dies.
+            // A process claims it and dies.
             try await monitor.notify("consent-revoked ann \(monitor.clock.now.advanced(by: .milliseconds(1)).milliseconds)")
             #expect(try await monitor.notificationHandler.claim(upTo: 2).count == 1)
             monitor.clock.set(to: monitor.clock.now.advanced(by: step))
@@ -47,10 +47,10 @@ struct ClockTests {
 
             monitor.clock.set(to: monitor.clock.now.advanced(by: step))
             try await monitor.settle(monitor.refreshHandler)
-            // A day forwards is a day to whoever reads the clock; less is none.
+            // A step of a day forward is a day on the wall clock. A smaller step is less than a day.
             #expect(monitor.refreshes("valid") <= (step >= .seconds(86_400) ? 40 : 20))
 
-            // Two days of true time later all have been asked again, and no clock ever made it more than once a day.
+            // Two days of true time later siwatch has asked about all again, and no clock made it ask more than once a day.
             let before = monitor.refreshes("valid")
             for _ in 1...8 {
                 monitor.clock.advance(by: .seconds(21_600))
@@ -61,13 +61,13 @@ struct ClockTests {
         }
     }
 
-    /// A step back while a claim is out: its lease ends where it would have.
+    /// A step back during a claim: its lease ends at the same time.
     @Test(arguments: steps)
     func aClaimComesBack(_ step: Duration) async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann")
             monitor.clock.advance(by: .seconds(86_400 * 2))
-            // Claimed by a process that dies.
+            // A process claims it and dies.
             _ = try await monitor.refreshHandler.claim(upTo: 1)
             monitor.clock.set(to: monitor.clock.now.advanced(by: step))
             for _ in 1...26 {
@@ -89,7 +89,7 @@ struct ClockTests {
             #expect(skew() == 90.5)
             apple.observe(monitor.clock.now.advanced(by: .seconds(-90)))
             #expect(skew() == -89.5)
-            // The same answer means something else once our clock has moved on.
+            // The same answer means something else after the host's clock has moved on.
             apple.observe(monitor.clock.now)
             monitor.clock.advance(by: .seconds(1))
             apple.observe(monitor.clock.now.advanced(by: .seconds(-1)))
@@ -97,7 +97,7 @@ struct ClockTests {
         }
     }
 
-    /// An episode is told once at its beginning and once at its end, and a start is none.
+    /// siwatch logs an episode once at its beginning and once at its end. A start is no episode.
     @Test func aClockThatCannotBeTrustedIsTold() throws {
         let (clock, metrics, log) = (TestClock(), TestMetrics(), LogRecorder())
         let telemetry = Telemetry(logger: Logger(label: "test") { _ in log }, factory: metrics, pseudonym: { $0 })
@@ -123,7 +123,7 @@ struct ClockTests {
         #expect(log.events == ["clock_doubted", "clock_trusted"])
     }
 
-    /// A log that asks for the time itself stands for one that stalls: who tells it holds no lock.
+    /// A log that asks for the time stands for one that stalls. The guard holds no lock while it logs.
     @Test func theGuardHoldsNoLockWhileItTells() {
         let clock = TestClock()
         let clockGuard = NIOLockedValueBox<ClockGuard?>(nil)
@@ -142,7 +142,7 @@ struct ClockTests {
         #expect(made.trusted == clock.now)
     }
 
-    /// A process that was started while its clock was ahead gives nothing up before Apple has agreed with it.
+    /// A process that started with a fast clock gives nothing up before Apple's clock has agreed with it.
     @Test func aWeekOfWaitingIsATrustedOne() async throws {
         try await Monitor.with { monitor in
             let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
@@ -177,7 +177,7 @@ struct ClockTests {
         }
     }
 
-    /// An hour behind at a sign-in, then right again: nothing is lost, and the row is taken at once.
+    /// The clock is an hour behind at a sign-in, then right again. siwatch loses nothing, and takes the row at once.
     @Test func aGrantFromTheFutureIsTakenOnceTheClockIsRight() async throws {
         try await Monitor.with { monitor in
             let right = monitor.clock.now
@@ -191,7 +191,7 @@ struct ClockTests {
     }
 }
 
-/// A log that asks for something whenever it is written.
+/// A log that reads something at each entry.
 private struct AskingLog: LogHandler {
     let ask: @Sendable () -> Void
 

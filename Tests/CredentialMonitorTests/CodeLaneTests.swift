@@ -32,7 +32,7 @@ struct CodeLaneTests {
             #expect(try await monitor.value("SELECT email FROM user_state") == "ann@example.com")
             #expect(monitor.identities.nonces == ["n"])
             #expect(monitor.endpoint.exchanges.map(\.code) == [Secret("c-secret")])
-            // Apple has just issued it: nobody asks about it before tomorrow.
+            // Apple has just issued it, so siwatch asks about it tomorrow at the earliest.
             #expect(try await monitor.due("ann")! >= monitor.clock.now.advanced(by: monitor.policy.interval))
             let counter = try monitor.metrics.expectCounter(
                 "siwatch_code_exchanges_total",
@@ -42,7 +42,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// `iat` is cut to the second; the sign-in is dated within it.
+    /// `iat` is rounded down to the second. siwatch dates the sign-in within it.
     @Test func theSignInIsDatedByApple() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.issued("ann"))
@@ -176,7 +176,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// Apple may have taken it: what it issued then is lost, and is told apart from what was used by somebody else.
+    /// Apple may have taken the code, and its answer is lost. The log tells this case from a code that another client used.
     @Test(arguments: ["timeout", "503", "crash", "late"])
     func aLostAnswerIsCalledThat(_ how: String) async throws {
         try await Monitor.with { monitor in
@@ -203,7 +203,7 @@ struct CodeLaneTests {
 
     // MARK: id_tokens
 
-    /// Codes that sign in as many users, one by one.
+    /// Codes that sign in this many users, one by one.
     private func signIn(_ users: Int, by handler: CodeHandler, _ monitor: Monitor) async throws {
         for user in 0..<users {
             monitor.endpoint.answerCodes(.issued("good\(user)"))
@@ -212,7 +212,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// Nobody will use it, so Apple is asked to end it.
+    /// No session will use the token, so siwatch asks Apple to end it.
     @Test(arguments: [("forged", "ann", "rejected bad_id_token"), ("bob", "ann", "rejected user_mismatch")])
     func whatABadIDTokenBroughtIsRevoked(_ identity: String, _ user: String, _ expected: String) async throws {
         try await Monitor.with { monitor in
@@ -227,7 +227,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// A backend that gives its own id as `user_id`, or the nonce unhashed, is wrong each time: no consent is to end by that.
+    /// A backend that sends its own id as `user_id`, or the nonce unhashed, fails each time. That must end no consent.
     @Test(arguments: ["user_id", "nonce"])
     func aMistakeThatStrikesEverySignInEndsNoConsent(_ what: String) async throws {
         try await Monitor.with { monitor in
@@ -243,7 +243,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// It may come with a release of the backend, long after the first good sign-in.
+    /// The mistake may come with a release of the backend, long after the first good sign-in.
     @Test func aMistakeThatComesLaterEndsAFewConsentsAtMost() async throws {
         try await Monitor.with { monitor in
             let handler = monitor.codeHandler
@@ -267,7 +267,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// Apple may end all that a user has granted: whoever is signed in otherwise stays so, the one whom the row names and the other one.
+    /// The revocation could end all grants of a user. A user with another sign-in stays signed in, be it the row's user or the token's.
     @Test(arguments: ["ann", "bob"])
     func nobodyIsSignedOutForIt(_ holder: String) async throws {
         try await Monitor.with { monitor in
@@ -282,7 +282,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// Whom it would harm cannot be told.
+    /// The answer names no user, so siwatch cannot know which user a revocation would harm.
     @Test func whatNamesNobodyIsLeftAlone() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.issued(IssuedTokens(refreshToken: Secret("r"), identityToken: nil)))
@@ -293,7 +293,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// Apple signs with a key that is fetched a second later: the code is used up, so its answer waits.
+    /// Apple signs with a key that siwatch fetches a second later. The code is used up, so its answer waits.
     @Test func anAnswerWaitsForItsKey() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.issued("ann", as: "new-key"))
@@ -308,7 +308,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// Apple asks nothing of it any more: it holds no hand that another user's code needs.
+    /// The waiting answer needs no request to Apple, so it takes no hand that another user's code needs.
     @Test func anAnswerThatWaitsForItsKeyHoldsUpNoOtherCode() async throws {
         try await Monitor.with { monitor in
             monitor.codeBudget.limits = RequestLimits(maxRequestsPerSecond: 10_000, maxConcurrentRequests: 1)
@@ -346,12 +346,12 @@ struct CodeLaneTests {
             #expect(try await settled == 1)
             #expect(try await monitor.grantLog() == ["rejected bad_id_token"])
             #expect(try await monitor.value("SELECT detail FROM grant_log") == "unknown_key")
-            // It may be the road to the keys that is to blame.
+            // The road to the keys may be the cause.
             #expect(monitor.endpoint.revocations.isEmpty)
         }
     }
 
-    /// A stop cuts the wait short: nothing is known against the id_token, and after the start the answer is lost.
+    /// A stop ends the wait. Nothing is known against the id_token, and after the start the answer is lost.
     @Test func aStopDuringTheWaitJudgesNothing() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.issued("ann", as: "new-key"), Self.used)
@@ -369,7 +369,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// The store cannot be read in the moment in which it decides how the sign-in is dated: the code is used up, so its answer waits.
+    /// The store fails at the read that decides the date of the sign-in. The code is used up, so its answer waits.
     @Test func aRequestToRevokeThatCannotBeReadIsNotOverlooked() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(Self.down, .issued("ann"))
@@ -392,7 +392,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// As long as a key is waited for. Then it is no sign-in of any date, and after the lease Apple says what it is.
+    /// It waits as long as for a key. Then it gives no sign-in of any date, and after the lease Apple's answer decides.
     @Test func aStoreThatNobodyCanReadIsNotWaitedForForEver() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.issued("ann"))
@@ -411,7 +411,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// What came back could not be verified, so nothing is sent.
+    /// siwatch could not verify the answer, so it sends nothing.
     @Test func withoutKeysNothingIsSent() async throws {
         try await Monitor.with { monitor in
             monitor.identities.forgetKeys()
@@ -454,7 +454,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// What is claimed and not sent, or not claimed at all, costs none.
+    /// Work that is claimed and not sent, or not claimed at all, costs no permit.
     @Test func noPermitLeaks() async throws {
         try await Monitor.with(requestsPerSecond: 50) { monitor in
             let handler = monitor.codeHandler
@@ -471,7 +471,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// No client of the app has had a 200: nothing of it is asked until the pause is over, and the code waits for its deadline.
+    /// No client of the app has had a 200. siwatch asks nothing for it until the pause is over, and the code waits for its deadline.
     @Test func blamePausesTheAppAndACodeExpires() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.misconfigured("invalid_client"))
@@ -487,14 +487,14 @@ struct CodeLaneTests {
                 monitor.clock.advance(by: .seconds(1))
                 try await monitor.settle(monitor.codeHandler)
             }
-            // Apple never looked at it: another code would not fare better.
+            // Apple never judged it, so another code would not fare better.
             #expect(try await monitor.grantLog() == ["rejected invalid_client"])
             #expect(try await monitor.value("SELECT detail FROM grant_log") == "invalid_client")
             #expect(monitor.endpoint.exchanges.count > 1 && monitor.endpoint.exchanges.count < 16)
         }
     }
 
-    /// One question is sent at the end of each pause, and it is that of the oldest code: the others would look as if they had come late.
+    /// siwatch sends one question at the end of each pause, about the oldest code. The others would look as if they had come late.
     @Test func aCodeThatWasNeverSentEndsAsWhatAppleSaysOfTheClient() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.misconfigured("invalid_client: bad key"))
@@ -517,7 +517,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// The next process knows no pause, and what its store says of the client.
+    /// The next process knows the client's record from its store, but no pause.
     @Test func itEndsAsThatAfterARestartToo() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.misconfigured("invalid_client"))
@@ -532,7 +532,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// A 200 is one, whatever becomes of the code.
+    /// A 200 accepts the client, whatever the outcome of the code.
     @Test func onceAppleHasAcceptedTheClientALateCodeIsOnlyLate() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.misconfigured("invalid_client"), .issued("bob"))
@@ -549,7 +549,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// That no client secret can be signed is no word of Apple's.
+    /// A client secret that siwatch cannot sign is no refusal by Apple.
     @Test func whatAppleWasNotAskedItHasNotRefused() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answerCodes(.misconfigured("the client secret cannot be signed"))
@@ -616,7 +616,7 @@ struct CodeLaneTests {
 
     // MARK: Wrong clocks
 
-    /// The host's clock is an hour ahead of the backend's, and that is known: Apple is asked, who knows best.
+    /// The host's clock is an hour ahead of the backend's, and siwatch knows it. It asks Apple, which knows best.
     @Test func byAClockThatIsAheadNothingIsGivenUp() async throws {
         try await Monitor.with { monitor in
             let handler = monitor.codeHandler
@@ -629,7 +629,7 @@ struct CodeLaneTests {
         }
     }
 
-    /// Such a code looks late to the store, which asks no permit for it: it takes one all the same, and hurries nobody.
+    /// To the store such a code looks late and needs no permit. It takes one all the same, and hurries no backend.
     @Test(arguments: ["paused", "no keys", "down"])
     func byAClockThatIsAheadNobodyHurries(_ how: String) async throws {
         try await Monitor.with { monitor in
@@ -660,7 +660,7 @@ struct CodeLaneTests {
     }
 }
 
-/// A log of which whole lines are kept.
+/// A log that keeps whole lines.
 private struct LineRecorder: LogHandler {
     private let kept = NIOLockedValueBox<[String]>([])
 

@@ -19,7 +19,7 @@ import Testing
         #expect(intake.since(at: at(601)) == start)
     }
 
-    /// Stopped by a signal, a paused machine, a store that could not be asked.
+    /// Stopped by a signal, a paused machine, or a store that does not answer.
     @Test func itBeginsAnewAfterABreak() {
         let intake = GrantIntake(pollInterval: .seconds(1), since: start)
         #expect(intake.since(at: at(400)) == at(400), "nothing has been taken yet")
@@ -28,7 +28,7 @@ import Testing
         #expect(intake.since(at: at(411)) == at(400))
     }
 
-    /// The longest poll interval that a configuration may have: what waits for a sign-in waits six minutes.
+    /// With the longest poll interval that the configuration accepts, work that waits for a sign-in waits six minutes.
     @Test func aBreakIsNoticedBeforeAnEventHasWaited() {
         let intake = GrantIntake(pollInterval: .seconds(60), since: start)
         intake.turn(at: at(60))
@@ -44,7 +44,7 @@ import Testing
         #expect(intake.since(at: at(-3590)) == at(-3600))
     }
 
-    /// Frozen for seven minutes with a sign-in in its hands: who has signed in again is not told revoked for a moment.
+    /// A process freezes for seven minutes with a claimed sign-in. It never reports a user as revoked who has signed in again.
     @Test func aProcessThatStoodStillTakesSignInsFirst() async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann", token: "old")

@@ -12,7 +12,7 @@ import Testing
 @testable import CredentialMonitor
 @testable import SQLiteStore
 
-/// Renewals, by a fleet that does as the test says.
+/// Renewals with a scripted fleet.
 struct LaneKeeperTests {
     private static let lane = FleetLane.app(Monitor.app)
 
@@ -64,7 +64,7 @@ struct LaneKeeperTests {
         }
     }
 
-    /// While another one asked, Apple may have rejected everybody: what was normal before says nothing of it.
+    /// While another replica asked, Apple may have rejected all tokens. Earlier normal answers say nothing about that time.
     @Test func answersFromBeforeAnotherOwnerProveNothing() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             let (site, breakers) = (Site(monitor), monitor.writer.breakers)
@@ -80,7 +80,7 @@ struct LaneKeeperTests {
         }
     }
 
-    /// Each would reject for good what the other serves.
+    /// Each would reject for good the work that the other serves.
     @Test func whoCameLaterWithAnotherConfigurationEnds() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             let site = Site(monitor)
@@ -110,7 +110,7 @@ struct LaneKeeperTests {
         }
     }
 
-    /// An answer that took longer than the lease gives nothing.
+    /// An answer that took longer than the lease grants nothing.
     @Test func aLateAnswerGivesNothing() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             let site = Site(monitor)
@@ -139,7 +139,7 @@ struct LaneKeeperTests {
         }
     }
 
-    /// What another replica has judged is known before the first request.
+    /// The owner knows another replica's verdict before its first request.
     @Test func theBreakersAreThoseOfTheStore() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             try await monitor.signIn("ann")
@@ -174,7 +174,7 @@ struct LaneKeeperTests {
             #expect(site.fleetClock.skew == .seconds(-400))
             #expect(site.fleetClock.isOff(by: .seconds(300)) && !site.fleetClock.isOff(by: .seconds(400)))
 
-            // A step of ours is none of the fleet's.
+            // A step of the host's clock does not change the fleet's clock.
             let before = shared.now
             clock.set(to: clock.now.advanced(by: .hours(-1)))
             #expect(shared.now == before)
@@ -184,7 +184,8 @@ struct LaneKeeperTests {
         }
     }
 
-    /// Who was frozen or cut off does not know whether others go by another configuration by now; nor who has just been told that they do.
+    /// A replica that was frozen or cut off does not know whether others use another configuration by now. Nor does one that has just
+    /// learnt it.
     @Test func othersAreHeardOfForALease() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             let site = Site(monitor)
@@ -209,7 +210,7 @@ struct LaneKeeperTests {
         }
     }
 
-    /// An answer on its way for a second may be of any moment of it: as long as ours may be right, it stays.
+    /// An answer that took a second may be from any moment of it. The host's clock stays while it may be right.
     @Test func whatMayBeRightStays() {
         let clock = TestClock()
         let fleetClock = FleetClock(local: clock.wallClock) { clock.uptime }
@@ -226,7 +227,7 @@ struct LaneKeeperTests {
     }
 }
 
-/// A fleet of one's own.
+/// A fleet that a test scripts.
 private final class ScriptedFleet: Fleet {
     private struct State {
         var epoch: Int64? = 1
@@ -263,15 +264,15 @@ private final class ScriptedFleet: Fleet {
         get { state.withLockedValue(\.delay) }
         set { state.withLockedValue { $0.delay = newValue } }
     }
-    /// Its clock, of ours.
+    /// How far its clock is ahead of the host's.
     var ahead: Duration {
         get { state.withLockedValue(\.ahead) }
         set { state.withLockedValue { $0.ahead = newValue } }
     }
-    /// Whether the lane was still at work when it was given back.
+    /// For each release, whether the lane was still at work.
     var releases: [Bool] { state.withLockedValue(\.releases) }
 
-    /// Waits until there were so many.
+    /// Waits until there were this many.
     func renewals(_ number: Int) async throws {
         if state.withLockedValue(\.renewals) >= number { return }
         for await _ in renewed where state.withLockedValue(\.renewals) >= number { return }

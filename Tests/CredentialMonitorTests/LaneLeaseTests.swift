@@ -7,7 +7,7 @@ import Testing
 
 @testable import CredentialMonitor
 
-/// Who asks Apple for an app, where several could.
+/// The replica that asks Apple for an app, of several that could.
 struct LaneLeaseTests {
     private static let length = Duration.seconds(3)
 
@@ -42,7 +42,7 @@ struct LaneLeaseTests {
         #expect(!lease.holds, "somebody else had it in between")
     }
 
-    /// The database counts from when it was asked at the earliest, however long its answer took.
+    /// The database counts from the request at the earliest, however long its answer took.
     @Test func isCountedFromBeforeItWasAskedFor() {
         let clock = TestClock()
         let lease = LaneLease { clock.uptime }
@@ -56,7 +56,7 @@ struct LaneLeaseTests {
         #expect(!lease.holds)
     }
 
-    /// One that is not heard of any more, and one that takes its lane as soon as the database lets it.
+    /// One replica falls silent, and another takes its lane as soon as the database allows it.
     @Test func noSecondHoldsRequestsOfTwo() throws {
         let clock = TestClock()
         let leases = [LaneLease { clock.uptime }, LaneLease { clock.uptime }]
@@ -71,7 +71,7 @@ struct LaneLeaseTests {
         #expect(try #require(sent[1].first) - #require(sent[0].last) >= .seconds(1))
     }
 
-    // MARK: Whoever was frozen
+    // MARK: A frozen replica
 
     @Test func aCheckIsNotSentAfterTheThaw() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
@@ -87,7 +87,7 @@ struct LaneLeaseTests {
             #expect(monitor.endpoint.calls.isEmpty)
             #expect(try await monitor.count("SELECT failures FROM credential") == 0)
 
-            // Once the claim has run out, whoever owns the lane asks.
+            // After the claim's lease the owner of the lane asks.
             monitor.clock.advance(by: monitor.policy.lease(attempts: 0))
             monitor.own(3)
             try await monitor.settle(monitor.refreshHandler)
@@ -95,7 +95,7 @@ struct LaneLeaseTests {
         }
     }
 
-    /// What came to nothing while the lane went to somebody else says nothing of Apple.
+    /// A request that failed while the lane moved to another replica says nothing about Apple.
     @Test func aRequestThatNeverLeftIsNoFailure() async throws {
         try await Monitor.with(requestsPerSecond: 100, isOfAFleet: true) { monitor in
             try await monitor.signIn("ann")
@@ -134,7 +134,7 @@ struct LaneLeaseTests {
         }
     }
 
-    /// Somebody has to tell those whose code is too late, and anybody can.
+    /// A late code needs a result, and any replica can write it.
     @Test func aCodeThatIsNotToBeSentNeedsNoLane() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             try await monitor.code("c", "ann")
@@ -149,7 +149,7 @@ struct LaneLeaseTests {
         try await Monitor.with(isOfAFleet: true) { monitor in
             try await monitor.signIn("ann")
             try await monitor.requestRevocation("ann")
-            // To open a request asks Apple nothing.
+            // Opening a request asks Apple nothing.
             #expect(try await monitor.settle(monitor.revocationHandler) == 1)
             monitor.own(1)
             let handler = monitor.revocationHandler
@@ -164,7 +164,7 @@ struct LaneLeaseTests {
 }
 
 extension Monitor {
-    /// The app's lane is this replica's, and at work.
+    /// This replica owns the app's lane, and it works.
     func own(_ epoch: Int64) {
         _ = lease.renew(epoch, askedAt: clock.uptime, answeredAt: clock.uptime, for: .seconds(3))
         clock.advance(by: .seconds(1))

@@ -5,7 +5,7 @@ import CredentialMonitor
 import Logging
 import NIOConcurrencyHelpers
 
-/// A log of which only the names of the events are kept.
+/// A log that keeps only the names of events.
 struct LogRecorder: LogHandler {
     private let names = NIOLockedValueBox<[String]>([])
 

@@ -19,7 +19,7 @@ struct LoopProgressTests {
         now.withLockedValue { $0 += time }
     }
 
-    /// A new process would find the server as frozen: only who has waited for longer than the store ever takes is beyond help.
+    /// A new process would find the server just as frozen. A loop hangs only if it waits longer than the store ever takes.
     @Test func whoWaitsForASilentStoreDoesNotHang() {
         let progress = progress(longestSilence: .seconds(85))
         for lane in [Lane.grants, .codes] { progress.turn(lane) }

@@ -13,7 +13,7 @@ import NIOConcurrencyHelpers
 @testable import CredentialMonitor
 @testable import SQLiteStore
 
-/// A monitor of one app with two clients: real SQLite in memory, a held clock, a scripted Apple. Its rounds are driven by hand.
+/// A monitor of one app with two clients: real SQLite in memory, a held clock, a scripted Apple. Tests run its rounds by hand.
 struct Monitor {
     static let app = "example"
     static let clients = ["com.example.app", "com.example.web"]
@@ -24,9 +24,9 @@ struct Monitor {
     let store: SQLiteStore
     let policy = RefreshPolicy(interval: .seconds(86_400))
     let budget: RequestBudget
-    /// Of its codes.
+    /// The budget of its codes.
     let codeBudget: RequestBudget
-    /// Of the app's lane.
+    /// The lease of the app's lane.
     let lease: LaneLease
     let identities = ScriptedIdentityVerifier()
     let telemetry: Telemetry
@@ -107,7 +107,7 @@ struct Monitor {
 
     var refreshHandler: RefreshHandler { refreshHandler(breakers: writer.breakers) }
 
-    /// - Parameter clients: those that are tried before their time while Apple has not accepted them.
+    /// - Parameter clients: siwatch tries these before their time while Apple has not accepted them.
     func refreshHandler(breakers: Breakers, trying clients: Set<String> = [], store: (any WorkStore)? = nil) -> RefreshHandler {
         RefreshHandler(
             app: atWork(clients),
@@ -182,7 +182,7 @@ struct Monitor {
         ClaimLoop(handler, writer: writer, wakeups: wakeups, progress: progress, telemetry: telemetry, mayClaim: mayClaim)
     }
 
-    /// Rounds until nothing is due.
+    /// Runs rounds until nothing is due.
     @discardableResult
     func settle(_ handler: some WorkHandler) async throws -> Int {
         var count = 0
@@ -190,9 +190,9 @@ struct Monitor {
         return count
     }
 
-    // MARK: What an operator does
+    // MARK: Actions of an operator
 
-    /// Has the daemon carry out a request, to its end.
+    /// Lets the daemon carry out a request to its end.
     func ask(_ request: OperatorRequest) async throws -> OperatorAnswer? {
         let handler = operatorRequestHandler(reading: store)
         let id = try await store.submit(request, at: clock.now)
@@ -213,7 +213,7 @@ struct Monitor {
         )
     }
 
-    // MARK: What a backend does
+    // MARK: Actions of a backend
 
     func grant(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
         try await execute(
@@ -222,13 +222,13 @@ struct Monitor {
         )
     }
 
-    /// Signs a user in and lets the grant be settled.
+    /// Signs a user in and settles the grant.
     func signIn(_ user: String, client: String = clients[0], token: String? = "token", at time: Timestamp? = nil) async throws {
         try await grant(user, client: client, token: token, at: time)
         try await settle(grantHandler)
     }
 
-    /// A sign-in that brings a code, put into the queue.
+    /// Queues a sign-in with a code.
     func code(
         _ code: String = "c",
         _ user: String? = nil,
@@ -242,7 +242,7 @@ struct Monitor {
         )
     }
 
-    /// A user's account is deleted.
+    /// Requests the revocation of a user who deleted the account.
     func requestRevocation(_ user: String, client: String = clients[0], at time: Timestamp? = nil) async throws {
         try await execute(
             "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",
@@ -250,21 +250,21 @@ struct Monitor {
         )
     }
 
-    /// What became of sign-ins, in order, such as `rejected code_used`.
+    /// The outcomes of sign-ins, in order, such as `rejected code_used`.
     func grantLog() async throws -> [String] {
         try await store.writer.read { db in
             try String.fetchAll(db, sql: "SELECT outcome || COALESCE(' ' || reason, '') FROM grant_log ORDER BY id")
         }
     }
 
-    /// What became of tokens that were to be revoked, in order, such as `rejected poison`.
+    /// The outcomes of revocations, in order, such as `rejected poison`.
     func revocationLog() async throws -> [String] {
         try await store.writer.read { db in
             try String.fetchAll(db, sql: "SELECT outcome || COALESCE(' ' || reason, '') FROM revocation_log ORDER BY id")
         }
     }
 
-    /// Apple has accepted a user's tokens, in the moment of their sign-ins.
+    /// Lets Apple accept a user's tokens at the time of their sign-ins.
     func accept(_ user: String) async throws {
         try await execute(
             "UPDATE credential SET verified_at = token_granted_at, verified_team = ? WHERE user_id = ?",
@@ -280,7 +280,7 @@ struct Monitor {
         _ = try await store.writer.write { db in try db.execute(sql: sql, arguments: arguments) }
     }
 
-    /// The first column of the first row; nil where there is none.
+    /// The first column of the first row; nil without a row.
     func value<Value: DatabaseValueConvertible & Sendable>(_ sql: String, _ arguments: StatementArguments = []) async throws -> Value? {
         try await store.writer.read { db in try Value.fetchOne(db, sql: sql, arguments: arguments) }
     }
@@ -306,7 +306,7 @@ struct Monitor {
     }
 }
 
-/// A verifier whose payloads say in words what they are: `type user milliseconds`, or the name of a rejection, or `wait`.
+/// A verifier whose payloads are words: `type user milliseconds`, or the name of a rejection, or `wait`.
 struct ScriptedVerifier: NotificationVerifier {
     func verify(_ payload: [UInt8], receivedAt: Timestamp) async throws(VerificationError) -> VerifiedNotification {
         let words = String(decoding: payload, as: UTF8.self).split(separator: " ").map(String.init)
@@ -331,13 +331,13 @@ struct ScriptedVerifier: NotificationVerifier {
     }
 }
 
-/// A verifier whose id_tokens are the names of their users, or say in a word what is wrong: `forged`, or `new-key` while the key is unknown.
+/// A verifier whose id_tokens are the names of their users, or a word for an error: `forged`, or `new-key` while the key is unknown.
 final class ScriptedIdentityVerifier: IdentityTokenVerifier {
     private let state = NIOLockedValueBox((keys: 1, hasNewKey: false, nonces: [String?]()))
 
     var hasKeys: Bool { state.withLockedValue { $0.keys > 0 } }
 
-    /// The nonces that were asked for.
+    /// The nonces that callers asked for.
     var nonces: [String?] { state.withLockedValue { $0.nonces } }
 
     func forgetKeys() { state.withLockedValue { $0.keys = 0 } }
@@ -362,7 +362,7 @@ final class ScriptedIdentityVerifier: IdentityTokenVerifier {
 }
 
 extension ExchangeOutcome {
-    /// - Parameter identity: whom the id_token is for, if not the user that it names.
+    /// - Parameter identity: the subject of the id_token, if it differs from the named user.
     static func issued(_ user: String, token: String? = "r", as identity: String? = nil) -> ExchangeOutcome {
         .issued(IssuedTokens(refreshToken: token.map(Secret.init), identityToken: Secret(identity ?? user), namedUserID: user))
     }

@@ -32,7 +32,7 @@ struct OperatorRequestHandlerTests {
         }
     }
 
-    /// The pause is committed, and then the database cannot be read: it counts from the next turn on.
+    /// The store commits the pause, and then a read fails. The pause counts from the next turn on.
     @Test func aPauseWhoseReadingFailedCountsALittleLater() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.valid)

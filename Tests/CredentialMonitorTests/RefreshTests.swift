@@ -28,7 +28,7 @@ struct RefreshTests {
         }
     }
 
-    /// What has its permit goes out at once where Apple was slow before: no more than a twelfth of a second's worth.
+    /// If Apple was slow before, work with a permit goes out at once: a twelfth of a second's worth at most.
     @Test(arguments: [(1.0, 1), (75, 6), (6_144, 512), (1_000_000, 512)])
     func whatIsClaimedAheadFollowsTheLimits(requestsPerSecond: Double, most: Int) async throws {
         try await Monitor.with(requestsPerSecond: requestsPerSecond) { #expect($0.refreshHandler.reserve?.most == most) }
@@ -163,7 +163,7 @@ struct RefreshTests {
         }
     }
 
-    /// A Services ID that Apple refuses for good says nothing of the App ID, whose users Apple goes on accepting.
+    /// Apple refuses a Services ID for good. That says nothing about the App ID, whose users Apple goes on accepting.
     @Test func aClientThatAppleRefusesHidesNobodyWhoHasLeftAnother() async throws {
         try await Monitor.with { monitor in
             for user in ["ann", "bob", "cid"] { try await monitor.grant(user) }
@@ -189,7 +189,7 @@ struct RefreshTests {
         }
     }
 
-    /// I4, of each token.
+    /// I4, for each token.
     @Test func nobodyIsAskedTwiceInAnInterval() async throws {
         try await Monitor.with { monitor in
             for user in 1...50 { try await monitor.grant("user\(user)", at: monitor.clock.now.advanced(by: .seconds(-user * 10_000))) }
@@ -239,7 +239,7 @@ struct RefreshTests {
         }
     }
 
-    /// Whoever has just set it up learns whether the key works; the others wait for their minutes.
+    /// An operator who has just set it up learns whether the key works. The other credentials wait for their minutes.
     @Test func aClientWithoutA200IsTriedAtOnceAndOnceAMinute() async throws {
         try await Monitor.with { monitor in
             let handler = monitor.refreshHandler(breakers: monitor.writer.breakers, trying: Set(Monitor.clients))
@@ -253,7 +253,7 @@ struct RefreshTests {
             monitor.endpoint.answer(.valid)
             monitor.clock.advance(by: .milliseconds(1))
             try await monitor.settle(handler)
-            // Whoever failed has been asked again by now, and proven both.
+            // siwatch has asked about the failed ones again by now, and proven both clients.
             let asked = Set(monitor.endpoint.calls.map(\.credential.userID))
             #expect(asked.count < 4)
             for _ in 1...3 { try await monitor.signIn("late\(asked.count)") }
@@ -262,7 +262,7 @@ struct RefreshTests {
         }
     }
 
-    /// I4 holds whatever the key: who has been asked about is not tried.
+    /// I4 holds for any key: siwatch does not try a key on a token that it has asked about.
     @Test func anotherKeyIsTriedWithSomebodyWhoWasNeverAskedAbout() async throws {
         try await Monitor.with { monitor in
             let handler = monitor.refreshHandler(breakers: monitor.writer.breakers, trying: Set(Monitor.clients))
@@ -280,7 +280,7 @@ struct RefreshTests {
         }
     }
 
-    /// Apple is away for a week: then everybody is overdue, and nobody storms.
+    /// Apple is away for a week. Then all credentials are overdue, and siwatch keeps to its limit.
     @Test func afterAnOutageTheBacklogDrainsAtTheLimitOldestFirst() async throws {
         try await Monitor.with(requestsPerSecond: 50) { monitor in
             for user in 1...2000 { try await monitor.grant("user\(user)") }
@@ -295,7 +295,7 @@ struct RefreshTests {
             func overdue() async throws -> Int {
                 try await monitor.store.overdueCredentials(before: monitor.clock.now, upTo: 100_000)[Monitor.app] ?? 0
             }
-            // Let those that were tried last be due too.
+            // Let the credentials that were tried last be due, too.
             monitor.clock.advance(by: .seconds(86_400))
             #expect(try await overdue() == 2000)
             let order = try await monitor.store.writer.read { db in
@@ -317,13 +317,13 @@ struct RefreshTests {
                 let sent = calls.count { $0.sentAt >= from && $0.sentAt < from.advanced(by: .seconds(1)) }
                 #expect(sent <= 60, "\(sent) in second \(second)")
             }
-            // In one round the order of a few is chance.
+            // Within one round the order of a few is chance.
             let positions = Dictionary(uniqueKeysWithValues: order.enumerated().map { ($1, $0) })
             for (index, call) in calls.enumerated() { #expect(abs(positions[call.credential.userID]! - index) <= 10) }
         }
     }
 
-    /// Lets more than an interval pass, and all checks with it.
+    /// Lets more than an interval pass, with all its checks.
     private func day(of monitor: Monitor) async throws {
         monitor.clock.advance(by: .seconds(91_000))
         try await monitor.settle(monitor.refreshHandler)

@@ -11,7 +11,7 @@ import Testing
 @testable import CredentialMonitor
 @testable import SQLiteStore
 
-/// An `invalid_grant` waits, and what it takes until it is believed.
+/// An `invalid_grant` waits until siwatch may believe it.
 struct RejectionTests {
     private static let settle = Duration.seconds(900)
 
@@ -39,7 +39,7 @@ struct RejectionTests {
         }
     }
 
-    /// What Apple says to the replica that owns the app by now is not known here.
+    /// The replica does not know Apple's answers to the app's present owner.
     @Test func whoDoesNotOwnTheAppBelievesNothing() async throws {
         try await Monitor.with(isOfAFleet: true) { monitor in
             func renew() { _ = monitor.lease.renew(1, askedAt: monitor.clock.uptime, answeredAt: monitor.clock.uptime, for: .days(1)) }
@@ -56,7 +56,7 @@ struct RejectionTests {
         }
     }
 
-    /// An hour in which Apple rejects everybody shows as a single rejection in a small app.
+    /// An hour in which Apple rejects all tokens shows as a single rejection in a small app.
     @Test func inASmallAppARejectionIsBelievedOnceAppleHasRepeatedItADayLater() async throws {
         try await Monitor.with { monitor in
             let askedAt = try await rejectAnn(beside: "bob", in: monitor)
@@ -83,7 +83,7 @@ struct RejectionTests {
         }
     }
 
-    /// Apple rejected everybody for an hour, and is itself again when it is asked once more.
+    /// Apple rejected all tokens for an hour, and answers normally again at the next question.
     @Test func aRejectionThatAppleDoesNotRepeatIsForgotten() async throws {
         try await Monitor.with { monitor in
             _ = try await rejectAnn(beside: "bob", in: monitor)
@@ -115,7 +115,7 @@ struct RejectionTests {
             }
             #expect(try await pending(in: monitor) == 1)
 
-            // Bob's 200 proves the client. Apple says it once more, and that is believed.
+            // Bob's 200 proves the client. Apple repeats the rejection, and siwatch believes it.
             try await monitor.signIn("bob")
             try await check("bob", in: monitor)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
@@ -130,7 +130,7 @@ struct RejectionTests {
 
     // MARK: Another team, and what proves nothing
 
-    /// Apple rejects the tokens of the old team, for good, and accepts those that it issues to the new one.
+    /// Apple rejects the old team's tokens for good, and accepts those that it issues to the new team.
     @Test func anAppThatChangesHandsSignsNobodyOut() async throws {
         try await Monitor.with { monitor in
             let users = (1...10).map { "user\($0)" }
@@ -177,7 +177,7 @@ struct RejectionTests {
         }
     }
 
-    /// A wrong key on the first day, or tokens of another client: only a client that is proven ends the asking.
+    /// A wrong key on the first day, or tokens of another client: siwatch stops asking only after a proof of the client.
     @Test func ofTokensThatWereNeverAcceptedTheAskingGoesOnUntilTheClientIsProven() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.rejected)
@@ -203,7 +203,7 @@ struct RejectionTests {
         }
     }
 
-    /// An import of tokens that are none, in the middle of normal answers.
+    /// An import of invalid tokens among normal answers.
     @Test func tokensThatAreNoneKeepNobodysRejectionFromBeingBelieved() async throws {
         try await Monitor.with { monitor in
             for user in 1...40 {
@@ -223,7 +223,8 @@ struct RejectionTests {
         }
     }
 
-    /// A backend cuts tokens off. Apple had accepted the one before, so that one is asked about again, and whoever leaves later is found.
+    /// A backend truncates tokens. Apple had accepted the previous one, so siwatch asks about that one again, and notices a later
+    /// revocation.
     @Test func theTokenBeforeOneThatIsNoneIsTakenAgain() async throws {
         try await Monitor.with { monitor in
             for user in ["ann", "bob"] { try await monitor.signIn(user) }
@@ -239,7 +240,7 @@ struct RejectionTests {
         }
     }
 
-    /// A wrong token and the right one, both dated alike: the greater fingerprint hides no good token for ever.
+    /// A wrong token and the right one have the same date. The greater fingerprint hides no good token for ever.
     @Test(arguments: ["one", "two"]) func ofTwoTokensOfOneMomentTheGoodOneIsFound(bad: String) async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("bob")
@@ -275,7 +276,7 @@ struct RejectionTests {
         }
     }
 
-    /// A process that starts anew knows of no 200, whatever its predecessor saw.
+    /// A new process knows no 200, whatever its predecessor got.
     @Test func aRestartIsProvenAnew() async throws {
         try await Monitor.with { monitor in
             _ = try await rejectAnn(among: 120, in: monitor)
@@ -308,7 +309,7 @@ struct RejectionTests {
             case "200":
                 monitor.endpoint.answer(.valid, for: "ann")
                 monitor.clock.advance(by: .seconds(3600 - 600))
-                // Nobody settles meanwhile; then the operator asks again, and Apple has changed its mind.
+                // siwatch settles nothing meanwhile. Then the operator requests a recheck, and Apple has changed its answer.
                 _ = try await monitor.ask(.recheckUser("ann"))
             default:
                 monitor.clock.advance(by: .seconds(3600 - 600))
@@ -334,7 +335,7 @@ struct RejectionTests {
             #expect(try await pending(in: monitor) == 0)
             #expect(try await monitor.due("ann") == askedAt.advanced(by: .seconds(86_400)), "asked again a day after the answer")
 
-            // Apple accepts eve again, and the settle time is long over: nobody believes what was cleared.
+            // Apple accepts eve again, and the settle time is long over. siwatch does not believe the dropped rejection.
             monitor.endpoint.answer(.valid, for: "eve")
             monitor.clock.advance(by: .seconds(3600))
             try await monitor.settle(monitor.refreshHandler)
@@ -360,7 +361,7 @@ struct RejectionTests {
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
             #expect(try monitor.metrics.expectMeter("siwatch_breaker_open", [("app", Monitor.app)]).lastValue == 1)
 
-            // Apple is itself again: it closes by itself, and the backlog drains.
+            // Apple answers normally again. The breaker closes by itself, and the backlog drains.
             monitor.endpoint.answer(.valid)
             for _ in 1...3000 {
                 try await monitor.settle(monitor.refreshHandler)
@@ -385,7 +386,7 @@ struct RejectionTests {
         }
     }
 
-    /// The revocation lane takes permits of the same budget, whatever the breaker says; codes have a budget of their own.
+    /// The revocation lane takes permits of the same budget, in any state of the breaker. Codes have a budget of their own.
     @Test func whileOpenNoOtherLaneBringsAProbeForward() async throws {
         try await Monitor.with { monitor in
             try await open(monitor, users: 100)
@@ -408,7 +409,7 @@ struct RejectionTests {
 
     @Test func aRejectedCanaryOpensAndItsNext200Closes() async throws {
         try await Monitor.with(canaries: ["canary"]) { monitor in
-            // Imported: their first checks come hours later.
+            // Imported, so that their first checks come hours later.
             let longAgo = monitor.clock.now.advanced(by: .seconds(-200_000))
             try await monitor.signIn("canary", at: longAgo)
             try await monitor.signIn("bob", at: longAgo)
@@ -436,7 +437,7 @@ struct RejectionTests {
         }
     }
 
-    /// The store keeps when a canary was taken, so the next time is an hour later.
+    /// The store keeps the time at which a canary was taken, so the next time is an hour later.
     @Test func appleIsAskedAboutACanaryAlthoughTheStoreFailsAfterItWasTaken() async throws {
         try await Monitor.with(canaries: ["canary"]) { monitor in
             try await monitor.signIn("canary")
@@ -465,7 +466,7 @@ struct RejectionTests {
         }
     }
 
-    /// The client that Apple blames has one user, whose check stands behind a long backlog of the other client's.
+    /// The blamed client has one user, whose check stands behind a long backlog of the other client.
     @Test func aBlamedClientIsAskedBeforeTheBacklog() async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("eve", client: Monitor.clients[1])
@@ -485,7 +486,7 @@ struct RejectionTests {
         }
     }
 
-    /// What Apple thinks of one client says nothing of the other's key or name.
+    /// Apple's verdict on one client says nothing about another's key or name.
     @Test func anotherClientsGoodAnswerDoesNotEndThePause() async throws {
         try await Monitor.with { monitor in
             func isPaused() throws -> Bool {
@@ -521,7 +522,7 @@ struct RejectionTests {
             #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
             #expect(asked("ann", in: monitor) == 1)
 
-            // It is no proof for those who come after it.
+            // It proves nothing for answers that come after it.
             monitor.endpoint.answer(.rejected, for: "bob")
             try await monitor.signIn("bob")
             try await monitor.accept("bob")
@@ -558,7 +559,7 @@ struct RejectionTests {
         }
     }
 
-    /// Another process opens the same database: the breaker is as it was left.
+    /// Another process opens the same database and finds the breaker unchanged.
     @Test func theStateSurvivesARestart() async throws {
         try await Monitor.with { monitor in
             try await open(monitor, users: 100)
@@ -604,7 +605,7 @@ struct RejectionTests {
         }
     }
 
-    /// Many have left for good: to ask about them all again says nothing new of them.
+    /// Many users have left for good. Another question about them tells nothing new.
     @Test func aRecheckOfTheRejectedOpensNothing() async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("good")
@@ -658,7 +659,7 @@ struct RejectionTests {
         }
     }
 
-    /// siwatch was stopped when it came: it waits in the queue, and is not missed.
+    /// siwatch was stopped when it came. It waits in the queue, so siwatch has not missed it.
     @Test func aNotificationThatWaitsIsNotMissed() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.rejected, for: "ann")
@@ -682,9 +683,9 @@ struct RejectionTests {
 
     // MARK: -
 
-    /// Ann's token is rejected, and another user's is not.
+    /// Apple rejects ann's token, and not another user's.
     ///
-    /// - Returns: when Apple was asked about ann.
+    /// - Returns: when siwatch asked about ann.
     private func rejectAnn(beside other: String, in monitor: Monitor) async throws -> Timestamp {
         try await monitor.signIn(other)
         try await day(of: monitor)
@@ -696,12 +697,12 @@ struct RejectionTests {
         return try #require(monitor.endpoint.calls.last { $0.credential.userID == "ann" }?.sentAt)
     }
 
-    /// Ann's token is rejected in the midst of good answers about others, five seconds apart.
+    /// Apple rejects ann's token among good answers about others, five seconds apart.
     ///
-    /// - Returns: when Apple was asked about ann.
+    /// - Returns: when siwatch asked about ann.
     private func rejectAnn(among others: Int, in monitor: Monitor) async throws -> Timestamp {
         monitor.endpoint.answer(.rejected, for: "ann")
-        // Imported: their own first checks come hours later.
+        // Imported, so that their own first checks come hours later.
         let longAgo = monitor.clock.now.advanced(by: .seconds(-200_000))
         try await monitor.signIn("ann", at: longAgo)
         try await monitor.accept("ann")
@@ -716,7 +717,7 @@ struct RejectionTests {
         return try #require(monitor.endpoint.calls.last { $0.credential.userID == "ann" }?.sentAt)
     }
 
-    /// Apple is asked about ann at her next daily check, and about the other in between.
+    /// siwatch asks about ann at her next daily check, and about the other in between.
     private func repeatAnn(beside other: String, in monitor: Monitor) async throws {
         monitor.clock.advance(by: monitor.policy.repetition / 2)
         try await check(other, in: monitor)
@@ -724,13 +725,13 @@ struct RejectionTests {
         try await monitor.settle(monitor.refreshHandler)
     }
 
-    /// Lets a user's check be due now.
+    /// Makes a user's check due now.
     private func check(_ user: String, in monitor: Monitor) async throws {
         try await monitor.execute("UPDATE credential SET due_at = ? WHERE user_id = ?", [monitor.clock.now.milliseconds, user])
         try await monitor.settle(monitor.refreshHandler)
     }
 
-    /// Rejects so many that the breaker opens.
+    /// Rejects enough tokens to open the breaker.
     private func open(_ monitor: Monitor, users: Int) async throws {
         for user in 1...users { try await monitor.grant("user\(user)") }
         try await monitor.signIn("good")
@@ -776,7 +777,7 @@ struct RejectionTests {
         try await repeatAnn(beside: other, in: monitor)
     }
 
-    /// Lets more than an interval pass, and all checks with it.
+    /// Lets more than an interval pass, with all its checks.
     private func day(of monitor: Monitor) async throws {
         monitor.clock.advance(by: .seconds(91_000))
         try await monitor.settle(monitor.refreshHandler)

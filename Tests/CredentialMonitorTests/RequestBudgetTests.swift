@@ -28,7 +28,7 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 10, at: clock.now) == 1)
     }
 
-    /// Two lanes share it, and one of them has looked at the clock before the other.
+    /// Two lanes share the budget, and one of them has read the clock before the other.
     @Test func noMomentBringsItsPermitsTwice() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var taken = 0
@@ -50,7 +50,7 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 10, at: clock.now) > 0)
     }
 
-    /// Of the requests in flight one is told half an hour, the next one nothing.
+    /// Of two requests in flight, one answer names half an hour and the next names nothing.
     @Test func ofTwoPausesTheLongerOneHolds() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 10))
         budget.pause(for: .seconds(1800), at: clock.now)
@@ -104,7 +104,7 @@ struct RequestBudgetTests {
         #expect(gaps == gaps.sorted())
     }
 
-    /// Codes are tried each half minute: a client that Apple refuses for ten minutes would have its checks wait for hours.
+    /// siwatch tries codes each half minute. Otherwise a client that Apple refuses for ten minutes would have its checks wait for hours.
     @Test func theQuestionsOfAnotherLaneLengthenNoPause() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var pauses: [Duration] = []
@@ -116,7 +116,7 @@ struct RequestBudgetTests {
         #expect(budget.quotas(at: clock.now) == ["web": 0] && budget.isAnyBlamed)
     }
 
-    /// Nothing tells them apart until one has had a 200.
+    /// siwatch cannot tell them apart until one has had a 200.
     @Test func clientsWithoutA200WaitWithTheOneThatIsBlamed() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         _ = budget.pause("web", and: ["app", "web"], askedAt: clock.now, at: clock.now)
@@ -138,7 +138,7 @@ struct RequestBudgetTests {
         #expect(budget.quotas(at: clock.now).isEmpty)
     }
 
-    // MARK: What Apple bears
+    // MARK: Limits for Apple's sake
 
     @Test func oneBadMomentHalvesTheRateOnce() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 64))
@@ -202,7 +202,7 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 64, at: clock.now) > 1, "it closed")
     }
 
-    /// Revocations and codes go on while the breaker is open, and say nothing of the probe.
+    /// Revocations and codes go on while the breaker is open. They do not move the probe.
     @Test func anotherLaneBringsNoProbeForward() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         var probes = 0
@@ -222,9 +222,9 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 10, at: clock.now) == 2)
     }
 
-    // MARK: Who goes first
+    // MARK: Priority
 
-    /// What could not be had is kept for the next call, and others take what is left.
+    /// The budget reserves missing permits for the next call. Other lanes take the rest.
     @Test func whoeverGoesFirstIsNotOvertaken() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         #expect(budget.take(upTo: 64, at: clock.now) == 10)
@@ -246,7 +246,7 @@ struct RequestBudgetTests {
         #expect(budget.take(upTo: 1, at: clock.now) == 1)
     }
 
-    /// However many wait to go first, no more is kept than can ever gather: both move on.
+    /// The budget reserves no more than can ever gather, however many requests wait for priority. Both lanes advance.
     @Test func aSlowBudgetIsNeverKeptForEver() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 1))
         var (first, others) = (0, 0)

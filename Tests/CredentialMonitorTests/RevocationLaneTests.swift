@@ -13,7 +13,7 @@ import Testing
 
 /// Requests to revoke, from the queue to the receipt.
 struct RevocationLaneTests {
-    /// A user signed in a minute ago, whose account is deleted now.
+    /// Deletes the account of a user who signed in a minute ago.
     private func delete(_ user: String, _ monitor: Monitor, clients: [String] = [Monitor.clients[0]]) async throws {
         for client in clients { try await monitor.signIn(user, client: client, token: "r-\(client)") }
         try await monitor.accept(user)
@@ -39,7 +39,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// Each with the client that it was issued to.
+    /// Each token at the client that Apple issued it to.
     @Test func everyTokenOfTheAppHasItsReceipt() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.valid, .valid, .rejected)
@@ -68,8 +68,8 @@ struct RevocationLaneTests {
         }
     }
 
-    /// A second key may be the wrong one, and Apple may have an incident: that there is no such token is believed if Apple says it again
-    /// after a 200, and no sooner than an incident is over.
+    /// A second key may be wrong, or Apple may have an incident. siwatch believes that a token was dead only if Apple repeats it after a
+    /// 200, and after an incident would be over.
     @Test func whatWasDeadIsBelievedOnceAppleRepeatsItAfterA200() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.rejected, for: "ann")
@@ -98,7 +98,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// An incident at Apple, or a mistake of ours, answered for a live token.
+    /// An incident at Apple, or a mistake of ours, gave a wrong answer about a live token.
     @Test func whatAppleAcceptsWhenItIsAskedAgainIsRevoked() async throws {
         try await Monitor.with { monitor in
             for user in ["ann", "bob"] {
@@ -124,7 +124,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// What Apple had accepted from one team it rejects to another: whether it is dead nobody knows, and the receipt says that.
+    /// Apple accepted the token for one team and rejects it to another. siwatch cannot know whether it is dead, and the receipt says so.
     @Test func aTokenOfTheOldTeamIsNeitherProvedNorTakenForDead() async throws {
         try await Monitor.with { monitor in
             for user in ["ann", "bob"] { try await monitor.signIn(user) }
@@ -165,7 +165,7 @@ struct RevocationLaneTests {
                 try await monitor.settle(monitor.revocationHandler)
             }
             #expect(try await monitor.revocationLog() == ["proved"])
-            // Somebody's check is blamed on the configuration.
+            // Apple blames the configuration in the answer to a user's check.
             monitor.endpoint.answer(.misconfigured("invalid_client"), .valid, for: "eve")
             monitor.clock.advance(by: .minutes(11))
             try await monitor.settle(monitor.refreshHandler)
@@ -182,7 +182,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// A later sign-in brought a token that was cut off. Apple rejects it and still holds the live one.
+    /// A later sign-in brought a truncated token. Apple rejects it and still accepts the live one.
     @Test func aTruncatedTokenMakesNoReceipt() async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann", token: "good")
@@ -192,7 +192,7 @@ struct RevocationLaneTests {
             try await monitor.signIn("ann", token: "go")
             monitor.clock.advance(by: .minutes(1))
             try await monitor.requestRevocation("ann")
-            // Both are asked about: the newer one is no token, the older one is good, is revoked, and is dead.
+            // siwatch asks about both. The newer one is invalid. The older one is good, is revoked, and is dead.
             monitor.endpoint.answer(.valid, .rejected, for: "ann")
             monitor.endpoint.reject(token: "go-of-ann")
             try await monitor.settle(monitor.revocationHandler)
@@ -207,7 +207,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// Apple sends no id_token: it may be anybody's, and to revoke it would sign out another person.
+    /// Apple sends no id_token. The token may be any user's, and revoking it would sign out another person.
     @Test func aTokenThatWasNeverNamedIsNotRevoked() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.unnamed)
@@ -231,7 +231,7 @@ struct RevocationLaneTests {
             try await monitor.settle(monitor.revocationHandler)
             #expect(try await monitor.revocationLog() == ["proved"])
             #expect(try await monitor.state(of: "ann") == "revoked revoked_by_app")
-            // The other one is tried ever more rarely.
+            // siwatch tries the other one more and more rarely.
             for _ in 1...60 {
                 monitor.clock.advance(by: .seconds(10))
                 try await monitor.settle(monitor.revocationHandler)
@@ -260,7 +260,8 @@ struct RevocationLaneTests {
         }
     }
 
-    /// A request that was opened before a restart with another configuration: what was not sent is not sent, and what was is proved.
+    /// siwatch opened a request, and restarts with another configuration. It does not send a revocation that it had not sent, and proves
+    /// one that it had sent.
     @Test(arguments: [1, 2])
     func aForbiddenRequestIsTakenBack(_ answered: Int) async throws {
         try await Monitor.with { monitor in
@@ -315,7 +316,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// Apple was down: the code of a sign-in is exchanged after its account was deleted, and is a sign-in before that.
+    /// Apple was down. siwatch exchanges the code after the deletion of the account, but the sign-in was before it.
     @Test func aCodeThatIsExchangedAfterTheRequestIsRevokedToo() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.valid, .rejected)
@@ -336,7 +337,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// What was sent is sent: the proof is kept, and the later sign-in stands.
+    /// siwatch keeps the proof of the sent revocation, and the later sign-in stays.
     @Test func whoSignsInAgainAfterItWasSentStaysSignedIn() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.valid, .rejected)
@@ -374,7 +375,7 @@ struct RevocationLaneTests {
                 [monitor.clock.now.milliseconds]
             )
             try await monitor.settle(monitor.revocationHandler)
-            // Each is judged by a task of its own.
+            // A task of its own judges each.
             #expect(try await monitor.revocationLog().sorted() == ["no_token", "rejected malformed", "rejected unknown_client"])
             try await monitor.requestRevocation("ann")
             try await monitor.execute("UPDATE revocation_queue SET attempts = 5")
@@ -398,7 +399,7 @@ struct RevocationLaneTests {
             try await delete("ann", monitor)
             try await monitor.settle(monitor.revocationHandler)
             #expect(try await monitor.revocationLog() == [])
-            // That Apple takes it does not end a pause: it takes anything.
+            // Apple's 200 to a revocation does not end a pause, because Apple answers 200 to everything.
             for _ in 1...2 {
                 monitor.clock.advance(by: .seconds(40))
                 try await monitor.settle(monitor.revocationHandler)
@@ -408,7 +409,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// The receipt says that it was sent: an auditor learns of what may have worked, whatever comes after.
+    /// The receipt says that siwatch sent it. So an auditor learns that it may have worked, whatever comes after.
     @Test(arguments: [true, false]) func aRevocationWhoseAnswerIsLostMayHaveWorked(_ hasWorked: Bool) async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.valid, hasWorked ? .rejected : .valid)
@@ -442,14 +443,14 @@ struct RevocationLaneTests {
         }
     }
 
-    /// Steps of a proof follow from what was committed, and only what was under way comes again.
+    /// Steps of a proof follow from committed answers. Only the request in flight comes again.
     @Test func aCrashBetweenTwoCallsRepeatsOneAtMost() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.valid, .rejected)
             try await delete("ann", monitor)
             for _ in 1...4 {
                 for work in try await monitor.revocationHandler.claim(upTo: 64) {
-                    // Apple has answered, and nobody is there any more to write it down.
+                    // Apple has answered, and the process has died before it could write the answer down.
                     if case .token(let token) = work, token.proof.next == .revoke { _ = await monitor.revocationHandler.resolve(work) }
                 }
                 try monitor.store.recover()
@@ -501,7 +502,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// What needs no question costs no permit.
+    /// Work that asks Apple nothing costs no permit.
     @Test func noPermitLeaks() async throws {
         try await Monitor.with(requestsPerSecond: 50) { monitor in
             monitor.endpoint.answer(.rejected)
@@ -518,7 +519,7 @@ struct RevocationLaneTests {
 
     // MARK: Beside the rest
 
-    /// The daily check of the same token is under way while it is revoked: whatever it brings, the proof stands.
+    /// The daily check of the same token is under way during the revocation. The proof stands with any answer to it.
     @Test(arguments: [.valid, .rejected, .unavailable("timeout")] as [RefreshOutcome])
     func aCheckThatIsUnderWayChangesNothing(_ outcome: RefreshOutcome) async throws {
         try await Monitor.with { monitor in
@@ -538,7 +539,7 @@ struct RevocationLaneTests {
         }
     }
 
-    /// Apple may tell of it, before the proof is there or after: the reason shown is that of the table.
+    /// Apple may report it before the proof or after. The table of rules gives the reason.
     @Test(arguments: [2, 3, 4, 5])
     func applesOwnWordIsTolerated(_ rounds: Int) async throws {
         try await Monitor.with { monitor in

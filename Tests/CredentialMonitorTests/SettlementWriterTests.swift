@@ -33,7 +33,7 @@ struct SettlementWriterTests {
         }
     }
 
-    /// Somebody waits for it: it goes before what came earlier, in a commit of its own.
+    /// A task waits for it, so the writer commits it before earlier settlements, in a commit of its own.
     @Test func whatIsUrgentIsCommittedFirst() async throws {
         let gate = TroubledStore.Trouble()
         try await Monitor.with(store: { TroubledStore($0, gate) }) { monitor in
@@ -61,7 +61,7 @@ struct SettlementWriterTests {
         }
     }
 
-    /// Whoever waits for SQLite's lock looks for it every 100 ms at worst; nobody waits for PostgreSQL's.
+    /// A connection that waits for SQLite's lock retries every 100 ms at worst. PostgreSQL needs no such wait.
     @Test(.timeLimit(.minutes(5)), arguments: [true, false])
     func afterTwoSecondsOfCommitsOthersGetTheirTurn(_ holdsBackendsUp: Bool) async throws {
         let gate = TroubledStore.Trouble(holdsBackendsUp: holdsBackendsUp)
@@ -105,12 +105,12 @@ struct SettlementWriterTests {
         #expect(isLong([(0, 1000), (1049, 2001)]))
         #expect(!isLong([(0, 1000), (1050, 3050)]), "others had time to look")
         #expect(isLong([(0, 1000), (1050, 3051)]))
-        // The clock was set back by an hour: it begins anew.
+        // A step back of the clock by an hour begins anew.
         #expect(!isLong([(0, 1000), (-3_599_000, -3_597_000)]))
         #expect(isLong([(0, 1000), (-3_599_000, -3_597_000), (-3_597_000, -3_596_999)]))
     }
 
-    /// Whoever asks about an app's tokens is woken by a new one, and by nothing else.
+    /// Only a new token of its app wakes the refresh lane of an app.
     @Test func newTokensAreAnnouncedByApp() async throws {
         try await Monitor.with { monitor in
             let heard = NIOLockedValueBox<[Set<String>]>([])
@@ -149,7 +149,8 @@ struct SettlementWriterTests {
         }
     }
 
-    /// The second try finds no claim any more, so it changes nothing. Without its word the lane would go on as if the breaker were closed.
+    /// The second try finds no claim any more, so it changes nothing. It must still report the breaker, or the lane would go on as if it
+    /// were closed.
     @Test func aBreakerIsKnownAlthoughTheAnswerToItsCommitWasLost() async throws {
         let trouble = TroubledStore.Trouble()
         try await Monitor.with(store: { TroubledStore($0, trouble) }) { monitor in
@@ -181,7 +182,7 @@ struct SettlementWriterTests {
         }
     }
 
-    /// A full disk, a server that is away, others that are in the way.
+    /// A full disk, a server that is away, a conflict with other transactions.
     @Test(arguments: [StoreError.full, .unavailable("57P01"), .retry("40P01")])
     func whatEndsByItselfIsWaitedFor(_ error: StoreError) async throws {
         let trouble = TroubledStore.Trouble(failing: Array(repeating: error, count: 40))
@@ -220,7 +221,7 @@ struct SettlementWriterTests {
     }
 }
 
-/// A store in front of the real one that fails, or waits, as a test says.
+/// A store that fails or waits before the real one, as a test says.
 struct TroubledStore: WorkStore {
     final class Trouble: Sendable {
         private struct State {
@@ -247,7 +248,7 @@ struct TroubledStore: WorkStore {
         }
 
         var batches: [Int] { state.withLockedValue { $0.batches } }
-        /// The next commit happens, and nobody hears of it.
+        /// The next commit happens, and the caller gets no answer.
         func loseNextAnswer() { state.withLockedValue { $0.losesNextAnswer = true } }
         func hold() { state.withLockedValue { $0.isHeld = true } }
         func release() { state.withLockedValue { $0.isHeld = false } }

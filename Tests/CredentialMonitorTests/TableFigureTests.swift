@@ -11,9 +11,9 @@ import Testing
 
 @testable import CredentialMonitor
 
-/// The gauges that are read off the tables.
+/// The gauges that siwatch reads from the tables.
 struct TableFigureTests {
-    /// An old figure would pass for today's.
+    /// Otherwise an old figure would pass for today's.
     @Test func aFigureThatCannotBeReadIsAbsent() async throws {
         try await Monitor.with { monitor in
             let (telemetry, metrics) = (monitor.telemetry, monitor.metrics)

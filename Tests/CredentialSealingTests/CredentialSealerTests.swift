@@ -39,7 +39,7 @@ import Testing
         let sealed = try sealer.seal(token, for: alice, grantedAt: granted)
         let bob = CredentialID(clientID: alice.clientID, userID: "000123.bob")
         let web = CredentialID(clientID: "com.example.web", userID: alice.userID)
-        // The same letters, cut at another place.
+        // The same letters, split at another place.
         let shifted = CredentialID(clientID: alice.clientID + "0", userID: String(alice.userID.dropFirst()))
 
         for other in [bob, web, shifted] {
@@ -117,7 +117,7 @@ import Testing
         let sealer = try sealer(ring)
         for text in ["", "\0", "é\u{301}🔑", String(repeating: "x", count: 65_536)] {
             let sealed = try sealer.seal(Secret(text), for: alice, grantedAt: granted)
-            // By bytes: strings that look the same compare equal.
+            // Compare bytes, because Swift treats strings that look the same as equal.
             #expect(try Array(sealer.open(sealed, for: alice, grantedAt: granted).reveal.utf8) == Array(text.utf8))
         }
     }

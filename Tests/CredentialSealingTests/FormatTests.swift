@@ -6,8 +6,8 @@ import CredentialSealing
 import Foundation
 import Testing
 
-/// What is on disk, or in logs, of earlier versions must keep its meaning: these values were made once,
-/// with another implementation, and never change.
+/// Earlier versions have left these values on disk or in logs, and they must keep their meaning. Another implementation made them once, and
+/// they never change.
 @Suite struct FormatTests {
     let ring: KeyRing
     let alice = CredentialID(clientID: "com.example.app", userID: "000123.alice")

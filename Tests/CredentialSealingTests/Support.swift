@@ -3,7 +3,7 @@
 
 @testable import CredentialSealing
 
-/// The line that the key file holds for the key that seals.
+/// The line of the key file for the sealing key.
 func line(of ring: KeyRing) -> String {
     ring.current.line
 }

@@ -7,7 +7,7 @@ import Crypto
 import Foundation
 import Testing
 
-/// Tokens that backends seal to the public key. Here the backend is Swift's own HPKE; the examples of docs/schema.md are two others.
+/// Tokens that backends seal to the public key. Here the backend is Swift's own HPKE. The examples of docs/schema.md are two more.
 @Suite struct TokenRecipientTests {
     private let ring = KeyRing.generate()
     private let ann = CredentialID(clientID: "com.example.app", userID: "000123.ann")
@@ -79,7 +79,7 @@ import Testing
         #expect(throws: DeliveryError.unreadable) { try sealer.open(delivered: elsewhere, for: ann) }
     }
 
-    /// Derived, so that it stays with the key file.
+    /// siwatch derives it from the key file, so it stays with that file.
     @Test func thePublicKeyIsThatOfTheKeyFile() throws {
         #expect(try KeyRing(parsing: line(of: ring)).publicKey == ring.publicKey)
         #expect(ring.publicKey != KeyRing.generate().publicKey)

@@ -3,9 +3,9 @@
 
 import NIOConcurrencyHelpers
 
-/// A value under a lock, and those who wait until it meets a condition.
+/// A value under a lock. Callers can wait until it meets a condition.
 ///
-/// A condition is looked at on every change, under the lock: no state is too short to be seen, and nobody polls.
+/// Every change checks the conditions under the lock. A waiter misses no state, however short, and never polls.
 final class Observed<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
@@ -14,7 +14,7 @@ final class Observed<Value: Sendable>: Sendable {
     }
 
     private struct Waiter {
-        /// Resumes the waiter if the value is what it waits for, and tells whether it was.
+        /// Resumes the waiter if the value meets its condition, and returns whether it does.
         var look: @Sendable (Value) -> Bool
         var cancel: @Sendable () -> Void
     }
@@ -38,9 +38,9 @@ final class Observed<Value: Sendable>: Sendable {
         }
     }
 
-    /// What `match` finds in the first value in which it finds something, the present one included.
+    /// The first match that `match` finds in a value, beginning with the present one.
     ///
-    /// - Throws: `CancellationError` where the task is cancelled before that.
+    /// - Throws: `CancellationError` if the task is cancelled before that.
     func first<Match: Sendable>(_ match: @escaping @Sendable (Value) -> Match?) async throws -> Match {
         let id = state.withLockedValue { state in
             state.nextWaiter += 1
@@ -57,7 +57,7 @@ final class Observed<Value: Sendable>: Sendable {
                     cancel: { continuation.resume(throwing: CancellationError()) }
                 )
                 state.withLockedValue { state in
-                    // A cancellation that came earlier found no waiter; one that comes now waits for the lock.
+                    // An earlier cancellation found no waiter. A cancellation from now on waits for the lock.
                     if Task.isCancelled {
                         waiter.cancel()
                     } else if !waiter.look(state.value) {
@@ -70,9 +70,9 @@ final class Observed<Value: Sendable>: Sendable {
         }
     }
 
-    /// Waits for a value of which `condition` is true.
+    /// Waits for a value that meets `condition`.
     ///
-    /// - Throws: `CancellationError` where the task is cancelled before that.
+    /// - Throws: `CancellationError` if the task is cancelled before that.
     func wait(until condition: @escaping @Sendable (Value) -> Bool) async throws {
         try await first { condition($0) ? () : nil }
     }

@@ -3,12 +3,12 @@
 
 import CredentialCore
 
-/// The rules of docs/architecture.md, read off a whole set of facts at once.
+/// The rules of docs/architecture.md, applied to a whole set of facts at once.
 ///
-/// It sees no order and keeps no register: every value is a maximum over the facts that count. Facts come as bare times and bytes, and
-/// no rule is shared with the code that it judges, so that one mistake cannot stand on both sides.
+/// It knows no order and keeps no register: every value is a maximum over the facts that count. Facts are bare times and bytes. The oracle
+/// shares no rule with the code that it judges, so that the two cannot share a mistake.
 struct Oracle {
-    /// A token as a fact: when it was granted, and its fingerprint, which settles ties.
+    /// A token as a fact: the time of its grant, and its fingerprint, which settles ties.
     struct Token: Hashable {
         var grantedAt: Timestamp
         var fingerprint: [UInt8]
@@ -23,14 +23,14 @@ struct Oracle {
         }
     }
 
-    /// Whether Apple called a token good, and when it was asked.
+    /// When Apple was asked about a token, and whether it called the token good.
     struct Answer {
         var token: Token
         var isValid: Bool
         var at: Timestamp
     }
 
-    /// An address in its bytes, as a table compares it: Swift holds two spellings of one character for equal.
+    /// An address as bytes, because a table compares bytes and Swift treats two spellings of one character as equal.
     struct Mail: Equatable {
         var at: Timestamp
         var isFromEvent: Bool
@@ -54,7 +54,7 @@ struct Oracle {
 
     var grants: Set<Timestamp> = []
     var tokens: Set<Token> = []
-    /// Requests to revoke after which the token of this client is dead, whoever ended it.
+    /// Requests to revoke after which this client's token is dead, whatever ended it.
     var revocations: Set<Timestamp> = []
     var answers: [Answer] = []
 
@@ -62,7 +62,7 @@ struct Oracle {
 
     var consentRevocations: Set<Timestamp> = []
     var deletions: Set<Timestamp> = []
-    /// Requests to revoke that were proved to have worked, at whichever client.
+    /// Requests to revoke with a proof, at any client of the app.
     var provedRevocations: Set<Timestamp> = []
     var mails: [Mail] = []
     var relays: [Relay] = []
@@ -77,8 +77,8 @@ struct Oracle {
         }
     }
 
-    /// `M`: the address with the greatest time, an event's before a grant's, the greatest bytes, then private before not private before
-    /// not known. None that is as old as the deletion of the account is kept.
+    /// `M`: the address with the greatest time. Ties go to an event before a grant, then to the greatest bytes, then to private before not
+    /// private before unknown. An address as old as the deletion of the account does not count.
     var mail: Mail? {
         func rank(_ mail: Mail) -> [Int] {
             [mail.isFromEvent ? 1 : 0] + order(mail.address) + [mail.isPrivate.map { $0 ? 2 : 1 } ?? 0]
@@ -87,14 +87,14 @@ struct Oracle {
         return newest.flatMap { $0.at > deletions.max() ?? never ? $0 : nil }
     }
 
-    /// `F`: the newest word on forwarding; of two at one time, that it is disabled.
+    /// `F`: the newest state of forwarding. Of two at one time, disabled wins.
     var relay: Relay? {
         let latest = relays.map(\.at).max()
         let newest = relays.filter { $0.at == latest }
         return newest.first { !$0.isEnabled } ?? newest.first
     }
 
-    /// What has to be shown and kept.
+    /// The values to show and keep.
     var standing: Standing {
         let token = token
         func latest(_ isValid: Bool) -> Timestamp {
@@ -102,7 +102,7 @@ struct Oracle {
         }
         let (g, r, d) = (grants.max() ?? never, consentRevocations.max() ?? never, deletions.max() ?? never)
         let (a, b) = (provedRevocations.max() ?? never, revocations.max() ?? never)
-        // Where nobody has signed in, a proof at another client has ended nothing.
+        // Without a sign-in here, a proof at another client has ended nothing.
         let e = g == never ? b : max(a, b)
         let (t, v, x) = (token?.grantedAt ?? never, latest(true), latest(false))
 
@@ -139,20 +139,21 @@ struct Oracle {
         )
     }
 
-    /// A time before all times, which stands for an absent one.
+    /// A time before all times. It stands for an absent time.
     private var never: Timestamp { Timestamp(milliseconds: .min) }
 
     private func known(_ time: Timestamp) -> Timestamp? { time == never ? nil : time }
 
-    /// Bytes as numbers to compare one by one. Each is one more than it is, and 0 ends them: a beginning comes before the whole.
+    /// Bytes as numbers to compare one by one. Each is one greater than its byte, and 0 ends the list, so that a prefix comes before the
+    /// whole.
     private func order(_ bytes: [UInt8]) -> [Int] { bytes.map { Int($0) + 1 } + [0] }
 
-    /// All that is kept and shown of one user at one client.
+    /// The stored and shown values of one user at one client.
     struct Standing: Equatable {
         var state: String
         var reason: String
         var since: Timestamp?
-        /// `T`, and the token whose sealed bytes are kept.
+        /// `T`, the token whose sealed bytes are stored.
         var token: Token?
         var keptToken: Token?
         var isAskedAbout: Bool
@@ -162,7 +163,7 @@ struct Oracle {
         var rejectedAt: Timestamp?
         /// `M`.
         var mail: Mail?
-        /// `F`, and whether mail is shown as forwarded.
+        /// `F`: whether siwatch shows mail as forwarded.
         var relay: Relay?
         var shownRelay: Bool?
     }

@@ -3,17 +3,16 @@
 
 package import CredentialCore
 
-/// A sealer that hides nothing but keeps the promises of a real one: what it sealed opens for the same credential and grant alone.
+/// A sealer that hides nothing and keeps a real sealer's promises: sealed bytes open for the same credential and grant alone.
 ///
-/// The bytes say in words what they are. The token stands in them backwards, so that a search of a file for the token in clear finds only
-/// true leaks.
+/// The bytes are readable text. They hold the token backwards, so that a search of a file for the clear token finds only true leaks.
 package struct PlainSealer: TokenSealer {
     /// The bytes were made for another credential or grant, or are damaged.
     package struct WrongSeal: Error {}
 
     package init() {}
 
-    /// 32 bytes, as many as an HMAC-SHA-256 has.
+    /// 32 bytes, the length of an HMAC-SHA-256.
     package func fingerprint(of token: Secret) -> [UInt8] {
         let hash = token.reveal.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         var generator = SeededGenerator(seed: hash)
@@ -32,7 +31,7 @@ package struct PlainSealer: TokenSealer {
         return Secret(token)
     }
 
-    /// - Parameter keyID: another one than "key" is unknown.
+    /// - Parameter keyID: the sealer knows "key" only.
     package func deliver(_ token: Secret, for credential: CredentialID, keyID: String = "key") -> [UInt8] {
         let fields = ["delivered by a backend, sealed to a public key", keyID, credential.clientID, credential.userID, token.reveal]
         return Array(fields.joined(separator: "\0").utf8)
@@ -46,7 +45,7 @@ package struct PlainSealer: TokenSealer {
         return Secret(fields[4])
     }
 
-    /// Names cannot contain a NUL, so no two labels begin alike.
+    /// Names cannot contain a NUL, so no label is a prefix of another.
     private func label(for credential: CredentialID, _ grantedAt: Timestamp) -> [UInt8] {
         Array("sealed\0\(credential.clientID)\0\(credential.userID)\0\(grantedAt.milliseconds)\0".utf8)
     }

@@ -3,16 +3,16 @@
 
 package import CredentialCore
 
-/// A token endpoint that answers what a test has written down for it, and remembers who asked.
+/// A token endpoint that gives a test's scripted answers, and records all requests.
 package final class ScriptedTokenEndpoint: TokenEndpoint {
-    /// One request as it arrived.
+    /// One request on arrival.
     package struct Call: Sendable, Equatable {
         package let credential: CredentialID
         package let token: Secret
         package let sentAt: Timestamp
     }
 
-    /// A code as it was sent.
+    /// One exchange of a code on arrival.
     package struct Exchange: Sendable, Equatable {
         package let clientID: String
         package let code: Secret
@@ -20,7 +20,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         package let sentAt: Timestamp
     }
 
-    /// A token that was to be revoked.
+    /// One request to revoke a token.
     package struct Revocation: Sendable, Equatable {
         package let clientID: String
         package let token: Secret
@@ -32,57 +32,57 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         var calls: [Call] = []
         var exchanges: [Exchange] = []
         var revocations: [Revocation] = []
-        /// What to answer to codes, and to revocations, in order; the last one repeats.
+        /// Answers to codes and to revocations, in order. The last one repeats.
         var issues: [ExchangeOutcome] = [.unavailable("no script", isAnswerLost: false)]
         var ends: [RevokeOutcome] = [.accepted]
-        /// What to answer a user, in order; under nil, everybody without a script of their own.
+        /// Answers about a user, in order. The script under nil serves all users without a script of their own.
         var scripts: [String?: [RefreshOutcome]]
         /// Tokens that Apple rejects, whatever the scripts say.
         var rejected: Set<Secret> = []
-        /// Whose answers wait; nil among them stands for everybody.
+        /// Users whose answers wait. nil stands for all users.
         var held: Set<String?> = []
     }
 
     private let clock: WallClock
     private let state: Observed<State>
 
-    /// The team of the key, unless a test names another.
+    /// The team of the key, by default.
     package static let teamID = "TESTTEAM01"
 
     /// - Parameters:
-    ///   - keyID: the key that every answer names as the one that asked.
-    ///   - teamID: its team.
+    /// - keyID: the key that every answer names as the asking one.
+    /// - teamID: the key's team.
     package init(clock: WallClock, keyID: String = "TESTKEY001", teamID: String? = teamID, answering outcome: RefreshOutcome = .valid) {
         self.clock = clock
         state = Observed(State(keyID: keyID, teamID: teamID, scripts: [nil: [outcome]]))
     }
 
-    /// Answers the next requests for a user with `outcomes`, one after another; the last one repeats.
+    /// Answers the next requests about a user with `outcomes`, one after another. The last one repeats.
     ///
-    /// Without a user it is the script of all who have none of their own, who share it in the order in which they ask.
+    /// Without a user, it is the script of all users without their own. They share it in the order of their requests.
     package func answer(_ outcomes: RefreshOutcome..., for userID: String? = nil) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.scripts[userID] = outcomes }
     }
 
-    /// Rejects a token, whatever the scripts say of its user.
+    /// Rejects a token, whatever its user's script says.
     package func reject(token: String) {
         state.update { _ = $0.rejected.insert(Secret(token)) }
     }
 
-    /// Answers the next codes with `outcomes`, one after another; the last one repeats.
+    /// Answers the next codes with `outcomes`, one after another. The last one repeats.
     package func answerCodes(_ outcomes: ExchangeOutcome...) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.issues = outcomes }
     }
 
-    /// Answers the next revocations with `outcomes`, one after another; the last one repeats.
+    /// Answers the next revocations with `outcomes`, one after another. The last one repeats.
     package func answerRevocations(_ outcomes: RevokeOutcome...) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.ends = outcomes }
     }
 
-    /// Another key asks from now on, of another team.
+    /// From now on, answers name this key and this team as the asking ones.
     package func sign(with keyID: String, of teamID: String) {
         state.update { ($0.keyID, $0.teamID) = (keyID, teamID) }
     }
@@ -92,28 +92,28 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         return ClientIdentity(clientID: clientID, keyID: state.keyID, teamID: state.teamID)
     }
 
-    /// Lets requests arrive and keeps their answers back, of one user or of everybody. What is answered is settled on arrival.
+    /// Accepts requests but holds their answers back, for one user or for all. The endpoint chooses the answer on arrival.
     package func holdAnswers(for userID: String? = nil) {
         state.update { _ = $0.held.insert(userID) }
     }
 
-    /// Ends the hold on one user, or every hold there is, and sends the answers that waited.
+    /// Ends the hold on one user, or all holds, and sends the waiting answers.
     package func releaseAnswers(for userID: String? = nil) {
         state.update { $0.held = userID == nil ? [] : $0.held.subtracting([userID]) }
     }
 
-    /// All requests so far, in the order of their arrival, those that are still unanswered included.
+    /// All requests so far, in the order of arrival, unanswered ones included.
     package var calls: [Call] { state.value.calls }
 
-    /// All codes that came so far.
+    /// All exchanges of codes so far.
     package var exchanges: [Exchange] { state.value.exchanges }
 
-    /// All tokens that were to be revoked so far.
+    /// All requests to revoke so far.
     package var revocations: [Revocation] { state.value.revocations }
 
     /// Waits for the n-th request, counted from 1.
     ///
-    /// - Throws: `CancellationError` where the test is cancelled before that.
+    /// - Throws: `CancellationError` if the test is cancelled before that.
     @discardableResult
     package func call(_ number: Int) async throws -> Call {
         try await state.first { $0.calls.count >= number ? $0.calls[number - 1] : nil }

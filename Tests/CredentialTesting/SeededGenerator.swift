@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// SplitMix64: the same seed, the same numbers.
+/// SplitMix64: the same seed gives the same numbers.
 ///
-/// Good enough to make cases from, small enough to read, and of no use for anything secret.
+/// Good enough to make test cases and small enough to read. Not for secrets.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

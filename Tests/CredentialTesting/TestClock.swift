@@ -3,10 +3,10 @@
 
 package import CredentialCore
 
-/// A clock that a test holds: time passes only when the test says so.
+/// A clock under a test's control: time passes only when the test says so.
 ///
-/// It keeps apart what a machine keeps apart. `advance` lets time pass, and whoever has slept long enough wakes. `set` steps the wall
-/// clock, forwards or back, as an operator or NTP does: no time has passed, so nobody wakes.
+/// It separates the two clocks of a machine. `advance` lets time pass and wakes every sleeper whose time is over. `set` steps the wall
+/// clock, forwards or back, as an operator or NTP does. A step lets no time pass, so no sleeper wakes.
 package final class TestClock: Sendable {
     fileprivate struct State: Sendable {
         var now: Timestamp
@@ -17,7 +17,7 @@ package final class TestClock: Sendable {
 
     fileprivate struct Sleeper: Sendable {
         var deadline: Timestamp
-        /// What is left to sleep; a step of the wall clock changes nothing about it.
+        /// The remaining time to sleep. A step of the wall clock does not change it.
         var rest: Duration
     }
 
@@ -27,47 +27,47 @@ package final class TestClock: Sendable {
         state = Observed(State(now: now))
     }
 
-    /// The clock to hand to what is tested.
+    /// The clock for the code under test.
     package var wallClock: WallClock {
         WallClock(now: { self.now }, sleep: { deadline, _ in try await self.sleep(until: deadline) })
     }
 
     package var now: Timestamp { state.value.now }
 
-    /// How much time has passed, whatever the wall clock shows.
+    /// The time that has passed, whatever the wall clock shows.
     package var uptime: Duration { state.value.uptime }
 
-    /// Lets time pass, in whole milliseconds, and wakes all who have slept long enough.
+    /// Lets time pass, in whole milliseconds, and wakes every sleeper whose time is over.
     package func advance(by duration: Duration) {
         precondition(duration >= .zero, "Time does not run backwards; set(to:) steps the wall clock. Asked for \(duration).")
         state.update { $0.pass(duration) }
     }
 
-    /// Lets time pass until the wall clock shows `moment`, which lies ahead.
+    /// Lets time pass until the wall clock shows `moment`, which must lie ahead.
     package func advance(to moment: Timestamp) {
         advance(by: now.duration(to: moment))
     }
 
-    /// Steps the wall clock. Nobody wakes.
+    /// Steps the wall clock. No sleeper wakes.
     package func set(to moment: Timestamp) {
         state.update { $0.now = moment }
     }
 
-    /// Waits until somebody sleeps on this clock.
+    /// Waits until a task sleeps on this clock.
     ///
-    /// - Returns: the deadline of the sleeper who named the earliest.
-    /// - Throws: `CancellationError` where the test is cancelled before that.
+    /// - Returns: the earliest deadline of all sleepers.
+    /// - Throws: `CancellationError` if the test is cancelled before that.
     @discardableResult
     package func sleeper() async throws -> Timestamp {
         try await sleepers(1)[0]
     }
 
-    /// Waits until `count` or more sleep on this clock at once.
+    /// Waits until `count` or more tasks sleep on this clock at once.
     ///
-    /// Whoever is woken or cancelled counts no longer from that moment on.
+    /// A woken or cancelled task counts no longer from that moment on.
     ///
-    /// - Returns: the deadlines of all of them, the earliest first.
-    /// - Throws: `CancellationError` where the test is cancelled before that.
+    /// - Returns: the deadlines of all sleepers, the earliest first.
+    /// - Throws: `CancellationError` if the test is cancelled before that.
     @discardableResult
     package func sleepers(_ count: Int) async throws -> [Timestamp] {
         try await state.first { state in
@@ -94,7 +94,7 @@ extension TestClock.State {
         }
     }
 
-    /// Takes in a sleeper, unless there is nothing to wait for.
+    /// Adds a sleeper, unless its deadline has passed.
     mutating func add(_ deadline: Timestamp) -> Int {
         nextSleeper += 1
         if deadline > now {

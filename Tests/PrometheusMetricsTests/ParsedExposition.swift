@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Prometheus text read back, more strictly than Prometheus does and without a line of the code that writes it.
+/// Parses Prometheus text more strictly than Prometheus does, without a line of the code that writes it.
 struct ParsedExposition {
     struct Family: Equatable {
         var name: String
@@ -63,7 +63,7 @@ extension ParsedExposition.Family {
     }
 }
 
-/// Takes one line apart, scalar by scalar.
+/// Parses one line, scalar by scalar.
 private struct Scanner {
     private let line: Substring.UnicodeScalarView
     private var left: Substring.UnicodeScalarView
@@ -99,7 +99,7 @@ private struct Scanner {
         return String(name)
     }
 
-    /// Unescaped text up to a quote, which may only stand in it escaped, or up to the end of the line.
+    /// Unescaped text up to a quote or up to the end of the line. A quote inside must be escaped.
     mutating func text(until end: Unicode.Scalar?) throws -> String {
         var text = String.UnicodeScalarView()
         while let scalar = left.popFirst() {

@@ -119,7 +119,7 @@ struct PrometheusRegistryTests {
         Counter(label: "refreshes_total", dimensions: labels, factory: factory).increment()
         #expect(try value("refreshes_total", ["app": "gone", "outcome": "valid"]) == 1)
 
-        // A gauge that nobody can read any more says nothing.
+        // A gauge with a failed reading has no value.
         let gauge = Gauge(label: "store_full", factory: factory)
         gauge.record(1)
         gauge.destroy()
@@ -151,7 +151,7 @@ struct PrometheusRegistryTests {
     }
 }
 
-/// Something registered that cannot be.
+/// An invalid registration.
 struct Clash: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var register: @Sendable (PrometheusMetricsFactory) -> Void

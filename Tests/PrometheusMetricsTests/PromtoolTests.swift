@@ -26,7 +26,7 @@ struct PromtoolTests {
         #expect(String(decoding: complaints, as: UTF8.self) == "")
     }
 
-    /// Every kind, declared or not, with everything awkward.
+    /// Metrics of every kind, declared or not, with awkward names and values.
     private func page() -> String {
         let awkward = "\\ \" \n \r\n {} é😀"
         let registry = PrometheusRegistry([

@@ -83,7 +83,7 @@ struct TextExpositionTests {
             let labels = names.map { ($0, random.text()) }.shuffled(using: &random)
             let value = random.value()
             Gauge(label: "x", dimensions: labels, factory: factory).record(value)
-            // An empty label is an absent one.
+            // An empty label counts as absent.
             expected[Dictionary(uniqueKeysWithValues: labels.filter { !$0.1.isEmpty })] = value
         }
 
@@ -95,7 +95,7 @@ struct TextExpositionTests {
     }
 }
 
-/// Small, seeded and good enough: a failure names its seed and can be had again.
+/// A small, seeded generator. A failure names its seed, which repeats it.
 private struct SplitMix64: RandomNumberGenerator {
     var state: UInt64
 
@@ -107,7 +107,7 @@ private struct SplitMix64: RandomNumberGenerator {
         return z ^ (z >> 31)
     }
 
-    /// Short, so that equal ones occur, and full of what the format gives a meaning to.
+    /// Short, so that equal texts occur, and full of characters with a meaning in the format.
     mutating func text() -> String {
         let scalars = Array("\\\"\n\r\t\0 n{}=,#+é\u{301}\u{2028}😀".unicodeScalars)
         var text = String.UnicodeScalarView()

@@ -7,15 +7,15 @@ import Foundation
 import Testing
 import siwatch_simulate
 
-/// Thousands of days that nobody would think of.
+/// Thousands of simulated days.
 @Suite struct SimulationTests {
-    /// `SIMULATION_SEED` picks one run, `SIMULATION_SEEDS` says how many there are.
+    /// `SIMULATION_SEED` picks one run. `SIMULATION_SEEDS` sets the number of runs.
     private static let seeds: ClosedRange<UInt64> = {
         func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap(UInt64.init) }
         return number("SIMULATION_SEED").map { $0...$0 } ?? 1...(number("SIMULATION_SEEDS") ?? 2_000)
     }()
 
-    /// What takes two accidents at once.
+    /// Situations that need two accidents at once.
     private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .otherTeam, .alreadyInvalid]
 
     @Test(.timeLimit(.minutes(seeds.count > 2_000 ? 1440 : 60))) func everySeedKeepsEveryPromise() async {
@@ -25,7 +25,7 @@ import siwatch_simulate
             Issue.record("\(failure.description)")
             return
         }
-        // What is never tried is never proved.
+        // A situation that never occurs proves nothing.
         if Self.seeds.count >= 2_000 {
             for situation in Situation.allCases {
                 let least = Self.rare.contains(situation) ? 1 : 20
@@ -34,8 +34,8 @@ import siwatch_simulate
         }
     }
 
-    /// The seeds above pass because they were mended one by one, and nobody has tried these. A failure prints the line that repeats it. Not in
-    /// CI, where it would stop a change that has nothing to do with it.
+    /// The seeds above pass because their failures were fixed one by one. These seeds are new. A failure prints the line that repeats it.
+    /// CI skips the test, because it would block unrelated changes there.
     @Test(.timeLimit(.minutes(60)), .enabled(if: ProcessInfo.processInfo.environment["CI"] == nil))
     func seedsThatNobodyHasTriedKeepEveryPromiseToo() async {
         let first = UInt64.random(in: 1_000_000_000...9_000_000_000)
@@ -44,7 +44,7 @@ import siwatch_simulate
         if let failure = result.failure { Issue.record("\(failure.description)") }
     }
 
-    /// Fewer than in memory: a statement of a server's takes a hundred times as long.
+    /// Fewer than in memory, because a statement takes a hundred times as long on a server.
     @Test(.timeLimit(.minutes(60))) func everySeedKeepsEveryPromiseOnPostgreSQLToo() async {
         let result = await SimulationCampaign.run(1...40, on: .postgres)
         print("PostgreSQL: \(result.summary)")
@@ -60,8 +60,8 @@ import siwatch_simulate
         }
     }
 
-    /// Sets and dictionaries have another order in each process. A run that depends on one is repeated by no line that a failure prints.
-    /// Two of 45 seeds once did.
+    /// Sets and dictionaries have another order in each process. If a run depended on one, the printed line would not repeat it. Two of 45
+    /// seeds once did.
     @Test(.timeLimit(.minutes(60))) func theSameSeedIsTheSameRunInAnotherProcess() async throws {
         var digests: Set<Substring> = []
         for _ in 1...3 {

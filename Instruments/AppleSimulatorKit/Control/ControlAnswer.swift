@@ -9,7 +9,7 @@ extension ControlRoutes {
     /// The largest body of a control request, in bytes: room for a million user ids.
     private static let largestBody = 64 * 1024 * 1024
 
-    /// Reads the message of a request, obeys it and writes the result, or the reason why not.
+    /// Reads the message of a request, obeys it and writes the result or the error.
     func answer<Message: ControlMessage, Result: Encodable>(
         _ request: Request,
         _ obey: (Message) async throws -> Result

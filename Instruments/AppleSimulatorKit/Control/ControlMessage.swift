@@ -3,9 +3,9 @@
 
 import Foundation
 
-/// The body of a control request: a JSON object that may be absent where nothing in it is required.
+/// The body of a control request: a JSON object. It may be absent if all its members are optional.
 ///
-/// A member that does not belong there is an error, because a misspelt `event_time` would quietly test something else.
+/// An unknown member is an error, because a misspelt `event_time` would quietly test something else.
 protocol ControlMessage: Decodable {
     static var members: [String] { get }
 }
@@ -26,12 +26,12 @@ extension ControlMessage {
     }
 }
 
-/// Whatever a member holds, when only its name matters.
+/// The value of a member whose name alone matters.
 private struct Anything: Decodable {
     init(from decoder: any Decoder) {}
 }
 
-/// Why a control request cannot be obeyed, beyond what the world itself has to say.
+/// Why the simulator cannot obey a control request, beyond the errors of the world itself.
 enum ControlError: Error {
     case malformed(String)
 }
@@ -42,7 +42,7 @@ extension CaseIterable where Self: CodingKey {
 }
 
 extension KeyedDecodingContainer {
-    /// A number that may be absent, but not out of its range.
+    /// An optional number, checked against its range.
     func decodeIfPresent<Number: BinaryInteger & Decodable>(in range: ClosedRange<Number>, forKey key: Key) throws -> Number? {
         guard let number = try decodeIfPresent(Number.self, forKey: key) else { return nil }
         guard range.contains(number) else {

@@ -8,9 +8,9 @@ import NIOCore
 
 /// The simulator's own routes, for other processes: a demo, an end-to-end test, a person with curl.
 ///
-/// Bodies and answers are JSON. Times are milliseconds since 1970 by Apple's clock. A body may be absent where nothing in it is required.
-/// An operation is about *people*: `"user_ids": [...]`, or `"any": n` for the first n to whom it can happen. An operation that emits may
-/// carry the members of an *emission*: `event_time`, `issued_at`, `deliver` (false: Apple lost it), `events_as_object`,
+/// Bodies and answers are JSON. Times are milliseconds since 1970 by Apple's clock. A body may be absent if all its members are optional.
+/// An operation is about *people*: `"user_ids": [...]`, or `"any": n` for the first n that the operation can apply to. An operation that
+/// emits may carry the members of an *emission*: `event_time`, `issued_at`, `deliver` (false: Apple lost it), `events_as_object`,
 /// `event_time_in_seconds`, `is_private_email` (`string`, `bool`, `absent`), `deletion_spelling` (`account-delete`, `account-deleted`),
 /// `audience` (`latest`, `primary`, or a client), `signature` (`genuine`, `forged`, `unknown_key`).
 ///
@@ -37,8 +37,8 @@ import NIOCore
 /// | `DELETE /simulator/faults`, `DELETE /simulator/faults/{id}` | | |
 /// | `GET`, `DELETE /simulator/counters` | | ``Counters``, and `shortest_refresh_gap_ms` |
 ///
-/// Statuses: 200; 400 for a body that cannot be understood; 404 for what is not there; 409 for what cannot happen. Except with 200 the
-/// answer is `{"error": "<a sentence>"}`.
+/// Statuses: 200; 400 for a malformed body; 404 for an unknown object; 409 for an impossible operation. Every answer except a 200 is
+/// `{"error": "<a sentence>"}`.
 struct ControlRoutes: Sendable {
     let simulator: AppleSimulator
 

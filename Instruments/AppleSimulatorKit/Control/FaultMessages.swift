@@ -18,7 +18,7 @@ extension Fault: ControlMessage {
         case status, headers, body, padding
     }
 
-    /// What happens to the connection, where it is more than an answer.
+    /// The fate of the connection, beyond carrying an answer.
     private enum Connection: String, Codable {
         case reset, hang, cut
     }
@@ -113,12 +113,12 @@ extension ScheduledFault: Encodable {
     }
 }
 
-/// What `POST /simulator/faults` answers.
+/// The answer of `POST /simulator/faults`.
 package struct FaultIDMessage: Codable {
     package let id: Int
 }
 
-/// What `GET /simulator/faults` answers.
+/// The answer of `GET /simulator/faults`.
 struct FaultsMessage: Encodable {
     let faults: [ScheduledFault]
 }

@@ -17,7 +17,7 @@ struct RotationMessage: ControlMessage {
     }
 }
 
-/// What a rotation answers.
+/// The answer to a rotation.
 struct KeyIDsMessage: Encodable {
     let keyIDs: [String]
 
@@ -71,15 +71,15 @@ struct ClientKeyMessage: ControlMessage {
     }
 }
 
-/// What `POST /simulator/preparations` answers.
+/// The answer of `POST /simulator/preparations`.
 struct PreparationMessage: Encodable {
     let prepared: Int
 }
 
-/// What `GET /simulator/counters` answers.
+/// The answer of `GET /simulator/counters`.
 package struct CountersMessage: Codable {
     package let counters: Counters
-    /// In milliseconds; nil while no token was answered twice.
+    /// In milliseconds; nil while Apple has answered about no token twice.
     package let shortestRefreshGap: Int64?
 
     enum CodingKeys: String, CodingKey {
@@ -103,5 +103,5 @@ package struct CountersMessage: Codable {
     }
 }
 
-/// The answer of a route that has nothing to say.
+/// The answer of a route without a result.
 package struct DoneMessage: Codable {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How a notification shall look and when it shall have happened, as members of an operation that emits one.
+/// The look and the time of a notification, as members of an operation that emits one.
 struct EmissionMessage: Decodable {
     private let eventTime: Moment?
     private let issuedAt: Moment?
@@ -25,7 +25,7 @@ struct EmissionMessage: Decodable {
         case signature
     }
 
-    /// - Parameter style: what holds where this says nothing.
+    /// - Parameter style: the style of members that the message leaves out.
     func emission(_ style: NotificationStyle) -> Emission {
         var emission = Emission()
         emission.eventTime = eventTime
@@ -120,7 +120,7 @@ struct ClaimMessage: ControlMessage {
     }
 }
 
-/// What every route that emits answers.
+/// The answer of every route that emits.
 package struct NotificationsMessage: Codable {
     package let notifications: [SignedNotification]
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Whom an operation is about: `user_ids`, or `any` with a number.
+/// The people of an operation: `user_ids`, or `any` with a number.
 extension People: Decodable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case userIDs = "user_ids"
@@ -83,7 +83,7 @@ struct PasswordChangeMessage: ControlMessage {
     }
 }
 
-/// What a sign-in route answers.
+/// The answer of a sign-in route.
 package struct SignInsMessage: Codable {
     package let signIns: [SignIn]
 
@@ -92,7 +92,7 @@ package struct SignInsMessage: Codable {
     }
 }
 
-/// What `GET /simulator/users` answers.
+/// The answer of `GET /simulator/users`.
 package struct UsersMessage: Codable {
     package let users: [UserTruth]
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Trouble on purpose: whom it meets, and what becomes of their requests.
+/// Deliberate trouble: the requests that it hits, and its effect on them.
 package struct Fault: Sendable, Equatable {
-    /// The endpoint it is about; all of them, if absent.
+    /// The endpoint that it hits; all of them, if absent.
     package var endpoint: Endpoint?
     /// Only requests to the token endpoint with this `grant_type`.
     package var grantType: String?
@@ -13,11 +13,11 @@ package struct Fault: Sendable, Equatable {
     package var userShare: Double?
     /// Only requests that name this client.
     package var clientID: String?
-    /// How many requests it meets before it is over; without end, if absent.
+    /// How many requests it hits before it ends; no limit, if absent.
     package var count: Int?
-    /// How long the request waits before anything happens.
+    /// How long the request waits first.
     package var delay: Duration = .zero
-    /// Whether the request never reaches Apple's logic, or is obeyed and only its answer gets lost.
+    /// Whether the request never reaches Apple's logic, or Apple obeys it and only the answer gets lost.
     package var loss = Loss.request
     package var effect = Effect.none
 
@@ -30,7 +30,7 @@ package struct Fault: Sendable, Equatable {
     package enum Effect: Sendable, Equatable {
         /// Nothing but the delay.
         case none
-        /// Apple's own answer, with an id_token out of the ordinary. It meets requests to the token endpoint only.
+        /// Apple's own answer, with an unusual id_token. It hits requests to the token endpoint only.
         case idToken(IDTokenStyle)
         case answer(ScriptedAnswer)
         /// The head and the first half of the answer's body, then a reset of the connection.
@@ -40,7 +40,7 @@ package struct Fault: Sendable, Equatable {
         /// No answer until the client goes away or the simulator stops.
         case hang
 
-        /// Whether something else stands for Apple's answer, which is what can get lost.
+        /// Whether something else replaces Apple's answer, so that Apple's answer can get lost.
         var replacesAnswer: Bool {
             switch self {
             case .none, .idToken: false
@@ -55,7 +55,7 @@ package struct ScriptedAnswer: Sendable, Equatable {
     package var status: Int
     package var headers: [String: String]
     package var body: String
-    /// How many spaces follow the body: a huge answer without a huge script. JSON does not mind them.
+    /// How many spaces follow the body, for a huge answer from a small script. JSON allows them.
     package var padding: Int
 
     package init(status: Int, headers: [String: String] = [:], body: String = "", padding: Int = 0) {
@@ -66,7 +66,7 @@ package struct ScriptedAnswer: Sendable, Equatable {
     }
 }
 
-// MARK: The common ones
+// MARK: Common faults
 
 extension Fault {
     package static func answer(_ status: Int, headers: [String: String] = [:], body: String = "", count: Int? = nil) -> Fault {
@@ -83,7 +83,7 @@ extension Fault {
         return fault
     }
 
-    /// An id_token out of the ordinary, in answers to codes.
+    /// An unusual id_token in answers to codes.
     package static func idToken(_ style: IDTokenStyle, count: Int? = nil) -> Fault {
         var fault = Fault()
         fault.endpoint = .token
@@ -114,21 +114,21 @@ extension Fault {
         return fault
     }
 
-    /// The same trouble, for these users only.
+    /// The same fault, for these users only.
     package func of(_ userIDs: String...) -> Fault {
         var fault = self
         fault.userIDs = Set(userIDs)
         return fault
     }
 
-    /// The same trouble, at this endpoint only.
+    /// The same fault, at this endpoint only.
     package func at(_ endpoint: Endpoint) -> Fault {
         var fault = self
         fault.endpoint = endpoint
         return fault
     }
 
-    /// The same trouble, after the request has been obeyed.
+    /// The same fault, after Apple has obeyed the request.
     package func afterObeying() -> Fault {
         var fault = self
         fault.loss = .answer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The faults in force, in the order in which they were set. The first that fits a request meets it, and no other does.
+/// The faults in force, oldest first. The first fault that fits a request hits it, and no other does.
 struct FaultScript: Sendable {
     private var scheduled: [ScheduledFault] = []
     private var lastID = 0
@@ -22,7 +22,7 @@ struct FaultScript: Sendable {
         scheduled = []
     }
 
-    /// The fault that meets a request, which is one of its count.
+    /// The fault that hits a request. The request uses up one of the fault's count.
     mutating func next(for request: FaultTarget) -> Fault? {
         guard let index = scheduled.firstIndex(where: { $0.fault.meets(request) }) else { return nil }
         let fault = scheduled[index].fault
@@ -39,17 +39,17 @@ struct FaultScript: Sendable {
 /// A fault in force.
 package struct ScheduledFault: Sendable, Equatable {
     package let id: Int
-    /// How many more requests it will meet; `nil` for all until it is cleared.
+    /// How many more requests it hits; `nil` for all until a caller clears it.
     package internal(set) var remaining: Int?
     package let fault: Fault
 }
 
-/// What decides which faults meet a request.
+/// The properties of a request that select its fault.
 struct FaultTarget {
     let endpoint: Endpoint
     let grantType: String?
     let clientID: String?
-    /// Whose token or code it carries, if that is known.
+    /// The owner of its token or code, if known.
     let userID: String?
 }
 
@@ -68,7 +68,7 @@ extension Fault {
         return true
     }
 
-    /// A number in 0..<1 that belongs to a user for good: FNV-1a of the id, whose upper half is the better mixed one.
+    /// A number in 0..<1 that never changes for a user: FNV-1a of the id. The upper half of the hash is mixed better.
     private static func place(of userID: String) -> Double {
         let hash = userID.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         return Double(hash >> 11) / Double(1 << 53)

@@ -3,9 +3,9 @@
 
 package import Crypto
 
-/// A private key as the developer portal hands it out once, in a file `AuthKey_<id>.p8`: it signs client secrets.
+/// A private key that signs client secrets. The developer portal hands it out once, in a file `AuthKey_<id>.p8`.
 package struct ClientKey: Sendable {
-    /// The ten characters that the `kid` of a client secret names.
+    /// The ten characters of the `kid` of a client secret.
     package let id: String
     package let privateKey: P256.Signing.PrivateKey
 
@@ -28,7 +28,7 @@ package struct ClientKey: Sendable {
     /// The text of the `.p8` file: `-----BEGIN PRIVATE KEY-----`, as Apple's.
     package var pem: String { privateKey.pemRepresentation }
 
-    /// What Apple keeps of it.
+    /// The public half that Apple keeps.
     package var registered: RegisteredKey { RegisteredKey(id: id, publicKey: privateKey.publicKey) }
 }
 

@@ -23,16 +23,16 @@ struct SigningKey: Sendable {
         )
     }
 
-    /// A compact JWS over `claims`, with the header that Apple's have: `kid` and `alg`, and no `typ`.
+    /// A compact JWS over `claims`. Its header has the members of Apple's: `kid` and `alg`, and no `typ`.
     func sign(_ claims: Data) throws -> String {
         let signed = Base64URL.encode(#"{"kid":"\#(id)","alg":"RS256"}"#.utf8) + "." + Base64URL.encode(claims)
-        // RS256 is RSASSA-PKCS1-v1_5 over SHA-256: RFC 7518 section 3.3. Its padding is what swift-crypto calls insecure.
+        // RS256 is RSASSA-PKCS1-v1_5 over SHA-256: RFC 7518 section 3.3. swift-crypto calls its padding insecure.
         let signature = try privateKey.signature(for: SHA256.hash(data: Data(signed.utf8)), padding: .insecurePKCS1v1_5)
         return signed + "." + Base64URL.encode(signature.rawRepresentation)
     }
 }
 
-/// A JSON web key with the members that Apple's have: RFC 7517.
+/// A JSON web key with the members of Apple's: RFC 7517.
 struct PublishedKey: Sendable, Encodable {
     let kty = "RSA"
     let kid: String

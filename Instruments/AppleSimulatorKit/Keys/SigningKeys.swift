@@ -3,18 +3,17 @@
 
 import Foundation
 
-/// Apple's keys: those that `/auth/keys` shows, and the one of them that signs.
+/// Apple's keys: the published ones, and the one of them that signs.
 ///
-/// The signing key is the last in the list, because Apple has caught out clients that take the first: in February 2020 one key became
-/// three, and their users could not sign in any more.
+/// The signing key is the last in the list, to catch programs that take the first. In February 2020 Apple published three keys instead of
+/// one, and users of such programs could not sign in any more.
 struct SigningKeys: Sendable {
-    /// The key that signs.
     private(set) var current: SigningKey
     /// The body of `/auth/keys`, made once per change.
     private(set) var document: Data
     private var published: [PublishedKey]
 
-    /// - Parameter count: how many keys are shown, of which all but the last never sign anything.
+    /// - Parameter count: the number of published keys. All but the last never sign.
     init(count: Int) throws {
         precondition(count > 0, "Apple signs with at least one key")
         let others = try (1..<count).map { _ in try SigningKey().published }
@@ -26,7 +25,7 @@ struct SigningKeys: Sendable {
     /// In the order of publication.
     var ids: [String] { published.map(\.kid) }
 
-    /// Makes `new` the key that signs, and withdraws the former ones unless they are kept.
+    /// Makes `new` the signing key, and withdraws the former ones unless `keepingFormer`.
     mutating func rotate(to new: SigningKey, keepingFormer: Bool) {
         current = new
         published = (keepingFormer ? published : []) + [new.published]

@@ -6,12 +6,12 @@ struct NotificationClaims: Encodable {
     let issuer = "https://appleid.apple.com"
     let audience: String
     let issuedAt: Int64
-    /// A day after `iat`, as in every capture; the documents do not mention it.
+    /// A day after `iat`, as in every capture. Apple's documents do not mention it.
     let expiresAt: Int64
     let id: String
     let events: Events
 
-    /// On the wire a JSON string that holds one object; in the documents that object itself.
+    /// On the wire a JSON string with one object; in the documents that object itself.
     enum Events: Encodable {
         case text(String)
         case object(NotificationEvent)
@@ -35,7 +35,7 @@ struct NotificationClaims: Encodable {
     }
 }
 
-/// What happened, inside `events`.
+/// The event, inside `events`.
 struct NotificationEvent: Encodable {
     let type: String
     let userID: String

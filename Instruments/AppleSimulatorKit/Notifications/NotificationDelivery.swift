@@ -7,9 +7,9 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 
-/// Posts notifications to the endpoint of an app, as Apple does: again after anything but a 200, and in no promised order.
+/// Posts notifications to an app's endpoint as Apple does: again after any status but 200, and in no promised order.
 struct NotificationDelivery: Sendable {
-    /// How many may be under way at one time.
+    /// The most deliveries under way at one time.
     private static let width = 16
 
     private let target: DeliveryTarget
@@ -27,7 +27,7 @@ struct NotificationDelivery: Sendable {
         for notification in notifications { intake.yield(notification) }
     }
 
-    /// Delivers until it is cancelled.
+    /// Delivers until its task is cancelled.
     func run(reportingTo simulator: AppleSimulator) async {
         await withTaskGroup(of: Void.self) { group in
             var free = Self.width

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// A notification before it is signed: decided under the lock, signed outside of it, because RS256 is slow.
+/// A notification before its signature. The world drafts it under the lock, and the simulator signs it outside, because RS256 is slow.
 struct NotificationDraft: Sendable {
     let id: String
     let type: NotificationType

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The latest notifications, so that any of them can be sent again as it was.
+/// The latest notifications, kept to send any of them again unchanged.
 struct NotificationLog: Sendable {
     static let kept = 10_000
 
-    /// A ring: once it is full, `next` is the oldest, which goes first.
+    /// A ring: once it is full, `next` is the oldest and the next to go.
     private var ring: [SignedNotification] = []
     private var next = 0
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How a notification looks where Apple's documents, its wire and time disagree. The defaults are the wire.
+/// The form of a notification. Apple's documents and its wire disagree, and both change with time. The defaults are the wire.
 package struct NotificationStyle: Sendable, Equatable {
     /// `events` as the JSON object of the documents instead of the JSON string of the wire.
     package var eventsAsObject = false
@@ -19,27 +19,27 @@ package struct NotificationStyle: Sendable, Equatable {
         case string, bool, absent
     }
 
-    /// Apple's older pages and nearly all code say `account-delete`, its present pages `account-deleted`.
+    /// Apple's older pages and nearly all code say `account-delete`. Its present pages say `account-deleted`.
     package enum DeletionSpelling: String, Sendable, Codable {
         case accountDelete = "account-delete"
         case accountDeleted = "account-deleted"
     }
 
-    /// Which client of the app group `aud` names. Both App IDs and Services IDs have been seen.
+    /// The client of the app group that `aud` names. Captures show both App IDs and Services IDs.
     package enum Audience: Sendable, Equatable {
         /// The client of the user's latest sign-in in the group.
         case latestClient
         case primaryAppID
-        /// This text, whether or not anybody knows such a client.
+        /// This text, be it the name of a client or not.
         case exactly(String)
     }
 
-    /// Who signs.
+    /// The key that signs, and its `kid`.
     package enum Signature: String, Sendable, Codable {
         case genuine
-        /// A stranger under the `kid` of the key that signs.
+        /// A foreign key under the `kid` of the signing key.
         case forged
-        /// A stranger under a `kid` that `/auth/keys` does not show.
+        /// A foreign key under a `kid` that `/auth/keys` does not show.
         case unknownKey = "unknown_key"
     }
 }

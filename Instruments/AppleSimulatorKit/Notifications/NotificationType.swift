@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What a notification tells.
+/// The kind of event in a notification.
 package enum NotificationType: Sendable, Hashable {
     case emailDisabled
     case emailEnabled
@@ -31,7 +31,7 @@ package enum NotificationType: Sendable, Hashable {
         }
     }
 
-    /// Whether `email` and `is_private_email` belong to it.
+    /// Whether it has `email` and `is_private_email`.
     var isAboutMail: Bool {
         switch self {
         case .emailDisabled, .emailEnabled: true

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A notification as Apple sends it, with what a test wants to know of it.
+/// A notification as Apple sends it, with the details that a test needs.
 package struct SignedNotification: Sendable, Codable, Equatable {
     /// The `jti`.
     package let id: String

@@ -6,7 +6,7 @@ import Hummingbird
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Apple's own endpoints. Callers that are to be told apart put `callers/NAME` before the path.
+/// Apple's own endpoints. A caller that wants a count of its own puts `callers/NAME` before the path.
 struct AppleRoutes: Sendable {
     let simulator: AppleSimulator
 
@@ -38,7 +38,7 @@ struct AppleRoutes: Sendable {
         }
     }
 
-    /// - Throws: a `TokenError`, or an error of swift-crypto if the id_token cannot be signed.
+    /// - Throws: a `TokenError`, or an error of swift-crypto if it cannot sign the id_token.
     private func tokens(_ request: TokenRequest, _ style: IDTokenStyle?) throws -> ByteBuffer {
         let reply = try simulator.world.withLockedValue { world throws(TokenError) in try world.answer(request, style, now: world.now) }
         switch reply {
@@ -55,7 +55,8 @@ struct AppleRoutes: Sendable {
         .keys(ByteBuffer(bytes: simulator.world.withLockedValue { $0.signingKeys.document }))
     }
 
-    /// Nearly everything gets 200 and an empty body, whether or not anything was revoked. The proof is a later refresh.
+    /// Answers nearly every request with 200 and an empty body, whether or not it revoked anything. Only a later refresh proves a
+    /// revocation.
     private func revoke(_ form: Result<FormBody, TokenError>) async throws -> AppleAnswer {
         do {
             let request = try RevocationRequest(form.get())
@@ -73,13 +74,13 @@ struct AppleRoutes: Sendable {
     }
 }
 
-/// What an endpoint of Apple says when nothing is in its way.
+/// The answer of an endpoint of Apple without a fault.
 struct AppleAnswer: Sendable {
     let status: HTTPResponse.Status
     let headers: HTTPFields
     let body: ByteBuffer
 
-    /// The charset is what a capture of 2022 has. It is not the one that Apple's documents promise, and JSON has none of it.
+    /// The charset is from a capture of 2022. Apple's documents promise another, and JSON defines none.
     static func token(_ status: HTTPResponse.Status, _ body: ByteBuffer) -> AppleAnswer {
         AppleAnswer(
             status: status,

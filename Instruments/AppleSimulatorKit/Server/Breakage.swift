@@ -7,7 +7,7 @@ import NIOCore
 import ServiceLifecycle
 
 extension Channel {
-    /// Closes the connection with a TCP RST: a socket that lingers for no time throws away what was not sent.
+    /// Closes the connection with a TCP RST: a socket with a linger time of zero discards its unsent bytes.
     func reset() async throws {
         try await (self as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()
         try await close()
@@ -17,7 +17,7 @@ extension Channel {
 extension Channel {
     /// Waits until the client goes away, or closes the connection when the simulator stops.
     func untilClosed() async throws {
-        // Hummingbird lets a client close its half alone and goes on. Who waits for nothing but the end must see that end.
+        // Hummingbird lets a client close its half alone and goes on. This code waits for nothing but the end, so it must see it.
         try await setOption(.allowRemoteHalfClosure, value: false).get()
         try await withTaskCancellationOrGracefulShutdownHandler {
             try await closeFuture.get()
@@ -28,7 +28,7 @@ extension Channel {
 }
 
 extension Response {
-    /// An answer as scripted.
+    /// A scripted answer.
     init(_ script: ScriptedAnswer) {
         self.init(
             status: HTTPResponse.Status(code: script.status),
@@ -37,7 +37,7 @@ extension Response {
         )
     }
 
-    /// An answer as scripted, whose connection is reset after the first half of its body.
+    /// A scripted answer, whose connection is reset after the first half of its body.
     init(_ script: ScriptedAnswer, cutting channel: any Channel) {
         let whole = script.buffer
         let half = whole.getSlice(at: whole.readerIndex, length: whole.readableBytes / 2) ?? ByteBuffer()

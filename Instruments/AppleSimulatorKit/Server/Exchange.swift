@@ -6,9 +6,9 @@ import NIOConcurrencyHelpers
 import NIOCore
 import ServiceLifecycle
 
-/// One request to one of Apple's endpoints, from its arrival to its outcome, with the fault that meets it.
+/// One request to one of Apple's endpoints, from arrival to outcome, with the fault that hits it.
 struct Exchange {
-    /// The answer to a form, or to a body that is none. An id_token in it is to be out of the ordinary, if so scripted.
+    /// Answers a form, or a body that is no form. The style makes the id_token unusual, if a fault says so.
     typealias Work = (Result<FormBody, TokenError>, IDTokenStyle?) async throws -> AppleAnswer
 
     private let endpoint: Endpoint
@@ -38,7 +38,7 @@ struct Exchange {
             end(arrival, .failed)
             throw error
         }
-        // Counted before the client can know, so that who has an answer, or none, finds it counted.
+        // Count before the client can see the end, so that a client finds its request counted.
         end(arrival, resolution.outcome)
         return try await respond(resolution)
     }
@@ -47,7 +47,7 @@ struct Exchange {
         simulator.world.withLockedValue { $0.end(arrival, outcome, now: $0.now) }
     }
 
-    /// What becomes of a request.
+    /// The fate of a request.
     fileprivate enum Resolution {
         case answer(AppleAnswer)
         case script(ScriptedAnswer)
@@ -96,7 +96,7 @@ struct Exchange {
         return Result { () throws(TokenError) in try FormBody(body) }
     }
 
-    /// Waits, but not beyond the beginning of a shutdown.
+    /// Waits until the duration is over or a shutdown begins.
     private func wait(_ duration: Duration) async throws {
         guard duration > .zero else { return }
         try await cancelWhenGracefulShutdown { try await Task.sleep(for: duration) }
@@ -119,6 +119,6 @@ extension Exchange.Resolution {
 }
 
 extension Response {
-    /// What Hummingbird has to be given where the connection is gone.
+    /// Hummingbird requires an answer, although the connection is gone.
     fileprivate static let nobodyReads = Response(status: .internalServerError)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The text of a `Date` header: RFC 9110 section 5.6.7. Moments before 1970 are written as its beginning.
+/// The text of a `Date` header: RFC 9110 section 5.6.7. Moments before 1970 become the beginning of 1970.
 enum HTTPDate {
     static func text(of moment: Moment) -> String {
         let seconds = Int(max(0, moment.seconds))
@@ -22,8 +22,8 @@ enum HTTPDate {
         number < 10 ? "0\(number)" : "\(number)"
     }
 
-    /// The Gregorian date of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`: years that begin in March have
-    /// their leap day at the end.
+    /// The Gregorian date of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`. Its years begin in March, so that the
+    /// leap day comes last.
     private static func date(ofDay day: Int) -> (year: Int, month: Int, day: Int) {
         let shifted = day + 719_468
         let era = shifted / 146_097

@@ -4,7 +4,7 @@
 import Hummingbird
 import NIOCore
 
-/// The context of a request, with the connection it came over, so that a fault can break it.
+/// The context of a request, with its connection, so that a fault can break it.
 struct SimulatorContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel

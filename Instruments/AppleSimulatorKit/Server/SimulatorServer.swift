@@ -10,7 +10,7 @@ import ServiceLifecycle
 
 /// The HTTP server: Apple's endpoints and the control routes on one port of 127.0.0.1.
 ///
-/// It is Hummingbird's `Application` in small. That one stamps each answer with the machine's time, and the `Date` here is Apple's.
+/// A small version of Hummingbird's `Application`, which stamps each answer with the machine's time. The `Date` here is Apple's.
 struct SimulatorServer {
     let simulator: AppleSimulator
     let onListening: @Sendable (String) -> Void

@@ -19,7 +19,7 @@ enum Base64URL {
         )
     }
 
-    /// The bytes, or `nil` where a character does not belong to the alphabet. Padding does not belong to it.
+    /// The bytes, or `nil` if a character is outside the alphabet. Padding is outside it.
     static func decode(_ text: some StringProtocol) -> Data? {
         var base64 = [UInt8]()
         base64.reserveCapacity(text.utf8.count + 2)

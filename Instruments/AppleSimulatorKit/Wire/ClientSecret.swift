@@ -4,15 +4,15 @@
 import Crypto
 import Foundation
 
-/// A client secret whose signature is good: a JWT that a developer signs with a `.p8` key.
+/// A client secret with a good signature: a JWT that a developer signs with a `.p8` key.
 struct ClientSecret: Sendable {
-    /// The longest that a secret may still live, in seconds: about six months, as Apple documents it.
+    /// The longest remaining life of a secret, in seconds: about six months, as Apple documents it.
     static let longestLife = 15_777_000.0
 
     private let keyID: String
     private let claims: Claims
 
-    /// Takes the compact JWS apart and checks its header and signature against the keys of `group`.
+    /// Parses the compact JWS and checks its header and signature against the keys of `group`.
     init(_ text: String, group: AppGroup) throws(ClientSecretFlaw) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3,
@@ -22,7 +22,7 @@ struct ClientSecret: Sendable {
         else { throw .malformed }
         guard header.alg == "ES256" else { throw .wrongAlgorithm }
         guard let key = group.keys.first(where: { $0.id == header.kid }) else { throw .unknownKey }
-        // R and S side by side, 64 bytes: RFC 7518 section 3.4. The DER form that OpenSSL writes is longer and refused here.
+        // R and S side by side, 64 bytes: RFC 7518 section 3.4. OpenSSL writes the longer DER form, which fails here.
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature),
             key.publicKey.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8))
         else { throw .badSignature }
@@ -30,7 +30,7 @@ struct ClientSecret: Sendable {
         self.claims = claims
     }
 
-    /// Checks what the claims say, by Apple's clock and with no leeway.
+    /// Checks the claims by Apple's clock, with no leeway.
     func check(clientID: String, group: AppGroup, now: Moment) throws(ClientSecretFlaw) {
         let now = Double(now.milliseconds) / 1000
         guard claims.iss == group.teamID else { throw .wrongIssuer }
@@ -46,7 +46,7 @@ struct ClientSecret: Sendable {
         let kid: String
     }
 
-    /// The times are seconds; some libraries write fractions of them.
+    /// The times are seconds. Some libraries write fractions of seconds.
     private struct Claims: Decodable {
         let iss: String
         let sub: String
@@ -56,7 +56,7 @@ struct ClientSecret: Sendable {
     }
 }
 
-/// What is wrong with a client secret. Apple answers `invalid_client` to all of them and keeps the reason to itself.
+/// A flaw of a client secret. Apple answers `invalid_client` to all of them and never gives the reason.
 package enum ClientSecretFlaw: String, Error, Sendable, CaseIterable, Codable, CodingKeyRepresentable {
     /// No group has this client.
     case unknownClient = "unknown_client"
@@ -72,6 +72,6 @@ package enum ClientSecretFlaw: String, Error, Sendable, CaseIterable, Codable, C
     case issuedInFuture = "issued_in_future"
     case expired
     case livesTooLong = "lives_too_long"
-    /// The body was no form, so there was no secret to be found.
+    /// The body was no form, so it held no secret.
     case notAForm = "not_a_form"
 }

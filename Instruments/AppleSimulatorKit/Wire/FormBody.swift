@@ -7,7 +7,7 @@ import NIOCore
 struct FormBody: Sendable {
     private var fields: [String: String] = [:]
 
-    /// - Throws: `TokenError.invalidRequest` if a name stands there twice or an escape or its UTF-8 is broken.
+    /// - Throws: `TokenError.invalidRequest` if a name occurs twice, or an escape or its UTF-8 is broken.
     init(_ body: ByteBuffer) throws(TokenError) {
         for pair in body.readableBytesView.split(separator: UInt8(ascii: "&")) {
             let halves = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
@@ -17,12 +17,12 @@ struct FormBody: Sendable {
         }
     }
 
-    /// A field that is there and not empty.
+    /// A field that is present and not empty.
     subscript(name: String) -> String? {
         text(of: name).flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// A field that is there, be it empty.
+    /// A field that is present, possibly empty.
     func text(of name: String) -> String? { fields[name] }
 
     private static func decode(_ escaped: ByteBufferView) -> String? {

@@ -4,25 +4,25 @@
 import Crypto
 import Foundation
 
-/// What an id_token of the token endpoint says.
+/// The claims of an id_token of the token endpoint.
 struct IDTokenClaims: Sendable, Encodable {
     var issuer = "https://appleid.apple.com"
     var userID: String
     var clientID: String
     /// Seconds.
     private(set) var issuedAt: Int64
-    /// A day later, as in captures from 2022 on; in 2020 it was ten minutes.
+    /// A day later, as in captures from 2022 on. In 2020 it was ten minutes.
     private(set) var expiresAt: Int64
     /// Left half of the SHA-256 of the access token: OpenID Connect Core 1.0, section 3.1.3.6.
     let accessTokenHash: String
-    /// Only in answer to a code whose sign-in was asked for with one: captures of refresh answers have none.
+    /// Only in answer to a code whose sign-in had a nonce. Captures of refresh answers have none.
     var nonce: String?
     /// Only beside a nonce.
     var nonceSupported: Bool?
     let email: String?
-    /// A boolean, which it is since 2024; before, the string "true".
+    /// A boolean since 2024; before, the string "true".
     var emailVerified: Flag?
-    /// Absent when false, as often in captures. A boolean or a string, as ``emailVerified``.
+    /// Absent when false, as in many captures. A boolean or a string, as ``emailVerified``.
     var isPrivateEmail: Flag?
 
     init(userID: String, clientID: String, address: EmailAddress?, accessToken: String, nonce: String?, now: Moment) {
@@ -38,7 +38,7 @@ struct IDTokenClaims: Sendable, Encodable {
         self.isPrivateEmail = address.flatMap { $0.isPrivate ? .bool(true) : nil }
     }
 
-    /// Says that it was issued so much later, or earlier.
+    /// Moves its times later, or earlier by a negative number.
     mutating func move(by seconds: Int64) {
         issuedAt += seconds
         expiresAt += seconds

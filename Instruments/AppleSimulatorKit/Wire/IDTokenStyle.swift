@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What is out of the ordinary in an id_token, while all the rest of the answer is right.
+/// A deviation of an id_token, while the rest of the answer is right.
 package enum IDTokenStyle: String, Sendable, Codable, CaseIterable {
-    /// The `sub` of somebody else, which only who knows the user can notice.
+    /// The `sub` of another user. Only a program that knows the user can notice.
     case anotherSubject = "another_subject"
     /// Another client of the same app group, if it has one.
     case anotherAudience = "another_audience"
-    /// The one that Apple's discovery document named for a day in June 2025. No token ever did.
+    /// The issuer that Apple's discovery document named for a day in June 2025. No token ever named it.
     case anotherIssuer = "another_issuer"
     /// A nonce that the sign-in did not have.
     case anotherNonce = "another_nonce"
-    /// No nonce, although `nonce_supported` goes on saying that there is one.
+    /// No nonce, although `nonce_supported` still says that there is one.
     case missingNonce = "missing_nonce"
     /// Issued a month ago.
     case expired
     /// Issued tomorrow.
     case issuedInFuture = "issued_in_future"
-    /// Signed by a stranger under the `kid` of the key that signs.
+    /// Signed with a foreign key under the `kid` of the signing key.
     case forged
-    /// Signed by a stranger under a `kid` that `/auth/keys` does not show.
+    /// Signed with a foreign key under a `kid` that `/auth/keys` does not show.
     case unknownKey = "unknown_key"
     /// A text that is no JWT.
     case notAJWT = "not_a_jwt"
@@ -28,17 +28,17 @@ package enum IDTokenStyle: String, Sendable, Codable, CaseIterable {
 
     // MARK: No flaws
 
-    /// No nonce, and `nonce_supported` false: Apple's documents leave it to the reader whether to insist on one.
+    /// No nonce, and `nonce_supported` false. Apple's documents do not say whether a reader must then insist on a nonce.
     case nonceUnsupported = "nonce_unsupported"
-    /// `email_verified` and `is_private_email` as the strings of captures until 2024.
+    /// `email_verified` and `is_private_email` as strings, as in captures until 2024.
     case stringFlags = "string_flags"
 }
 
 extension IDTokenStyle {
     /// The id_token, or `nil` where there is none.
     ///
-    /// - Parameter otherClientID: what ``anotherAudience`` names.
-    /// - Throws: an error of swift-crypto if it cannot be signed.
+    /// - Parameter otherClientID: the audience for ``anotherAudience``.
+    /// - Throws: an error of swift-crypto if it cannot sign.
     func idToken(of claims: IDTokenClaims, otherClientID: String, key: SigningKey) throws -> String? {
         let day: Int64 = 86_400
         var claims = claims

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Random identifiers in the shapes that Apple's have on the wire. They are opaque: nobody should parse them.
+/// Random identifiers in the shapes of Apple's. They are opaque: no program should parse them.
 enum Invented {
     /// A `sub`: `NNNNNN.<32 hex>.NNNN`.
     static func userID() -> String {
@@ -13,7 +13,7 @@ enum Invented {
         text(10, of: lowercaseAndDigits) + "@privaterelay.appleid.com"
     }
 
-    /// An address of somebody's own, in the domain that RFC 2606 keeps for examples.
+    /// An address outside of Apple, in the domain that RFC 2606 reserves for examples.
     static func ownAddress() -> String {
         text(10, of: lowercaseAndDigits) + "@example.com"
     }
@@ -28,7 +28,7 @@ enum Invented {
     /// A `jti`: 22 characters, which are 128 bits in base64url.
     static func notificationID() -> String { Base64URL.encode(bytes(16)) }
 
-    /// What an app might send along with a sign-in.
+    /// A nonce as an app sends it with a sign-in.
     static func nonce() -> String { Base64URL.encode(bytes(16)) }
 
     /// `<prefix><32 hex>.0.<4 letters>.<22 base64url>`, about 64 characters.

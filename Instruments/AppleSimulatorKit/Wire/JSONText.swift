@@ -3,9 +3,9 @@
 
 import Foundation
 
-/// JSON as this program writes it: sorted names, so that equal values have equal bytes, and plain slashes, as Apple's have.
+/// JSON with sorted names, so that equal values have equal bytes, and with plain slashes, as Apple's has.
 enum JSONText {
-    /// Our own values hold nothing that JSON cannot say, so that this cannot fail.
+    /// Cannot fail, because JSON can express all our values.
     static func encode(_ value: some Encodable) -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

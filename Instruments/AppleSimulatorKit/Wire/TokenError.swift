@@ -3,20 +3,20 @@
 
 import Foundation
 
-/// Why the token endpoint says no. The answer is always 400, and these are Apple's texts, letter by letter.
+/// Why the token endpoint refuses. The answer is always 400, and the texts are Apple's, letter by letter.
 package enum TokenError: Error, Equatable {
-    /// A parameter is missing, stands there twice or cannot be decoded.
+    /// A parameter is missing, occurs twice or does not decode.
     case invalidRequest
     /// A grant that this endpoint does not know. `client_credentials`, which serves team transfers, is not simulated.
     case unsupportedGrantType
-    /// The client secret is not good. Apple never says why; the counters of the simulator do.
+    /// The client secret is bad. Apple never says why; the counters of the simulator do.
     case invalidClient(ClientSecretFlaw)
-    /// A refresh token that is dead, unknown, of another client, or no refresh token at all.
+    /// The refresh token is dead, unknown, of another client, or no refresh token.
     case deadToken
-    /// A code that is unknown, no code at all, older than five minutes, or of a sign-in that is over.
+    /// The code is unknown, no code, older than five minutes, or of a sign-in that has ended.
     case deadCode
     case usedCode
-    /// The code belongs to another client than the one named here.
+    /// The code belongs to another client, not to this one.
     case clientMismatch(String)
     case redirectMismatch(String)
 
@@ -40,7 +40,7 @@ package enum TokenError: Error, Equatable {
         }
     }
 
-    /// The JSON that Apple answers with. `error_description` is undocumented and stands only where it was seen.
+    /// Apple's JSON answer. `error_description` is undocumented, so it occurs only where a capture has it.
     var body: Data {
         struct Body: Encodable {
             let error: String

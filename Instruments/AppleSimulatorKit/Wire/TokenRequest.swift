@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A well-formed question to the token endpoint.
+/// A well-formed request to the token endpoint.
 struct TokenRequest: Sendable {
     enum Grant: Sendable {
         case code(String, redirectURI: String?)
@@ -19,7 +19,7 @@ struct TokenRequest: Sendable {
         switch grantType {
         case "authorization_code":
             guard let code = form["code"] else { throw .invalidRequest }
-            // An empty one is one too, and no code was issued to it.
+            // An empty redirect URI counts as one, and Apple issued no code to it.
             grant = .code(code, redirectURI: form.text(of: "redirect_uri"))
         case "refresh_token":
             guard let token = form["refresh_token"] else { throw .invalidRequest }

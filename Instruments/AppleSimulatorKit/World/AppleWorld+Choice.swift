@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Whom an operation is about.
+/// The people of an operation.
 package enum People: Sendable {
     case these([String])
-    /// So many of those to whom it can happen, in the order of their creation.
+    /// The first so many people that the operation can apply to, in the order of their creation.
     case any(Int)
 }
 
 extension AppleWorld {
-    /// What can happen to people, as far as choosing them goes.
+    /// The kinds of operation, as far as they restrict the choice of people.
     enum Fate {
         case signIn, endOfConsent, deletion, forwarding(Bool), passwordChange, claim
     }

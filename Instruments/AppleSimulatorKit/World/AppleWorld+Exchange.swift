@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A request as it comes in: what it is about, and the fault that meets it.
+/// A request on arrival: its subject, and the fault that hits it.
 struct Arrival: Sendable {
     let endpoint: Endpoint
     let subject: Subject?
     let fault: Fault?
 
-    /// What it does with which sign-in, where Apple knows the code or token.
+    /// The sign-in that the request is about and its effect on it, if Apple knows the code or token.
     enum Subject: Sendable {
         case exchange(Int)
         case refresh(Int)
@@ -22,7 +22,7 @@ enum ExchangeOutcome: Sendable {
     case cut
     case reset
     case hang
-    /// The simulator could not sign, or was stopped in the middle.
+    /// The simulator could not sign, or stopped meanwhile.
     case failed
 
     var label: String {
@@ -44,7 +44,7 @@ enum ExchangeOutcome: Sendable {
 }
 
 extension AppleWorld {
-    /// - Parameter caller: who asks, where several are to be told apart.
+    /// - Parameter caller: the name of the caller, if several share the simulator.
     mutating func begin(_ endpoint: Endpoint, _ form: FormBody?, of caller: String, hasUserAgent: Bool) -> Arrival {
         let token = form?["refresh_token"] ?? form?["code"] ?? form?["token"]
         let grant = token.flatMap { self.grant(of: $0, .code, .refresh, .access) }

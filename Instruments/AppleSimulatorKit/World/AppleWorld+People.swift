@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What people do. Everything is checked for all of them before anything happens to the first.
+/// Actions of people. Each function checks all people before it changes the first.
 extension AppleWorld {
     mutating func signUp(_ count: Int, address: AddressKind, _ options: SignInOptions, now: Moment) throws(SimulatorError) -> [SignIn] {
         let (clientID, group) = try client(of: options)
@@ -63,7 +63,7 @@ extension AppleWorld {
         )
     }
 
-    /// People stop using Sign in with Apple for an app group: every token of theirs in it dies.
+    /// People stop using Sign in with Apple for an app group. All their tokens in it die.
     mutating func revokeConsent(
         of people: [Int],
         clientID: String?,
@@ -82,7 +82,7 @@ extension AppleWorld {
         }
     }
 
-    /// People delete their Apple Accounts: every token of theirs dies, and each app group that had their consent is told.
+    /// People delete their Apple Accounts. All their tokens die, and each app group that had their consent gets a notification.
     mutating func deleteAccounts(of people: [Int], _ emission: Emission, now: Moment) throws(SimulatorError) -> [NotificationDraft] {
         for user in people where users[user].deletedAt != nil { throw .accountDeleted(users[user].id) }
         return people.flatMap { user in
@@ -95,7 +95,7 @@ extension AppleWorld {
         }
     }
 
-    /// People switch the forwarding of relay mail off or on. No token cares.
+    /// People switch the forwarding of relay mail off or on. Their tokens stay as they are.
     mutating func setForwarding(
         of people: [Int],
         _ isForwarding: Bool,
@@ -115,7 +115,7 @@ extension AppleWorld {
         }
     }
 
-    /// People change the password of their Apple Accounts: their tokens die and nobody is told.
+    /// People change the password of their Apple Accounts. Their tokens die, and Apple sends no notification.
     mutating func changePasswords(of people: [Int], now: Moment) throws(SimulatorError) {
         for user in people where users[user].deletedAt != nil { throw .accountDeleted(users[user].id) }
         for user in people {
@@ -125,7 +125,7 @@ extension AppleWorld {
         }
     }
 
-    /// Says something about people without making it true.
+    /// Makes notifications about people without making them true.
     func claim(
         _ type: NotificationType,
         about people: [Int],

@@ -4,9 +4,9 @@
 extension AppleWorld {
     /// Ends the person's consent to the app group of a token.
     ///
-    /// Nothing happens, and the caller is none the wiser, where the token is dead, unknown, a code or of another client, or the secret is bad.
+    /// Changes nothing, and does not tell the caller, if the token is dead, unknown, a code or of another client, or the secret is bad.
     ///
-    /// - Returns: what Apple says of it, if it is configured to say anything.
+    /// - Returns: Apple's notifications, if the configuration asks for any.
     mutating func revoke(_ request: RevocationRequest, now: Moment) -> [NotificationDraft] {
         counters.revocations.asked += 1
         guard let index = grant(of: request.token, .refresh, .access), grants[index].isAlive,

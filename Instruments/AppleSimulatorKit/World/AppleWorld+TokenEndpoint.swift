@@ -4,20 +4,19 @@
 import NIOCore
 
 extension AppleWorld {
-    /// What the token endpoint owes a caller.
+    /// The reply of the token endpoint.
     enum TokenReply: Sendable {
         case ready(ByteBuffer)
-        /// An answer whose id_token is not signed yet.
+        /// An answer whose id_token has no signature yet.
         case draft(TokenAnswerDraft)
     }
 
-    /// Judges the grant, then the client, then gives what was asked for.
+    /// Judges the grant, then the client, then answers.
     ///
-    /// The grant comes first. Since December 2022 Apple answers `invalid_grant` to a dead token even where the client and its secret are
-    /// made up, so a dead token never proves a good secret. Whether a bad secret costs the code that came with it is not documented;
-    /// here it does not.
+    /// The grant comes first. Since December 2022 Apple answers `invalid_grant` to a dead token even if the client and its secret are made
+    /// up, so a dead token never proves a good secret. No document says whether a bad secret uses up the code beside it. Here it does not.
     ///
-    /// - Parameter style: what is to be out of the ordinary in the id_token.
+    /// - Parameter style: the deviation of the id_token, if any.
     mutating func answer(_ request: TokenRequest, _ style: IDTokenStyle?, now: Moment) throws(TokenError) -> TokenReply {
         let grant = try grant(for: request, now: now)
         do {
@@ -65,7 +64,7 @@ extension AppleWorld {
         {
             return .ready(answer.body)
         }
-        // Its access token is forgotten with the next.
+        // The next access token replaces the one in this answer.
         grants[grant].answer = nil
         let carriesIDToken = configuration.refreshCarriesIDToken
         return .draft(draft(grant, refreshToken: nil, nonce: nil, carriesIDToken: carriesIDToken, style, now: now))
@@ -102,7 +101,7 @@ extension AppleWorld {
         )
     }
 
-    /// The answers that the next refresh of every living token would get, where none is ready.
+    /// The answers to the next refresh of every living token that has none ready.
     mutating func draftAnswers(now: Moment) -> [TokenAnswerDraft] {
         grants.indices.compactMap { grant in
             guard grants[grant].isAlive, grants[grant].hasRefreshToken, case .draft(let draft) = refresh(grant, nil, now: now) else {
@@ -112,22 +111,22 @@ extension AppleWorld {
         }
     }
 
-    /// Keeps the signed answer to a refresh to give it again.
+    /// Keeps the signed answer to a refresh to repeat it.
     mutating func keep(_ body: ByteBuffer, of draft: TokenAnswerDraft) {
         guard draft.refreshToken == nil, draft.style == nil, grants[draft.grant].isAlive else { return }
         grants[draft.grant].answer = Grant.PreparedAnswer(body: body, madeAt: draft.madeAt, keyID: draft.key.id)
     }
 }
 
-/// An answer of the token endpoint before its id_token is signed: decided under the lock, signed outside of it.
+/// An answer of the token endpoint before its id_token is signed. The world drafts it under the lock, and the simulator signs it outside.
 struct TokenAnswerDraft: Sendable {
     let grant: Int
     let accessToken: String
     let refreshToken: String?
     let claims: IDTokenClaims?
-    /// What is to be out of the ordinary in the id_token.
+    /// The deviation of the id_token, if any.
     let style: IDTokenStyle?
-    /// A client of which the token is not.
+    /// A client that the token does not belong to.
     let otherClientID: String
     let key: SigningKey
     let madeAt: Moment

@@ -3,8 +3,8 @@
 
 /// Everything that this Apple knows: groups, people, sign-ins, keys, faults and counts.
 ///
-/// A plain value without clock or I/O. One lock guards it, and whoever holds the lock passes the time in. People, sign-ins and groups
-/// refer to each other by their index, which never changes.
+/// A plain value without clock or I/O. One lock guards it, and the holder of the lock passes the time in. People, sign-ins and groups refer
+/// to each other by their index, which never changes.
 struct AppleWorld: Sendable {
     let configuration: SimulatorConfiguration
     var groups: [AppGroup]
@@ -20,7 +20,7 @@ struct AppleWorld: Sendable {
     private var groupOfClient: [String: Int] = [:]
     private var userOfID: [String: Int] = [:]
     private var tokens: [String: IssuedToken] = [:]
-    /// Client secrets whose signature is good, by their text, because ES256 is slow too. Emptied when it is full or keys change.
+    /// Client secrets with a good signature, by their text, because ES256 is slow too. Empties when it is full or keys change.
     private var verifiedSecrets: [String: ClientSecret] = [:]
 
     init(_ configuration: SimulatorConfiguration) throws {
@@ -51,12 +51,12 @@ extension AppleWorld {
         return user
     }
 
-    /// The sign-in that a code, a refresh token or an access token came from, where it is of one of these kinds.
+    /// The sign-in behind a code, a refresh token or an access token, if the token is of one of these kinds.
     func grant(of token: String, _ kinds: IssuedToken.Kind...) -> Int? {
         tokens[token].flatMap { kinds.contains($0.kind) ? $0.grant : nil }
     }
 
-    /// The group that is meant where a user is named: that of `clientID` or, without it, of the user's latest sign-in.
+    /// The group of an operation on a user: that of `clientID` or, without it, of the user's latest sign-in.
     func group(of user: Int, clientID: String?) throws(SimulatorError) -> Int {
         if let clientID { return try group(ofClient: clientID) }
         guard let latest = users[user].grants.last else { throw .notAuthorized(users[user].id) }
@@ -83,7 +83,7 @@ extension AppleWorld {
         tokens[token] = IssuedToken(grant: grant, kind: kind)
     }
 
-    /// Gives a sign-in its next access token. The one before is forgotten, so that a million refreshes do not fill the memory.
+    /// Gives a sign-in its next access token. Forgets the previous one, so that a million refreshes do not fill the memory.
     mutating func renewAccessToken(of grant: Int) -> String {
         if let old = grants[grant].accessToken { tokens[old] = nil }
         let new = Invented.accessToken()
@@ -120,7 +120,7 @@ extension AppleWorld {
         verifiedSecrets = [:]
     }
 
-    /// Revokes a key, as the developer portal does: every secret that it signed is worthless from now on.
+    /// Revokes a key, as the developer portal does. Every secret that it signed is worthless from now on.
     mutating func revokeKey(_ id: String) throws(SimulatorError) {
         guard groups.contains(where: { $0.keys.contains { $0.id == id } }) else { throw .unknownKey(id) }
         for index in groups.indices { groups[index].keys.removeAll { $0.id == id } }

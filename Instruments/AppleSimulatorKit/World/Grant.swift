@@ -3,7 +3,7 @@
 
 import NIOCore
 
-/// One sign-in of a user at a client, and what it left behind at Apple.
+/// One sign-in of a user at a client, with its code, tokens and history.
 struct Grant: Sendable {
     let user: Int
     let group: Int
@@ -12,11 +12,11 @@ struct Grant: Sendable {
     var code: Code?
     var hasRefreshToken = false
     var accessToken: String?
-    /// Why and when it ended; `nil` while it lives.
+    /// Cause and time of its end; `nil` while it lives.
     var ending: Ending?
     var answer: PreparedAnswer?
     var refreshes = RefreshHistory()
-    /// How often its code was to be exchanged, and one of its tokens revoked, whatever became of it.
+    /// Requests to exchange its code and to revoke one of its tokens, whatever their outcome.
     var exchanges = 0
     var revocations = 0
 
@@ -39,20 +39,20 @@ struct Grant: Sendable {
         let cause: Cause
         let at: Moment
 
-        /// In rising order: a later one replaces the cause of an ending only if it weighs more.
+        /// In rising order: a later cause replaces an earlier one only if it is greater.
         enum Cause: Int, Sendable {
             case passwordChanged, consentRevoked, revokedByApp, accountDeleted
         }
     }
 
-    /// The last successful answer to a refresh, ready to be given again.
+    /// The last successful answer to a refresh, ready to repeat.
     struct PreparedAnswer: Sendable {
         let body: ByteBuffer
         let madeAt: Moment
         let keyID: String
     }
 
-    /// Ends the sign-in, or gives its end a weightier cause.
+    /// Ends the sign-in, or gives its end a greater cause.
     mutating func end(_ cause: Ending.Cause, at moment: Moment) {
         if let ending, ending.cause.rawValue >= cause.rawValue { return }
         ending = Ending(cause: cause, at: moment)

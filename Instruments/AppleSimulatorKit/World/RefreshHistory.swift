@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// When the refresh token of one sign-in was asked about.
+/// The requests about the refresh token of one sign-in.
 package struct RefreshHistory: Sendable {
-    /// How many of the moments are kept: the latest.
+    /// How many of the latest moments it keeps.
     static let kept = 256
 
-    /// Every request, whatever became of it.
+    /// Every request, whatever its outcome.
     package private(set) var requests = 0
-    /// Those that got a 200 or an `invalid_grant`, scripted ones included. A lost answer is none.
+    /// Requests that got a 200 or an `invalid_grant`, scripted ones included. A lost answer does not count.
     package private(set) var answers = 0
-    /// When they were answered, by Apple's clock, oldest first.
+    /// When Apple answered them, by its clock, oldest first.
     package private(set) var answeredAt: [Moment] = []
 
     mutating func record(isAnswer: Bool, at now: Moment) {
@@ -21,7 +21,7 @@ package struct RefreshHistory: Sendable {
         answeredAt.append(now)
     }
 
-    /// The shortest time between two answers: it proves that nobody was asked twice in a day.
+    /// The shortest time between two answers. It proves that the program asked about no token twice in a day.
     package var shortestGap: Duration? {
         zip(answeredAt, answeredAt.dropFirst()).map { $1 - $0 }.min()
     }

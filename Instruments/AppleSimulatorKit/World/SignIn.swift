@@ -3,12 +3,12 @@
 
 /// How a person signs in.
 package struct SignInOptions: Sendable {
-    /// At which client; at the primary App ID of the first group, if absent.
+    /// The client; the primary App ID of the first group, if absent.
     package var clientID: String?
     package var credential = Credential.refreshToken
     /// The `redirect_uri` that the exchange of the code must name, as after a sign-in on the web.
     package var redirectURI: String?
-    /// What the app sends along, to find it again in the id_token that the code is exchanged for.
+    /// The app's nonce, which returns in the id_token for the code.
     package var nonce: String?
     /// When; now, if absent.
     package var at: Moment?
@@ -27,37 +27,37 @@ package struct SignInOptions: Sendable {
         self.at = at
     }
 
-    /// What the app's backend holds afterwards.
+    /// The credential that the app's backend holds afterwards.
     package enum Credential: String, Sendable, Codable {
         case refreshToken = "refresh_token"
         case code = "authorization_code"
-        /// Nothing: the backend looked at the id_token and threw the code away.
+        /// Nothing: the backend read the id_token and threw the code away.
         case none
     }
 }
 
-/// What a new user's address is.
+/// The kind of a new user's address.
 package enum AddressKind: String, Sendable, Codable {
-    /// One at Apple's mail relay.
+    /// An address at Apple's mail relay.
     case relay
-    /// One of their own, shared with the app.
+    /// The user's own address, shared with the app.
     case own
     /// None: the app did not ask for it.
     case none
 }
 
-/// What an app's backend learns from a sign-in.
+/// The facts that an app's backend learns from a sign-in.
 package struct SignIn: Sendable, Codable, Equatable {
     package let userID: String
     package let clientID: String
     package var refreshToken: String?
     package let code: String?
-    /// What the sign-in was asked for with, the app's own words: the `redirect_uri` and the nonce.
+    /// The app's own values for the sign-in: the `redirect_uri` and the nonce.
     package let redirectURI: String?
     package let nonce: String?
     package let email: String?
     package let emailIsPrivate: Bool?
-    /// By Apple's clock. The `iat` of an id_token is this, rounded down to a second.
+    /// By Apple's clock. The `iat` of an id_token is this moment, rounded down to a second.
     package var grantedAt: Moment
 
     enum CodingKeys: String, CodingKey {

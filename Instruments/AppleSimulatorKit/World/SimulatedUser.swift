@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// A person with an Apple Account, as one team sees them.
+/// A person with an Apple Account, as one team sees the person.
 struct SimulatedUser: Sendable {
     /// The `sub`: stable per person and team, through revocation and new consent.
     let id: String
     let teamID: String
     let address: EmailAddress?
-    /// Whether the relay forwards mail. Without meaning for an address of their own.
+    /// Whether the relay forwards mail. Meaningless for a user's own address.
     var isForwarding = true
     /// When the person deleted the Apple Account.
     var deletedAt: Moment?
-    /// Indices of their sign-ins, oldest first.
+    /// Indices of the person's sign-ins, oldest first.
     var grants: [Int] = []
 }

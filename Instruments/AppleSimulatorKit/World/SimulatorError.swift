@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Why something cannot happen in the simulated world.
+/// Why an operation is impossible in the simulated world.
 package enum SimulatorError: Error, Equatable {
     case unknownUser(String)
     case unknownClient(String)
     case unknownNotification(String)
     case unknownKey(String)
     case unknownFault(Int)
-    /// The person has deleted the Apple Account and so can do nothing more with it.
+    /// The person has deleted the Apple Account and cannot use it any more.
     case accountDeleted(String)
     /// There is no consent to revoke.
     case notAuthorized(String)
-    /// Mail forwarding is a matter of relay addresses only.
+    /// Only relay addresses have mail forwarding.
     case noRelayAddress(String)
-    /// Fewer users than asked for can do it.
+    /// Fewer users than asked for qualify.
     case tooFewUsers(Int)
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What is true of a user, to compare with what a program under test believes.
+/// The truth about a user, to compare with the belief of a program under test.
 package struct UserTruth: Sendable, Codable, Equatable {
     package let userID: String
     package let teamID: String
     package let email: String?
     package let emailIsPrivate: Bool?
-    /// `enabled` or `disabled`; absent where there is no relay address.
+    /// `enabled` or `disabled`; absent without a relay address.
     package let emailForwarding: String?
     package let isAccountDeleted: Bool
-    /// One per client at which the user has ever signed in.
+    /// One for each client at which the user has ever signed in.
     package let credentials: [CredentialTruth]
 
     enum CodingKeys: String, CodingKey {
@@ -24,19 +24,19 @@ package struct UserTruth: Sendable, Codable, Equatable {
     }
 }
 
-/// What is true of a user at a client, in the words of Apple's `CredentialState` and of Sign in with Apple's events.
+/// The truth about a user at a client, in the words of Apple's `CredentialState` and of Sign in with Apple's events.
 package struct CredentialTruth: Sendable, Codable, Equatable {
     package let clientID: String
     package let state: State
     package let reason: Reason
-    /// When that became true. A new password is known to Apple alone: nobody outside can learn its moment.
+    /// When it last changed. Only Apple knows the moment of a new password.
     package let changedAt: Moment
     /// The latest sign-in.
     package let grantedAt: Moment
-    /// How many refresh tokens would be answered with 200.
+    /// How many refresh tokens Apple would answer with 200.
     package let liveTokens: Int
     package let refreshes: RefreshTruth
-    /// How often a code was to be exchanged, and how often a token revoked, whatever became of it.
+    /// Requests to exchange a code, and requests to revoke a token, whatever their outcome.
     package let exchanges: Int
     package let revocations: Int
 
@@ -65,12 +65,12 @@ package struct CredentialTruth: Sendable, Codable, Equatable {
     }
 }
 
-/// How often and when the refresh tokens of a user at a client were asked about.
+/// Number and times of the requests about the refresh tokens of a user at a client.
 package struct RefreshTruth: Sendable, Codable, Equatable {
     package let requests: Int
-    /// Those that got a 200 or an `invalid_grant`.
+    /// Requests that got a 200 or an `invalid_grant`.
     package let answers: Int
-    /// The latest of them, oldest first.
+    /// The latest answers, oldest first.
     package let answeredAt: [Moment]
 
     enum CodingKeys: String, CodingKey {

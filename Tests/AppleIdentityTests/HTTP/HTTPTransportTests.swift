@@ -23,7 +23,7 @@ import Testing
         var requests: [String]
     }
 
-    /// Long enough never to pass, save where it is meant to.
+    /// Long enough never to pass, except in the tests of time-outs.
     private static let patient = Duration.seconds(30)
 
     private func exchange(
@@ -83,7 +83,7 @@ import Testing
         #expect(request.hasSuffix("\r\n\r\na=1%262&b="))
     }
 
-    /// Whoever was frozen while a connection was made, and may not ask any more, does not ask.
+    /// A process that was frozen while it connected, and has no time left, sends no request.
     @Test(arguments: ["http", "https"])
     func notAByteIsSentThatMayNotBe(_ scheme: String) async throws {
         let tls = scheme == "https" ? try LoopbackCertificate.serverContext() : nil
@@ -140,7 +140,7 @@ import Testing
         #expect(try await exchange(.says("220 mail ready\r\n\r\n")).result == .failure(.other))
     }
 
-    /// Each of the first three ends the process where async-http-client gets to see it.
+    /// Each of the first three would end the process if async-http-client saw it.
     @Test(
         arguments: [
             "HTTP/1.1 000 OK\r\n\r\n", "HTTP/1.1 020 OK\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 099 OK\r\nContent-Length: 0\r\n\r\n",
@@ -192,7 +192,7 @@ import Testing
     }
 
     @Test func tellsANameThatDoesNotExist() async throws {
-        // Longer than a part of a name may be, so that no server is asked.
+        // Longer than a part of a name may be, so that no DNS server gets the query.
         let name = String(repeating: "x", count: 64)
         let (result, _) = try await send(AppleRequest(.keys, url: "http://\(name).invalid/"), timeout: Self.patient)
         #expect(result == .failure(.dns))

@@ -10,7 +10,7 @@ import Testing
 @Suite struct AppleIdentityTokenVerifierTests {
     private static let apple = AppleFixture.apple
     private static let issuedAt = AppleFixture.issuedAt
-    /// Half a minute after it was issued.
+    /// Half a minute after Apple issued it.
     private static let now = HeldClock().now
 
     private static func claims(_ changes: [String: String?] = [:]) -> String {
@@ -54,7 +54,7 @@ import Testing
         #expect(try await verify(Self.token(claims)) == Self.identity())
     }
 
-    /// Half an hour from now is as early as Apple's clock may have it, whatever ours says: the moment is handed in.
+    /// Apple's clock may be half an hour ahead, whatever the host's clock says: the caller passes the time in.
     @Test func judgesByTheClockThatIsHandedIn() async throws {
         let (early, late) = (Self.now.advanced(by: .hours(-1)), Self.now.advanced(by: .hours(1)))
         await #expect(throws: VerificationError.rejected(.issuedInFuture, detail: "iat \(Self.issuedAt)")) {
@@ -92,13 +92,13 @@ import Testing
         (token(["aud": "[]"]), .malformedClaim, "aud"),
         (token(["aud": #"["com.example.app","com.example.app"]"#]), .malformedClaim, "aud"),
         (token(["aud": #"["com.example.app","com.example.web"]"#]), .malformedClaim, "aud"),
-        // Configured, but not the one that asked.
+        // Configured, but not the client that asked.
         (token(["aud": #""com.example.web""#]), .wrongAudience, "com.example.web"),
         (token(["aud": #""com.example.App""#]), .wrongAudience, "com.example.App"),
         (token(["iat": nil]), .missingClaim, "iat"),
         (token(["iat": #""1760000000""#]), .malformedClaim, "iat"),
         (token(["iat": "\(issuedAt + 331)"]), .issuedInFuture, "iat \(issuedAt + 331)"),
-        // No moment that a table holds.
+        // A table cannot hold this time.
         (token(["iat": "1"]), .issuedInFuture, "iat 1"),
         (token(["exp": nil]), .missingClaim, "exp"),
         (token(["exp": "null"]), .missingClaim, "exp"),
@@ -140,7 +140,7 @@ import Testing
             (["nonce": #""m""#], .malformedClaim),
             (["nonce": #""N""#], .malformedClaim),
             (["nonce": "7"], .malformedClaim),
-            // A device that names another one can carry it.
+            // A device that names another nonce can carry it.
             (["nonce": #""m""#, "nonce_supported": "false"], .malformedClaim),
             (["nonce_supported": "true"], .missingClaim),
             (["nonce_supported": "0"], .missingClaim),
@@ -163,7 +163,7 @@ import Testing
 
     // MARK: Keys
 
-    /// Apple signs with a new key before it has been fetched: the same token verifies a minute later.
+    /// Apple signs with a new key before siwatch has fetched it. The same token verifies a minute later.
     @Test func waitsForAKeyThatIsNotKnownYet() async throws {
         let verification = try await Verification()
         let token = AppleFixture.rotated.sign(claims: Self.claims())

@@ -188,7 +188,7 @@ import Testing
         }
     }
 
-    /// `unknown_key` takes ten minutes and has tests of its own; `poison` is not for a verifier to say.
+    /// `unknown_key` takes ten minutes and has tests of its own. A verifier never gives `poison`.
     @Test func everyReasonIsTried() {
         #expect(Set(Self.rejections.map(\.reason)).union([.unknownKey, .poison]) == Set(RejectionReason.allCases))
     }

@@ -7,7 +7,7 @@ import Testing
 @testable import AppleIdentity
 
 @Suite struct KeyScheduleTests {
-    /// A schedule by reference, since `#expect` holds what it is given immutable.
+    /// A schedule by reference, because `#expect` makes its operands immutable.
     private final class Subject {
         private var schedule = KeySchedule()
 
@@ -28,7 +28,7 @@ import Testing
         start.advanced(by: .seconds(seconds))
     }
 
-    /// A schedule that has fetched at these seconds, with success.
+    /// A schedule that has fetched successfully at these seconds.
     private func schedule(fetchedAt seconds: Int...) -> Subject {
         let schedule = Subject()
         for second in seconds {

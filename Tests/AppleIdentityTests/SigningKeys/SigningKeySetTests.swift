@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    /// A modulus that no two primes make must not trap, whatever the library thinks of it.
+    /// A modulus that is no product of two primes must not trap, whatever the library does with it.
     @Test func survivesAnImpossibleModulus() throws {
         let even = Array(Self.apple.modulus.dropLast()) + [0]
         for modulus in [even, [0x80] + Array(repeating: 0, count: 255), Array(repeating: 0xff, count: 512)] {

@@ -6,14 +6,14 @@ import CryptoExtras
 
 @testable import AppleIdentity
 
-/// A signing key as Apple would have one, and the tokens it signs, in the shape seen on the wire.
+/// A signing key like Apple's, and the tokens that it signs, in the shape of captures.
 struct AppleFixture: Sendable {
     let keyID: String
     let privateKey: _RSA.Signing.PrivateKey
 
-    /// Made once per process: a key takes longer than most tests.
+    /// Made once per process, because making a key takes longer than most tests.
     static let apple = AppleFixture(keyID: "T8tIJ1zSrO")
-    /// A second key of Apple's, to rotate to.
+    /// A second key of Apple's, for rotation.
     static let rotated = AppleFixture(keyID: "pggnQeNCOU")
 
     private init(keyID: String) {
@@ -40,7 +40,7 @@ struct AppleFixture: Sendable {
         Array(#"{"keys":[\#(jwks.joined(separator: ","))]}"#.utf8)
     }
 
-    /// A compact JWS over any header and claims, signed with SHA-256 unless told otherwise.
+    /// A compact JWS over any header and claims, signed with SHA-256 by default.
     func sign(header: String? = nil, claims: String) -> String {
         sign(header: header, claims: claims) { SHA256.hash(data: $0) }
     }
@@ -78,7 +78,7 @@ struct AppleFixture: Sendable {
     static let issuedAt: Int64 = 1_760_000_000
 }
 
-/// A JSON string that holds the text.
+/// A JSON string with this text.
 func quoted(_ text: String) -> String {
     "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
 }

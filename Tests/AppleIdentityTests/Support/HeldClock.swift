@@ -4,7 +4,7 @@
 import CredentialCore
 import NIOConcurrencyHelpers
 
-/// A wall clock that stands still until it is told to move.
+/// A wall clock that stands still until a test moves it.
 final class HeldClock: Sendable {
     private let time: NIOLockedValueBox<Timestamp>
 

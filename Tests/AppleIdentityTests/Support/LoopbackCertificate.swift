@@ -3,7 +3,7 @@
 
 import NIOSSL
 
-/// A certificate that nobody trusts, and its key, which is no secret.
+/// An untrusted certificate, and its key, which is no secret.
 enum LoopbackCertificate {
     static func serverContext() throws -> NIOSSLContext {
         let certificate = try NIOSSLCertificate(bytes: Array(certificate.utf8), format: .pem)

@@ -7,14 +7,14 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// A server that does one thing to every request, down to the bytes.
+/// A server that gives every request the same treatment, down to the bytes.
 final class LoopbackServer: Sendable {
     enum Manner: Sendable {
         /// Sends these bytes and closes.
         case says(String)
         /// Sends these bytes and leaves the connection open.
         case saysAndHolds(String)
-        /// Sends a head that promises 10 MiB, and all of them.
+        /// Sends a head that promises 10 MiB, and then all of them.
         case floods
         /// Closes without an answer.
         case hangsUp
@@ -23,7 +23,7 @@ final class LoopbackServer: Sendable {
     private let channel: any Channel
     private let received: Received
 
-    /// Runs the body with a server that is gone afterwards.
+    /// Runs the body with a server, and stops the server afterwards.
     static func run<Result>(
         _ manner: Manner,
         tls: NIOSSLContext? = nil,

@@ -4,7 +4,7 @@
 import CredentialCore
 import NIOConcurrencyHelpers
 
-/// A key store that is gone with the test.
+/// A key store in memory.
 final class MemoryKeyStore: SigningKeyStore {
     struct Full: Error {}
 

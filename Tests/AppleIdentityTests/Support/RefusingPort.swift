@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// A port of this machine that refuses every connection: it is bound, so nobody else gets it, and nobody listens.
+/// A port of this machine that refuses every connection. It is bound, so that no other process gets it, and no socket listens there.
 final class RefusingPort {
     let port: UInt16
     private let descriptor: Int32

@@ -5,7 +5,7 @@ import NIOConcurrencyHelpers
 
 @testable import AppleIdentity
 
-/// Answers each request by a closure, and keeps what was asked.
+/// Answers each request by a closure, and records the requests.
 final class ScriptedTransport: AppleTransport {
     typealias Answer = @Sendable (AppleRequest) async -> Result<AppleResponse, TransportFailure>
 

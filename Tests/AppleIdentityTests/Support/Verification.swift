@@ -19,14 +19,14 @@ struct Verification {
         clockSkew: .seconds(300)
     )
 
-    /// - Parameter fetches: whether it has fetched the keys already.
+    /// - Parameter fetches: whether it fetches the keys first.
     init(fetches: Bool = true) async throws {
         keys = SigningKeys(url: "https://appleid.apple.com/auth/keys", transport: transport, store: store, clock: clock.clock)
         verifier = AppleNotificationVerifier(keys: keys, policy: Self.policy, clock: clock.clock)
         if fetches { _ = await keys.refreshIfDue() }
     }
 
-    /// Verifies what was received just now, unless told otherwise.
+    /// Verifies a notification, received just now by default.
     func verify(_ payload: [UInt8], receivedAt: Timestamp? = nil) async throws(VerificationError) -> VerifiedNotification {
         try await verifier.verify(payload, receivedAt: receivedAt ?? clock.now)
     }

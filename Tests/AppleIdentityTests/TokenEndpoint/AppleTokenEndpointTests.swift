@@ -29,7 +29,7 @@ import Testing
         )
     }
 
-    /// Answers are dated by it, however wrong the host's clock is.
+    /// siwatch dates answers by Apple's clock, however wrong the host's clock is.
     @Test func tellsWhatApplesClockSays() async {
         let date = Timestamp(seconds: 1_750_000_000)
         let transport = ScriptedTransport { _ in
@@ -106,7 +106,7 @@ import Testing
         #expect(String(decoding: form.encoded, as: UTF8.self).hasSuffix("&token=r%2B&token_type_hint=refresh_token"))
     }
 
-    /// A code that may have come to Apple may be used up; one that certainly has not is as good as new.
+    /// Apple may have used up a code that it may have received. A code that it has not received is still good.
     @Test(arguments: TransportFailure.allCases)
     func aCodeIsLostWhereItMayHaveArrived(_ failure: TransportFailure) async {
         let transport = ScriptedTransport { _ in .failure(failure) }

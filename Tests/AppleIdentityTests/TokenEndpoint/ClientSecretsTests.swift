@@ -28,7 +28,7 @@ import Testing
         return ClientSecrets(teamID: team, key: key, clock: clock.clock)
     }
 
-    /// A wrong file under the right name is another key, and so is the right one for another team.
+    /// A wrong file under the right name is another key. The right key for another team is another key, too.
     @Test func aKeyIsKnownByWhatItIs() throws {
         let identity = try makeSecrets().identity(of: "com.example.app")
         #expect(try makeSecrets().identity(of: "com.example.app") == identity, "the same after a restart")
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    /// What a 200 proved of the old key says nothing of the new one.
+    /// A 200 that proved the old key says nothing about the new one.
     @Test func anotherKeySignsFromNowOn() async throws {
         let secrets = try makeSecrets()
         let first = try await secrets.secret(for: "com.example.app")

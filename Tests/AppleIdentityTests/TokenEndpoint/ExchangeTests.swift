@@ -7,7 +7,7 @@ import Testing
 
 @testable import AppleIdentity
 
-/// What Apple answers to a code and to a revocation.
+/// Apple's answers to a code and to a revocation.
 @Suite struct ExchangeTests {
     private static let code = "c0123456789abcdef0123456789abcdef.0.mruy.AAAAAAAAAAAAAAAAAAAAAA"
     private static let idToken = "e30." + Base64URL.encode(#"{"sub":"ann"}"#.utf8) + ".AA"
@@ -60,7 +60,7 @@ import Testing
     @Test(
         arguments: [
             ("The code has expired or has been revoked.", .codeExpired),
-            // As Apple said of codes for some days in December 2022.
+            // Apple's text about codes for some days in December 2022.
             ("The token has expired or has been revoked.", .codeExpired),
             ("The code has already been used.", .codeUsed),
             ("client_id mismatch. The code was not issued to com.example.app.", .clientMismatch),

@@ -9,7 +9,7 @@ import Testing
 
 @testable import AppleIdentity
 
-/// What is refused before a key or any cryptography is in sight.
+/// Tokens that siwatch refuses before it looks for a key or runs any cryptography.
 @Suite struct CompactJWSTests {
     @Test func takesAGoodTokenApart() throws {
         let token = AppleFixture.apple.notification()
@@ -61,13 +61,13 @@ import Testing
     }
 }
 
-/// What jwt-kit lets through, and we must not. If one of these fails on jwt-kit's side, our remedy may have become superfluous.
+/// Tokens that jwt-kit accepts and siwatch must not. If a test fails on jwt-kit's side, siwatch's remedy may be superfluous.
 @Suite struct JWTKitTrapTests {
     private struct AnyClaims: JWTPayload {
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 
-    /// jwt-kit with Apple's key in it, published without `alg`.
+    /// jwt-kit with Apple's key, published without `alg`.
     private func generousKeys() async throws -> JWTKeyCollection {
         let jwk = AppleFixture.apple.jwk(["alg": nil])
         return try await JWTKeyCollection().add(jwksJSON: #"{"keys":[\#(jwk)]}"#)

@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// The sealer that tests hold binds as the real one does.
+/// The sealer of the tests binds a token to its credential and grant, as the real one does.
 @Suite struct PlainSealerTests {
     private let sealer = PlainSealer()
     private let credential = CredentialID(clientID: "com.example.app", userID: "anna")

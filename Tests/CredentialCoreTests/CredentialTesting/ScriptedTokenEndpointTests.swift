@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// The endpoint that tests write: it answers by its script, and shows who asked.
+/// The scripted endpoint of the tests: it answers by its script, and records the requests.
 @Suite struct ScriptedTokenEndpointTests {
     private let clock: TestClock
     private let endpoint: ScriptedTokenEndpoint
@@ -55,7 +55,7 @@ import Testing
         try await endpoint.call(1)
         #expect(await ask(bert).outcome == .valid)
 
-        // Settled on arrival: a later script changes nothing about it.
+        // The endpoint chose the answer on arrival. A later script does not change it.
         endpoint.answer(.valid, for: "anna")
         endpoint.releaseAnswers(for: "anna")
         #expect(await held.outcome == .rejected)

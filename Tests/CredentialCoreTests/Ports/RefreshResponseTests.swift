@@ -6,7 +6,7 @@ import Testing
 
 /// When a request was sent, by our clock and by Apple's.
 @Suite struct RefreshResponseTests {
-    /// Apple's clock in an answer that took two seconds: a whole second, cut off.
+    /// Apple's clock in an answer that took two seconds: a whole second, rounded down.
     private static let date = Timestamp(seconds: 1_750_000_100)
     private static let elapsed = Duration.seconds(2)
 
@@ -22,7 +22,7 @@ import Testing
         #expect(requestedAt(ours) == ours)
     }
 
-    /// A day ahead, a day behind, or a little more than the answer leaves open: the earliest that it does.
+    /// A day ahead, a day behind, or a little more than the answer allows: the earliest time that it allows.
     @Test(arguments: [-86_400_000, -2_001, 1_000, 3_600_000, 8 * 86_400_000])
     func elseItIsTheEarliestThatTheAnswerLeavesPossible(_ milliseconds: Int) {
         #expect(requestedAt(Self.date.advanced(by: .milliseconds(milliseconds))) == Self.date.advanced(by: .zero - Self.elapsed))

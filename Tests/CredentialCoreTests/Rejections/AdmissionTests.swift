@@ -4,20 +4,20 @@
 import CredentialCore
 import Testing
 
-/// Which rejections that wait are to be believed.
+/// The pending rejections that siwatch may believe.
 @Suite struct AdmissionTests {
     private static let rules = BreakerRules()
     private static let start = Timestamp(seconds: 1_700_000_000)
     private static let key = ClientIdentity(clientID: "app", keyID: "KEY1")
     private static let interval = Duration.seconds(86_400)
 
-    /// Answers of Apple's about one client, and what is believed of them.
+    /// Answers of Apple about one client, and the rejections that siwatch believes.
     private struct Trial {
         var proofs = ClientProofs()
         var now = AdmissionTests.start
         var breaker = RejectionBreaker()
         var rules = AdmissionTests.rules
-        /// Between two answers.
+        /// The time between two answers.
         var pace = Duration.seconds(5)
 
         mutating func answer(_ count: Int = 1, isValid: Bool = true, by identity: ClientIdentity = AdmissionTests.key) {
@@ -27,7 +27,7 @@ import Testing
             }
         }
 
-        /// A rejection, and when it came.
+        /// Rejections, with the time of the last one.
         mutating func reject(_ count: Int = 1) -> Timestamp {
             answer(count, isValid: false)
             return now
@@ -88,7 +88,7 @@ import Testing
         )
     }
 
-    /// While Apple rejects all tokens of before, it exchanges codes, and accepts what it has issued since.
+    /// While Apple rejects all older tokens, it exchanges codes, and accepts tokens that it has issued since.
     @Test func neitherACodeNorTheFirst200OfANewTokenProvesAnything() {
         var trial = Trial()
         let rejectedAt = trial.reject()
@@ -101,7 +101,7 @@ import Testing
         #expect(trial.admissions.map(\.answered.upperBound) == [rejectedAt])
     }
 
-    /// However it lies in time: as long as nobody else was asked meanwhile, nobody knows.
+    /// With any timing of the incident: siwatch asked about no other token meanwhile, so it knows nothing.
     @Test(arguments: [1, 2, 5, 15, 25]) func anIncidentInASmallAppIsNeverBelieved(rejections: Int) {
         var trial = Trial()
         // 2,400 users.
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    /// Fewer than open the breaker, and more than one in twenty of those around them.
+    /// Too few to open the breaker, and more than one in twenty of the answers around them.
     @Test(arguments: 3...25) func aBurstIsNotBelieved(rejections: Int) {
         var trial = Trial()
         trial.answer(500)
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    /// One in a hundred leaves: only those that happen to come close together wait for a day.
+    /// One user in a hundred leaves. Only rejections that happen to come close together wait for a day.
     @Test func mostOfASlowDripIsBelieved() {
         var trial = Trial()
         trial.answer(100)
@@ -141,7 +141,7 @@ import Testing
         #expect(believed.count >= 97, "the last had no time yet")
     }
 
-    /// The last answers before an incident are followed by it, and its last rejections by good ones.
+    /// Good answers just before an incident have rejections after them, and its last rejections have good answers after them.
     @Test func neitherEdgeOfAnIncidentIsBelieved() {
         var trial = Trial()
         trial.answer(200)
@@ -172,7 +172,7 @@ import Testing
         var (trial, rejectedAt) = amongNormalOnes()
         trial.answer(100)
         trial.answer(1, by: new)
-        // One that was in flight.
+        // An answer that was in flight.
         trial.answer(1, by: Self.key)
         #expect(!trial.isBelieved(rejectedAt))
         trial.answer(100, by: new)
@@ -203,7 +203,7 @@ import Testing
         #expect(trial.admissions == [confirmed], "and is about what came before it")
     }
 
-    /// An incident that comes after it is one all the same.
+    /// A later incident still counts as one.
     @Test func anOperatorsWordIsNotAboutWhatComesAfterIt() {
         var trial = Trial()
         for number in 0..<21 {
@@ -218,11 +218,11 @@ import Testing
         #expect(!trial.isBelieved(rejectedAt))
     }
 
-    /// An operator may let rejections wait for a day, or allow many: an incident of an hour is none the less one.
+    /// An operator may let rejections wait for a day, or allow many. An incident of an hour still counts as one.
     @Test func longWaitsAndLaxBreakersDoNotMakeMoreNormal() {
         var trial = Trial()
         trial.rules = BreakerRules(maxRejectedPercent: 50, settle: .seconds(86_400))
-        // 240 users, two of whom are asked about in twelve minutes.
+        // 240 users. siwatch asks about two of them in twelve minutes.
         trial.pace = .seconds(360)
         trial.answer(100)
         let rejectedAt = trial.reject(2)
@@ -239,7 +239,7 @@ import Testing
         #expect(!trial.isBelieved(last))
     }
 
-    /// After a clock was set back, the time that comes again was normal once and need not be again.
+    /// After a step back of the clock, the same hours come again. They were normal once and need not be again.
     @Test func aClockThatIsSetBackBeginsAnew() {
         var (trial, _) = amongNormalOnes()
         trial.now = trial.now.advanced(by: .seconds(-3600))

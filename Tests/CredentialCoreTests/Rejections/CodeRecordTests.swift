@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// When what a bad code brought may be revoked at Apple.
+/// When siwatch may revoke the token of a bad code at Apple.
 struct CodeRecordTests {
     private func record(_ codes: String) -> CodeRecord {
         codes.reduce(into: CodeRecord()) { $0.append(isFailure: $1 == "f") }
@@ -27,7 +27,7 @@ struct CodeRecordTests {
         #expect(record(good + "ffff").doubt == nil)
         #expect(record(good + "fffff").doubt == .tooManyFailed)
         #expect(record(good + "fffff" + String(repeating: "s", count: 16)).doubt == nil)
-        // It has succeeded once, however long ago that was.
+        // A code has succeeded once, however long ago.
         #expect(record("s" + String(repeating: "f", count: 100)).doubt == .tooManyFailed)
     }
 }

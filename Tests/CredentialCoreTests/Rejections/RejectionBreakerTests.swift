@@ -6,12 +6,12 @@ import CredentialTesting
 import Foundation
 import Testing
 
-/// When Apple's rejections are held, and when no longer.
+/// When siwatch holds Apple's rejections, and when it stops.
 @Suite struct RejectionBreakerTests {
     private static let rules = BreakerRules()
     private static let start = Timestamp(seconds: 1_700_000_000)
 
-    /// A breaker and a clock: answers come a second apart, each about another user of one client unless told otherwise.
+    /// A breaker and a clock. Answers come a second apart, each about another user of one client by default.
     private struct Trial {
         var breaker = RejectionBreaker()
         var rules = RejectionBreakerTests.rules
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    /// Both limits have to be exceeded; the order of the answers does not matter.
+    /// The breaker opens only beyond both limits. The order of the answers does not matter.
     @Test(arguments: [
         // valid, rejected, opens
         (0, 20, false), (0, 21, true), (380, 20, false), (379, 21, true), (398, 21, true), (399, 21, false), (479, 21, false),
@@ -187,7 +187,7 @@ import Testing
         #expect(trial.answer(.rejected, client: "app") == .held)
     }
 
-    /// What a client was cleared of is not the next cause.
+    /// The cause that a client was cleared of does not open the breaker next.
     @Test func aCanaryHoldsAllClients() {
         var trial = Trial()
         trial.answer(.blamed, client: "web")
@@ -224,7 +224,7 @@ import Testing
 
     // MARK: What operators say
 
-    /// An operator who says that three of a small client are real has said nothing of the day on which Apple rejects everybody.
+    /// An operator who confirms three rejections of a small client has not confirmed a later day on which Apple rejects all tokens.
     @Test func aConfirmationWhileClosedGoesOnWatching() {
         var trial = Trial()
         trial.answer(.valid, times: 300)
@@ -233,7 +233,7 @@ import Testing
         #expect(trial.breaker.isOpen)
     }
 
-    /// Dead users who are due together open it, normal ones close it: the operator who comes later is still heard.
+    /// Dead tokens that are due together open the breaker, and normal answers close it. An operator's later confirmation still counts.
     @Test func whatItClosedAfterByItselfCanBeConfirmed() {
         var trial = opened()
         trial.answer(.valid, times: 100)
@@ -244,7 +244,7 @@ import Testing
         #expect(!trial.breaker.hasRecentEpisode(at: trial.now.advanced(by: BreakerRules.episodeMemory)))
     }
 
-    /// It may have been an open one.
+    /// The unreadable breaker may have been open.
     @Test func whatCannotBeReadIsOpenUntilAnswersAreNormal() {
         var trial = Trial()
         trial.breaker = .distrustful(since: trial.now)

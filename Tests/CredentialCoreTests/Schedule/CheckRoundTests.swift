@@ -23,7 +23,7 @@ import Testing
         #expect(round(0).fits && round(0).sufficientRate == 0)
     }
 
-    /// Whatever the configuration takes.
+    /// All values that the configuration accepts.
     @Test(
         arguments: [
             (Int.max, 1, .milliseconds(1)), (Int.max, 0, .seconds(8_640_000_000)), (1, 1e9, .milliseconds(1)),

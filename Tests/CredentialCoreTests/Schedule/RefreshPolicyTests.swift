@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// When a credential is asked about again.
+/// When siwatch asks about a credential again.
 @Suite struct RefreshPolicyTests {
     private static let policies = [
         RefreshPolicy(),
@@ -34,7 +34,7 @@ import Testing
         { CredentialID(clientID: "com.example.\($0)", userID: "001234.abcdef.0815") },
     ]
 
-    /// Twenty places of equal width; were the spread random, 500 ± 22 of 10,000 would stand in each.
+    /// Twenty bins of equal width. A random spread would put 500 ± 22 of 10,000 into each.
     @Test(arguments: names)
     func usersWhoSignInTogetherAreSpreadEvenly(_ name: @Sendable (Int) -> CredentialID) {
         let policy = RefreshPolicy()
@@ -61,14 +61,14 @@ import Testing
         }
     }
 
-    /// While the user is still there; and not all of a rush hour at once.
+    /// While the user is still there, and without checking all users of a rush hour at once.
     @Test func whoHasJustSignedInIsAskedAboutWithinMinutes() throws {
         let waits = Self.credentials.map {
             now.duration(to: RefreshPolicy().firstCheck(grantedAt: now.advanced(by: .seconds(-5)), of: $0, now: now))
         }
         #expect(waits.allSatisfy { $0 >= .seconds(60) && $0 <= .seconds(600) })
         #expect(Set(waits).count > 150)
-        // Where checks are frequent, sooner.
+        // Frequent checks make it sooner.
         let hourly = RefreshPolicy(interval: .seconds(3600))
         for credential in Self.credentials {
             let first = hourly.firstCheck(grantedAt: now, of: credential, now: now)
@@ -108,7 +108,7 @@ import Testing
             try #require(waits == waits.sorted())
             try #require(Set(waits).count == waits.count)
             try #require(waits[0] >= .seconds(10) && waits[0] <= .seconds(12.5))
-            // Whoever failed in an outage is asked again soon after its end.
+            // After an outage siwatch soon asks again about credentials whose checks failed.
             try #require(waits[4] >= .seconds(1800) && waits[4] <= .seconds(2250))
             for failures in [6, 9, 1_000, .max] {
                 try #require(now.duration(to: policy.retry(afterFailures: failures, at: now, of: credential)) == waits[4])
@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    /// All who fail together and are told the same time must not come back in one moment.
+    /// Credentials that fail together with the same `Retry-After` must not come back in one moment.
     @Test func aTimeThatAppleNamedIsSpreadToo() {
         for retryAfter in [Duration.seconds(3600), .seconds(Int64.max)] {
             let retries = Self.credentials.map {
@@ -201,7 +201,7 @@ import Testing
         #expect(policy.longestDelay > policy.interval)
     }
 
-    /// Whatever the time-out: what has waited for so long, is asked about and times out is settled before the lease ends.
+    /// For every time-out: work that waited in the reserve, was sent and timed out is settled before its lease ends.
     @Test(arguments: [(250, 29_750), (15_000, 15_000), (60_000, 60_000)])
     func theLeaseOutlivesTheReserveAndTheRequest(timeout: Int, wait: Int) {
         let policy = RefreshPolicy(interval: .seconds(86_400), timeout: .milliseconds(timeout))

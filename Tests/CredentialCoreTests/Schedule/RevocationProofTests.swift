@@ -15,7 +15,7 @@ import Testing
         RevocationProof.Answer(word, askedAt: start.advanced(by: .seconds(second)), date: nil)
     }
 
-    /// Takes answers in, one after the other.
+    /// A proof after these answers, one after the other.
     private static func proof(_ words: RevocationProof.Answer.Word..., key: String = "KEY") -> RevocationProof {
         var proof = RevocationProof()
         for word in words { _ = take(word, into: &proof, key: key) }
@@ -48,7 +48,7 @@ import Testing
         #expect(proof.after == Self.answer(.rejected, at: 7) && proof.keyID == "KEY" && proof.rounds == 0)
     }
 
-    /// That the token is dead proves nothing of who ended it.
+    /// A dead token does not tell what ended it.
     @Test func whatWasDeadFromTheFirstIsNotProved() {
         let proof = Self.proof(.rejected)
         #expect(proof.next == .isBelieved && !proof.isProved)
@@ -71,7 +71,7 @@ import Testing
         #expect(proof.isProved && proof.rounds == 10)
     }
 
-    /// What one key was told proves nothing beside what another is.
+    /// Answers to one key prove nothing beside answers to another.
     @Test func anotherKeyBeginsAnew() {
         var proof = Self.proof(.accepted)
         Self.take(.revoked, into: &proof, key: "NEW")
@@ -112,7 +112,7 @@ import Testing
         #expect(due >= Self.start.advanced(by: .seconds(120)))
     }
 
-    /// Once everybody else has been asked about, Apple is asked anew; until then nobody asks, it is only looked.
+    /// After siwatch has asked about all other tokens, it asks Apple anew. Until then it only looks at the breaker.
     @Test func aRejectionThatIsNotBelievedIsAskedForAgainAfterARound() {
         var proof = Self.proof(.rejected)
         let round = Self.policy.repetition
@@ -127,14 +127,14 @@ import Testing
         #expect(proof.next == .revoke, "the key that asked first was the wrong one")
     }
 
-    /// The clock was ahead when Apple was asked, and has been set back.
+    /// The clock was ahead at the request, and an operator has set it back.
     @Test func anAnswerFromTheFutureIsAskedForAgain() {
         var proof = Self.proof(.rejected)
         _ = proof.wait(under: Self.policy, at: Self.start.advanced(by: .hours(-1)))
         #expect(proof.next == .isAccepted)
     }
 
-    /// A backend whose clock is ahead has no sign-in in mind that comes after Apple was first asked.
+    /// A backend whose clock is ahead cannot mean a sign-in after siwatch's first question to Apple.
     @Test func isWantedAtTheLatestWhenAppleWasFirstAsked() {
         func work(requestedAt: Timestamp, date: Timestamp?, grantedAt: Timestamp = Self.start) -> DueRevocation {
             var proof = RevocationProof()
@@ -153,7 +153,7 @@ import Testing
         let ahead = Self.start.advanced(by: .hours(1))
         #expect(work(requestedAt: ahead.advanced(by: .seconds(1)), date: ahead).wantedAt == ahead, "our clock agrees")
         #expect(work(requestedAt: ahead.advanced(by: .seconds(1)), date: ahead.advanced(by: .seconds(1))).wantedAt == ahead)
-        // A sign-in of the rest of that second stands above it.
+        // A sign-in later in that second counts as newer.
         #expect(work(requestedAt: ahead, date: Self.start).wantedAt == Self.start)
         #expect(work(requestedAt: Self.start, date: ahead).wantedAt == Self.start)
         #expect(work(requestedAt: ahead, date: nil).wantedAt == ahead)

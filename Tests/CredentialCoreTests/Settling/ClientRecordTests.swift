@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// What is known of a client after some answers.
+/// The record of a client after some answers.
 @Suite struct ClientRecordTests {
     private static let now = at(1000)
 
@@ -40,7 +40,7 @@ import Testing
         #expect(Self.record([.accepted(at: Self.at(0)), refused]).refusal?.since == Self.at(1))
     }
 
-    /// The clock was ahead, and has been set back.
+    /// The clock was ahead, and an operator has set it back.
     @Test func aMomentFromTheFutureGivesWay() {
         let (future, now) = (Self.at(100), Self.at(10))
         var accepted = ClientRecord(validAt: future)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CredentialCore
 
-/// What becomes of codes, without any store.
+/// The settlement of codes, without a store.
 @Suite struct SettlementFoldCodeTests {
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let now = start.advanced(by: .seconds(2))
@@ -80,7 +80,7 @@ import Testing
 
     // MARK: Exchanged
 
-    /// The 200 was the first check, so that none comes early.
+    /// The 200 to the code was the first check, so that no early check follows.
     @Test func aTokenThatAppleHasJustIssuedIsVerified() throws {
         let changes = Self.fold(Self.exchanged())
         #expect(changes.results == [.grant(.applied, nil)])
@@ -125,7 +125,7 @@ import Testing
         #expect(Self.fold(.failed(at: Self.now, isAnswerLost: false), .rejected(.codeUsed)).results == [.postponed, .superseded])
     }
 
-    /// It was no check, so the breaker does not count it; that Apple blames the client no more it does say.
+    /// It was no check, so the breaker does not count it. It still tells that Apple no longer blames the client.
     @Test func theBreakerHearsOfTheClientAlone() throws {
         var breaker = RejectionBreaker()
         let credential = RejectionBreaker.Subject(Self.ann)
@@ -158,7 +158,7 @@ import Testing
         #expect(Self.entries(Self.fold(.late, of: Self.code(detail: "status 503"))).first?.detail == "status 503")
     }
 
-    /// One that was never sent tells nobody to insert codes sooner.
+    /// A code that was never sent does not ask the backend to insert codes sooner.
     @Test(
         arguments: [
             (nil, .invalidClient, "invalid_client: bad key"), ("status 503", .codeExpired, "status 503"),
@@ -173,14 +173,15 @@ import Testing
         #expect(changes.refusals.isEmpty && changes.validAt.isEmpty, "nobody was asked")
     }
 
-    /// siwatch stood still, and Apple last refused the client long ago. Within an hour the clocks may differ: that alone makes Apple refuse.
+    /// siwatch stood still, and Apple's last refusal of the client is long ago. Within an hour a difference of the clocks may be the cause,
+    /// because it alone makes Apple refuse.
     @Test(arguments: [(-3_599, GrantRejection.invalidClient), (-3_601, .codeExpired)])
     func aRefusalFromLongBeforeACodeSaysNothingOfIt(_ seconds: Int, _ reason: GrantRejection) {
         let refusal = ClientRefusal(since: Self.start, at: Self.start.advanced(by: .seconds(seconds)), word: "invalid_client")
         #expect(Self.fold(.late, client: ClientRecord(refusal: refusal)).results == [.grant(.rejected, reason)])
     }
 
-    /// Apple may have taken it.
+    /// Apple may have taken the code.
     @Test func aLateCodeThatMayHaveBeenSentIsLost() {
         for work in [Self.code(isAnswerLost: true), Self.code(claim: Claim(owner: "me", attempts: 2))] {
             let changes = Self.fold(.late, of: work, client: ClientRecord(refusal: Self.refusal))
@@ -188,7 +189,7 @@ import Testing
         }
     }
 
-    /// Apple never looked at it, though it accepts the client by now.
+    /// Apple never judged the code, although it accepts the client by now.
     @Test func aLateCodeWithApplesWordEndsAsThat() {
         let changes = Self.fold(.late, of: Self.code(detail: "invalid_client"), client: ClientRecord(validAt: Self.now))
         #expect(changes.results == [.grant(.rejected, .invalidClient)])
@@ -212,7 +213,7 @@ import Testing
         #expect(Self.entries(changes).map(\.detail) == ["invalid_client"])
     }
 
-    /// Whatever became of the code.
+    /// With any outcome of the code.
     @Test func a200EndsTheRefusal() {
         var work = Self.code()
         work.clientAnswer = .accepted(at: Self.now)
@@ -259,7 +260,7 @@ import Testing
         #expect(wait == (Self.start.advanced(by: .minutes(5)), 2, false))
     }
 
-    /// By a clock that is an hour ahead it is old when it comes. It is tried here for five minutes, and not without a pause.
+    /// By a clock that is an hour ahead, the code is old on arrival. siwatch tries it for five minutes, with pauses.
     @Test(arguments: [CodeVerdict.failed(at: now, isAnswerLost: false), .unknownClient])
     func aClockThatIsAheadMakesNobodyHurry(_ verdict: CodeVerdict) throws {
         let work = Self.code(grantedAt: Self.start.advanced(by: .hours(-1)))
@@ -267,7 +268,7 @@ import Testing
         #expect(until > Self.now && until <= Self.start.advanced(by: .minutes(5)))
     }
 
-    /// A backend whose clock is ahead makes no code live longer.
+    /// A backend's fast clock does not make a code live longer.
     @Test func aCodeFromTheFutureLivesFromItsFirstClaim() {
         let work = Self.code(grantedAt: Self.start.advanced(by: .hours(1)))
         #expect(work.deadline == Self.start.advanced(by: .minutes(5)))

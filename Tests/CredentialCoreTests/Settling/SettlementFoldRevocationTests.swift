@@ -5,7 +5,7 @@ import Testing
 
 @testable import CredentialCore
 
-/// What becomes of requests to revoke and of their tokens, without any store.
+/// The settlement of requests to revoke and of their tokens, without a store.
 @Suite struct SettlementFoldRevocationTests {
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let asked = start.advanced(by: .hours(1))
@@ -16,7 +16,7 @@ import Testing
     private static let policy = RefreshPolicy()
     private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
 
-    /// All that the tables hold of one user, to fold over.
+    /// All rows of one user, to fold over.
     private struct World {
         var credentials: [(clientID: String, record: CredentialRecord)] = []
         var registers: AppUser?
@@ -44,7 +44,7 @@ import Testing
             return SettlementFold.fold(settlements, over: basis, apps: apps, under: rules, at: now)
         }
 
-        /// A sign-in with a token, verified a minute later.
+        /// A sign-in with a token that Apple accepts a minute later.
         mutating func signIn(
             _ client: String = "app",
             at time: Timestamp = start,
@@ -110,7 +110,7 @@ import Testing
 
     // MARK: Requests
 
-    /// Of the whole app group, each with the client that it was issued to, and of no other app.
+    /// Opens the tokens of the whole app group, each at the client that Apple issued it to, and of no other app.
     @Test func opensEveryTokenOfTheApp() {
         var world = Self.world(("app", 1), ("web", 2))
         let changes = world.fold(Self.accepted(Self.request("web")))
@@ -129,7 +129,7 @@ import Testing
         #expect(Self.world(("app", 1)).fold(Self.accepted(Self.request("elsewhere"))).results == [.revocation(.noToken)], "of that app")
     }
 
-    /// With a token or without, at whichever client of the app.
+    /// With a token or without, at any client of the app.
     @Test(arguments: ["app", "web"])
     func aNewerSignInSupersedes(_ client: String) {
         var world = Self.world(("app", 1))
@@ -137,7 +137,7 @@ import Testing
         #expect(world.fold(Self.accepted()).results == [.revocation(.superseded)])
     }
 
-    /// It may bring a token that was told before, or be rejected: then the deletion must not be lost.
+    /// The waiting sign-in may bring an old token, or siwatch may reject it. Then the request must not be lost.
     @Test(arguments: ["app", "web"])
     func aNewerSignInThatWaitsSupersedesNothing(_ client: String) {
         var world = Self.world(("app", 1))
@@ -154,7 +154,8 @@ import Testing
         #expect(Self.opened(world.fold(Self.accepted())) == ["app 1"], "it was none")
     }
 
-    /// A backend's clock is ahead. Without the wait the deletion would be proved, and the sign-in would come to its time with a dead token.
+    /// A backend's clock is ahead. Without the wait, siwatch would prove the revocation, and the sign-in would come to its time with a dead
+    /// token.
     @Test func aSignInThatWaitsForItsTimeIsWaitedFor() {
         var world = Self.world(("app", 1))
         let ahead = Self.now.advanced(by: .hours(2))
@@ -163,7 +164,7 @@ import Testing
         #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
     }
 
-    /// Apple may refuse a newer one: until then nothing is revoked, and nothing is over, however long that takes.
+    /// Apple may refuse a newer code. Until then siwatch neither revokes nor closes the request, however long that takes.
     @Test(arguments: ["app", "web"], [-1, 1])
     func aCodeIsWaitedFor(_ client: String, _ milliseconds: Int) {
         var world = Self.world(("app", 1))
@@ -179,7 +180,7 @@ import Testing
         #expect(Self.opened(world.fold(Self.accepted())) == ["app 1"])
     }
 
-    /// The request named the sign-in at whose very time it was made.
+    /// A request names the sign-in of the same time.
     @Test func aSignInOfTheSameTimeDoesNot() {
         var world = World()
         world.signIn(at: Self.asked)
@@ -194,7 +195,7 @@ import Testing
         let last = end.advanced(by: .milliseconds(-1))
         #expect(Self.wait(world.fold(Self.accepted(), at: last), at: last) == .seconds(1))
         #expect(Self.opened(world.fold(Self.accepted(), at: end)) == ["app 1"], "six minutes at most")
-        // A daemon that was down lets the sign-ins that came meanwhile go first.
+        // A daemon that was down takes the sign-ins that came meanwhile first.
         world.startedAt = end
         #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(60))
         world.startedAt = Self.start
@@ -202,7 +203,7 @@ import Testing
         #expect(Self.wait(world.fold(Self.accepted(), at: end), at: end) == .seconds(60), "it has not come to its turn")
     }
 
-    /// A later sign-in brought a token that is cut off: the good one before it is revoked with it.
+    /// A later sign-in brought a truncated token. siwatch revokes the good one before it, too.
     @Test func aDisplacedTokenIsRevokedToo() throws {
         var world = Self.world(("app", 1))
         world.signIn(at: Self.start.advanced(by: .minutes(10)), fingerprint: 2, isAccepted: false)
@@ -210,12 +211,12 @@ import Testing
         #expect(Self.opened(changes) == ["app 2", "app 1"])
         guard case .revocation(.open(_, _, let tokens)) = changes.queueRows.first else { return }
         #expect(tokens.map(\.standing) == [.neverAccepted, .acceptedBefore])
-        // Once Apple has accepted the newer one, the older is not needed any more.
+        // Once Apple has accepted the newer token, siwatch no longer needs the older.
         world.signIn(at: Self.start.advanced(by: .minutes(20)), fingerprint: 3)
         #expect(Self.opened(world.fold(Self.accepted())) == ["app 3"])
     }
 
-    /// What the same batch has just taken waits no longer.
+    /// A sign-in that the same batch has just taken waits no longer.
     @Test func aSignInOfTheSameBatchIsOneThatIsKnown() {
         var world = World()
         world.waiting = [WaitingGrant(id: 9, clientID: "app", grantedAt: Self.start, isOnItsWay: false)]
@@ -234,7 +235,7 @@ import Testing
         #expect(Self.opened(changes) == ["app 7"])
     }
 
-    /// One proof is enough: the second waits for the first, in the same batch too.
+    /// One proof is enough. The second request waits for the first, in the same batch too.
     @Test func askedForTwiceIsAskedOnce() {
         var world = Self.world(("app", 1))
         let changes = world.fold(Self.accepted(), Self.accepted(Self.request(id: 2)))
@@ -314,7 +315,7 @@ import Testing
         }
     }
 
-    /// State, reason and the erased token come with the receipt.
+    /// The same commit writes state, reason and receipt, and erases the token.
     @Test func whatIsProvedIsRevoked() throws {
         let world = Self.world(("app", 1), ("web", 2))
         let changes = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
@@ -328,8 +329,8 @@ import Testing
         #expect(changes.breakers.isEmpty && changes.checks == (0, 0), "no check, and nothing for the breaker")
     }
 
-    /// An operator has mistyped the team, and the key is the same. Apple rejects a token to that team that it goes on accepting from the
-    /// other, and answers 200 to the revocation of anything.
+    /// An operator has mistyped the team, with the same key. Apple rejects a token to that team, accepts it from the other, and answers 200
+    /// to every revocation.
     @Test(arguments: [RevocationProof.Answer.Word.revoked, .rejected, .unheard])
     func anAnswerToAnotherTeamProvesNothing(_ word: RevocationProof.Answer.Word) throws {
         let world = Self.world(("app", 1))
@@ -346,7 +347,7 @@ import Testing
         #expect(word == .rejected ? Self.finished(goesOn)?.0 == .proved : Self.proceeded(goesOn)?.proof.revocation != nil)
     }
 
-    /// Apple ends what was granted to the whole app, whatever siwatch holds of the user at the app's other clients.
+    /// Apple ends the grants to the whole app, whatever siwatch holds of the user at its other clients.
     @Test(arguments: ["no token", "a token that Apple never accepted", "a token that Apple has accepted"])
     func aProvedRevocationEndsTheSignInsAtEveryClient(_ what: String) {
         var world = Self.world(("app", 1))
@@ -355,7 +356,7 @@ import Testing
         #expect(Self.states(changes) == ["app revoked revoked_by_app", "web revoked revoked_by_app"])
         #expect(changes.users.first?["web"]?.credential.token?.sealed == nil)
         #expect(changes.users.first?["web"]?.dueAt == nil)
-        // A later sign-in at the other client stands.
+        // A later sign-in at the other client stays.
         world.signIn("web", at: Self.asked.advanced(by: .seconds(1)), hasToken: false)
         let later = world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected)))
         #expect(Self.states(later) == ["app revoked revoked_by_app", "web authorized granted"])
@@ -370,7 +371,7 @@ import Testing
         #expect(changes.announcements.map(\.credential.clientID) == ["app"])
     }
 
-    /// A sign-in at another client that is told after the proof comes to the same as one that is told before it.
+    /// A sign-in at another client gives the same result, reported before the proof or after it.
     @Test(arguments: [-1_200_000, 0, 1])
     func aSignInAtAnotherClientMayBeToldBeforeTheProofOrAfterIt(_ milliseconds: Int) {
         let time = Self.asked.advanced(by: .milliseconds(milliseconds))
@@ -392,7 +393,7 @@ import Testing
         }
     }
 
-    /// That Apple had ended a token before it was asked to does not say that it has ended the user's other sign-ins.
+    /// A token that was dead before the revocation does not show that Apple has ended the user's other sign-ins.
     @Test(arguments: [true, false])
     func aTokenThatWasDeadSaysNothingOfOtherClients(_ hasToken: Bool) throws {
         var world = Self.world(("app", 1))
@@ -403,7 +404,7 @@ import Testing
         #expect(changes.users.first?.registers.revokedAt == nil)
     }
 
-    /// It may be cut off, or not be the last: an auditor's receipt must not come from that.
+    /// The token may be truncated, or not the last one. No receipt for an auditor may rest on that.
     @Test(arguments: [DueRevocation.Standing.neverAccepted, .acceptedBefore])
     func theEndOfAnyOtherTokenProvesNothing(_ standing: DueRevocation.Standing) throws {
         var world = World()
@@ -413,7 +414,7 @@ import Testing
         #expect(Self.states(changes).allSatisfy { $0 == "app authorized granted" } && changes.announcements.isEmpty)
     }
 
-    /// The request was opened before its first check.
+    /// siwatch opened the request before the token's first check.
     @Test func aTokenThatACheckHasAcceptedSinceTheRequestSpeaksOfItsUser() throws {
         let changes = Self.world(("app", 1)).fold(.revocation(Self.due(.rejected, standing: .neverAccepted), .admitted))
         #expect(try #require(Self.finished(changes)) == (.alreadyInvalid, nil))
@@ -426,7 +427,7 @@ import Testing
         #expect(try #require(Self.finished(Self.world(("app", 1)).fold(.revocation(due, .admitted)))) == (.rejected, .otherTeam))
     }
 
-    /// A row came late: of that token nobody has asked.
+    /// A row came late, and siwatch has not asked about its token.
     @Test func theEndOfATokenSaysNothingOnceAnotherWasTold() throws {
         var world = Self.world(("app", 1))
         world.signIn(at: Self.start.advanced(by: .minutes(1)), fingerprint: 2, isAccepted: false)
@@ -435,8 +436,8 @@ import Testing
         #expect(Self.states(changes).allSatisfy { $0 == "app authorized granted" })
     }
 
-    /// The user has signed in without a token since Apple last accepted the old one, which may have ended before that.
-    /// The row of the sign-in may come before or after the request is opened.
+    /// The user has signed in without a token since Apple last accepted the old one, which may have ended before that. The row of the
+    /// sign-in may come before or after siwatch opens the request.
     @Test(arguments: [true, false])
     func theEndOfATokenOlderThanTheSignInSaysNothingOfThat(_ isToldBefore: Bool) throws {
         var world = Self.world(("app", 1))
@@ -450,7 +451,7 @@ import Testing
         #expect(Self.states(changes).allSatisfy { $0 == "app authorized granted" })
     }
 
-    /// Apple has accepted the token after the request was opened, and then another key began the proof anew.
+    /// Apple accepted the token after siwatch opened the request. Then another key began the proof anew.
     @Test(arguments: [true, false])
     func theEndOfATokenThatTheProofHasSeenAliveSpeaksOfItsUser(_ hasToken: Bool) throws {
         var world = Self.world(("app", 1))
@@ -460,7 +461,7 @@ import Testing
         #expect(Self.states(changes) == ["app revoked revoked_by_app"])
     }
 
-    /// Apple may reject a good token of the old team: nobody can find out whether it is dead, and the receipt does not say so.
+    /// Apple may reject a good token of the old team. siwatch cannot find out whether it is dead, and the receipt does not claim it.
     @Test func aTokenOfAnotherTeamIsNotTakenForDead() throws {
         let world = Self.world(("app", 1))
         let changes = world.fold(.revocation(Self.due(.rejected), .otherTeam))
@@ -483,7 +484,7 @@ import Testing
         #expect(third.proof.next == .revoke && third.proof.rounds == 1 && third.due > Self.now)
     }
 
-    /// Its proof is of the time of the request: the later sign-in is another one.
+    /// The proof dates from the request. The later sign-in is another one.
     @Test func aLaterSignInStaysAuthorized() throws {
         var world = Self.world(("app", 1))
         world.signIn(at: Self.asked.advanced(by: .milliseconds(1)), fingerprint: 2)
@@ -493,7 +494,7 @@ import Testing
         #expect(try #require(changes.users.first?["app"]).credential.token?.sealed == SealedToken(bytes: [2]))
     }
 
-    /// The request is dated an hour ahead; whoever signs in within that hour, by Apple's clock, is signed in.
+    /// The request is dated an hour ahead. A user who signs in within that hour, by Apple's clock, stays signed in.
     @Test func aBackendWhoseClockIsAheadEndsNoLaterSignIn() {
         let ahead = Self.asked.advanced(by: .hours(1))
         var world = Self.world(("app", 1))
@@ -504,7 +505,7 @@ import Testing
         #expect(Self.states(changes) == ["app authorized granted"])
     }
 
-    /// The event erases the token before the proof is there, and the proof goes on with its copy.
+    /// The event erases the token before the proof is complete. The proof goes on with its own copy.
     @Test(arguments: [false, true])
     func theReasonShownIsThatOfTheTableWhateverCameFirst(_ isEventFirst: Bool) {
         var world = Self.world(("app", 1))
@@ -523,7 +524,7 @@ import Testing
         }
     }
 
-    /// Apple rejected it from the first: that counts once the key is known to work, and no breaker is open.
+    /// Apple rejected it from the first. That counts while the key is known to work and no breaker is open.
     @Test func whatWasDeadIsBelievedWhileTheBreakerIsClosed() throws {
         var world = Self.world(("app", 1))
         let due = Self.due(.rejected)
@@ -560,7 +561,7 @@ import Testing
         #expect(world.fold(.revocation(Self.due(.accepted, .revoked), Self.answer(.rejected))).results == [.revocation(.proved)])
     }
 
-    /// Admitted is only what Apple rejected.
+    /// siwatch admits only tokens that Apple rejected.
     @Test func whatWasNeverRejectedIsNotAdmitted() throws {
         let world = Self.world(("app", 1))
         for due in [Self.due(), Self.due(.accepted), Self.due(.accepted, .revoked)] {
@@ -605,7 +606,7 @@ import Testing
         #expect(world.fold(proof, proof).results == [.revocation(.proved), .superseded])
     }
 
-    /// The daily check was asked before Apple was, and its 200 arrives after the proof.
+    /// siwatch sent the daily check before the proof, and its 200 arrives after the proof.
     @Test func aLateGoodAnswerBringsNobodyBack() {
         var world = Self.world(("app", 1))
         world.credentials[0].record.claimedBy = Self.claim.owner

@@ -6,7 +6,7 @@ import CredentialTesting
 import Foundation
 import Testing
 
-/// What a batch of settlements comes to, without any store.
+/// The result of a batch of settlements, without a store.
 @Suite struct SettlementFoldTests {
     private static let apps = ["app": "example", "web": "example", "elsewhere": "other"]
     private static let start = Timestamp(seconds: 1_700_000_000)
@@ -19,7 +19,7 @@ import Testing
     )
     private static let claim = Claim(owner: "me", attempts: 1)
 
-    /// A store of the plainest kind: what is loaded is what was written.
+    /// The simplest store: it returns the rows that were written.
     private struct Tables {
         var users: [AppUserID: [(clientID: String, record: CredentialRecord)]] = [:]
         var registers: [AppUserID: AppUser] = [:]
@@ -81,10 +81,10 @@ import Testing
                 .record
         }
 
-        /// Those that have something to say.
+        /// The breakers with any content.
         var speakingBreakers: [String: RejectionBreaker] { breakers.filter { $0.value != RejectionBreaker() } }
 
-        /// All else that is kept, to compare.
+        /// All other rows, to compare.
         var summary: [String] {
             users.flatMap { id, held in held.map { "\(id) \($0.clientID) \($0.record)" } }.sorted()
                 + registers.map { "\($0) \($1)" }.sorted() + provedAt.map { "\($0) \($1)" }.sorted()
@@ -92,9 +92,9 @@ import Testing
         }
     }
 
-    // MARK: However settlements fall into batches
+    // MARK: Any division into batches
 
-    /// Group commit puts together what came together by chance, and nothing must hang on it.
+    /// Group commit batches settlements by chance, and the result must not depend on it.
     @Test func aBatchIsWhatItsSettlementsAreOneByOne() throws {
         let seed = ProcessInfo.processInfo.environment["FOLD_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0..<1_000_000)
         for seed in seed..<(seed + 300) {
@@ -120,7 +120,7 @@ import Testing
         counts.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }.filter { $0.value != 0 }
     }
 
-    /// Random settlements of a few users, with claims that hold and claims that do not.
+    /// Random settlements of a few users, with valid and invalid claims.
     private struct Traffic {
         private var generator: SeededGenerator
         private var now = SettlementFoldTests.start
@@ -147,7 +147,7 @@ import Testing
                 tables.grants[id] = grant.0
                 tables.grantUsers[id] = grant.user
             }
-            // All are claimed by the one process.
+            // One process claims all of them.
             for user in tables.users.keys {
                 for place in tables.users[user]!.indices {
                     tables.users[user]![place].record.claimedBy = SettlementFoldTests.claim.owner
@@ -284,7 +284,7 @@ import Testing
         #expect(tables.record(due.id)?.credential.verifiedAt == now)
     }
 
-    /// The second end is settled before the sign-in that it ends: the session of that sign-in has to hear of it, from the end itself.
+    /// siwatch settles the second end before the sign-in that it ends. The session of that sign-in must learn of it from the end itself.
     @Test func aSecondEndIsToldThoughItsSignInIsStillOnItsWay() {
         var tables = Self.tables("ann")
         let id = CredentialID(clientID: "app", userID: "ann")
@@ -320,7 +320,7 @@ import Testing
 
     // MARK: Another team, and tokens that were never accepted
 
-    /// What Apple says of a user's token, asked by a team.
+    /// Apple's answer about a user's token to a team.
     private static func verdict(
         _ answer: RefreshAnswer.Verdict,
         _ user: String = "ann",
@@ -342,7 +342,7 @@ import Testing
         return tables.settle([.refresh(due, verdict)], at: now)
     }
 
-    /// The app has changed hands: the new team's rejections of the old team's tokens are no facts, however often they come.
+    /// The app has moved to a new team. Apple's rejections of the old team's tokens to the new team are no facts, however many there are.
     @Test func aRejectionToAnotherTeamIsNoFact() throws {
         let users = ["ann", "bob", "cal", "dan", "eve"]
         var tables = Self.tables("ann", "bob", "cal", "dan", "eve", "new", "canary")
@@ -364,12 +364,12 @@ import Testing
             #expect(record.dueAt == policy.nextCheck(afterAnswerAt: now.advanced(by: .seconds(60)), of: ann))
             #expect(record.isUnverified == (day > 2), "its user shows as unverified in time")
         }
-        // The line was wrong, and is put right.
+        // An operator corrects the wrong line.
         _ = try Self.verdict(.rejected, team: "OLD", of: &tables, at: now.advanced(by: .seconds(120)))
         #expect(tables.record(CredentialID(clientID: "app", userID: "ann"))?.pending?.keyID == "KEY of OLD")
     }
 
-    /// A rejection that waits is taken back: what would repeat it, Apple has said to another team.
+    /// siwatch drops the pending rejection, because Apple gave its repetition to another team.
     @Test func aRejectionToAnotherTeamRepeatsNone() throws {
         var tables = Self.tables("ann", "bob")
         let now = Self.start.advanced(by: .seconds(600))
@@ -394,7 +394,7 @@ import Testing
         #expect(team == "TWO", "an older answer")
     }
 
-    /// Apple accepts what it has just issued, whatever it says of all else.
+    /// Apple accepts tokens that it has just issued, even if it rejects all others.
     @Test func onlyATokenThatWasAcceptedBeforeProvesTheClient() throws {
         var tables = Self.tables("ann")
         let now = Self.start.advanced(by: .seconds(600))
@@ -413,14 +413,14 @@ import Testing
         let refused = tables.settle([.refresh(ann, .failed(.misconfigured, at: now))], at: now)
         let refusal = ClientRefusal(since: now, at: now, word: "invalid_client")
         #expect(refused.refusals == ["app": refusal])
-        // Asked before, and answered after: it says nothing of now.
+        // Asked before and answered after: it says nothing about the present.
         let before = now.advanced(by: .seconds(-1))
         bob.clientAnswer = .accepted(at: before)
         _ = tables.settle([.refresh(bob, .valid(requestedAt: before, answeredAt: now))], at: now)
         #expect(tables.clients["app"] == ClientRecord(validAt: before, refusal: refusal))
         let later = now.advanced(by: .seconds(10))
         cal.clientAnswer = .accepted(at: later)
-        // Whoever it names.
+        // Whichever user it names.
         _ = tables.settle([.refresh(cal, .unnamed(requestedAt: later, answeredAt: later))], at: later)
         #expect(tables.clients["app"] == ClientRecord(validAt: later))
         // Its claim has ended.
@@ -429,7 +429,7 @@ import Testing
         #expect(lost.results == [.superseded] && lost.refusals.isEmpty)
     }
 
-    /// An import of tokens that are none: nobody else's rejection has to wait for that.
+    /// An import of invalid tokens must not delay the rejection of any other.
     @Test func theBreakerJudgesTokensThatWereAcceptedOnce() throws {
         let garbage = ["a", "b", "c", "d", "e", "f"]
         var tables = Self.tables("a", "b", "c", "d", "e", "f", "ann", "bob", "cal")
@@ -444,7 +444,7 @@ import Testing
         #expect(tables.breakers["example"]?.isOpen == true, "three good tokens, of three answers")
     }
 
-    /// Whom the batch touches and whom it does not: opening takes back what waits of both.
+    /// Users inside and outside the batch: an opening breaker drops the pending rejections of both.
     @Test func openingTakesBackWhatWaitsInTheSameBatch() throws {
         var tables = Self.tables("ann", "bob")
         let (ann, bob) = (try Self.due(tables), try Self.due(tables, "bob"))
@@ -462,7 +462,7 @@ import Testing
         #expect(changes.tallies["example", default: UserRecord.Tally()].pending == 0)
     }
 
-    /// The clock was days ahead when Apple rejected the token, and has been set back.
+    /// The clock was days ahead when Apple rejected the token, and an operator has set it back.
     @Test func aRejectionDoesNotWaitOnAnAnswerFromTheFuture() throws {
         var tables = Self.tables("ann")
         let id = AppUserID(app: "example", userID: "ann")
@@ -476,7 +476,7 @@ import Testing
         #expect(record.answeredAt == nil && record.pending == nil && record.failures == 1)
     }
 
-    /// An import of millions, or a process that stood still: the sign-in has not come to its turn, or is just being taken.
+    /// After an import of millions, or a standstill, siwatch has not yet come to the sign-in, or is just taking it.
     @Test(arguments: [true, false])
     func anEventWaitsForASignInOnItsWayHoweverLongThatTakes(_ isOnItsWay: Bool) {
         var tables = Tables()
@@ -490,7 +490,7 @@ import Testing
         #expect(changes.results == [isOnItsWay ? .postponed : .notification(.applied)])
     }
 
-    /// With an Apple that names nobody, another person's token is as good as one's own.
+    /// If Apple names no user, another person's token looks as good as one's own.
     @Test func aTokenIsSomebodysOnlyOnceApplePutANameToIt() throws {
         var tables = Self.tables("ann")
         let now = Self.start.advanced(by: .seconds(600))
@@ -516,7 +516,7 @@ import Testing
         #expect(record.credential.verifiedAt == later && record.answer == .valid, "a name was put to it before")
     }
 
-    /// A nightly job that tells all tokens again, dated now, undoes nothing.
+    /// A nightly job that reports all tokens again, dated now, undoes nothing.
     @Test func aTokenThatIsToldAgainIsNoSignIn() throws {
         var tables = Self.tables("ann")
         let id = AppUserID(app: "example", userID: "ann")
@@ -538,7 +538,7 @@ import Testing
         #expect(credential.grantedAt == before && credential.standing(under: registers).reason == .consentRevoked)
         #expect(tables.registers[id]?.mailbox == nil)
         #expect(tell(token.key.fingerprint, at: token.key.grantedAt) == .grant(.duplicate, nil))
-        // Those of a user's other devices are remembered too.
+        // siwatch remembers the tokens of a user's other devices, too.
         #expect(tell([98], at: now.advanced(by: .seconds(-2))) == .grant(.applied, nil))
         #expect(tell([97], at: now.advanced(by: .seconds(-3))) == .grant(.stale, nil), "it comes late")
         #expect(tell([99], at: now) == .grant(.applied, nil))
@@ -549,7 +549,7 @@ import Testing
         #expect(credential.grantedAt == now && credential.token?.key.fingerprint == [99])
     }
 
-    /// Two spellings of one character are two users: the sign-in of one that waits says nothing of the other.
+    /// Two spellings of one character are two users. A waiting sign-in of one says nothing about the other.
     @Test func signInsThatWaitAreThoseOfTheUserByBytes() {
         var tables = Tables()
         let users = ["\u{e9}", "e\u{301}"]
@@ -570,7 +570,7 @@ import Testing
         #expect(tables.settle(settlements, at: Self.start).results == [.notification(.applied), .postponed])
     }
 
-    /// What cannot be read may have been an open breaker: it is open from now on, and that is written down.
+    /// An unreadable breaker may have been open. siwatch opens it and writes that down.
     @Test func aBreakerThatCannotBeReadIsOpen() throws {
         let tables = Self.tables("ann")
         let due = try Self.due(tables)
@@ -588,7 +588,7 @@ import Testing
         #expect(changes.breakers["example"]?.openedAt == now)
     }
 
-    /// A scope names all that a fold asks for, and no more users than there are.
+    /// A scope names every user that a fold reads, each once.
     @Test func aScopeNamesEveryUserOnce() {
         let work = ClaimedNotification(id: 1, claim: Self.claim, payload: [], receivedAt: Self.start)
         func event(_ kind: Event.Kind, client: String) -> Settlement {

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// A moment by its number alone: most rules only ask which of two is greater.
+/// A moment by its number alone, because most rules only compare moments.
 func at(_ milliseconds: Int64) -> Timestamp {
     Timestamp(milliseconds: milliseconds)
 }

@@ -15,7 +15,7 @@ extension Arrival {
     }
 }
 
-/// Makes up what could become known of one user.
+/// Makes random facts about one user.
 private struct FactSource<Generator: RandomNumberGenerator> {
     let times: Range<Int64>
     var generator: Generator
@@ -60,7 +60,7 @@ private struct FactSource<Generator: RandomNumberGenerator> {
         return Delivery(client: grant.client, fact: .answer(answer))
     }
 
-    /// Puts an answer anywhere behind the first grant that brought its token.
+    /// Inserts an answer anywhere after the first grant of its token.
     private mutating func insert(_ answer: Delivery, into arrival: inout Arrival) {
         guard case .answer(let content) = answer.fact,
             let grant = arrival.deliveries.firstIndex(where: { $0.client == answer.client && $0.token?.key == content.token })
@@ -76,7 +76,7 @@ private struct FactSource<Generator: RandomNumberGenerator> {
 
     private mutating func client() -> Client { choice(of: Client.allCases) }
 
-    /// Two of the addresses are one to Swift's `==`, which compares characters, and two to a table, which compares bytes.
+    /// Two of the addresses are equal to Swift's `==`, which compares characters, and different to a table, which compares bytes.
     private mutating func address() -> EmailAddress? {
         let text = choice(of: [nil, "a@example.com", "b@example.com", "\u{e9}@example.com", "e\u{301}@example.com"])
         let isPrivate = choice(of: [nil, false, true])

@@ -3,33 +3,33 @@
 
 import CredentialCore
 
-/// The clients of one app, among which a user's consent is shared.
+/// The clients of one app, which share a user's consent.
 enum Client: CaseIterable {
     case app, web
 }
 
-/// What can become known about a user. State is a function of the set of facts, whatever their order.
+/// A fact that siwatch can learn about a user. State is a function of the set of facts, in any order.
 enum Fact {
     case grant(Grant)
     case event(Event)
     case answer(RefreshAnswer)
-    /// The token of the client was dead before siwatch could revoke it.
+    /// The client's token was dead before siwatch could revoke it.
     case revocation(Revocation)
-    /// siwatch revoked the token of the client, and proved it.
+    /// siwatch revoked the client's token, and proved it.
     case proof(Revocation)
 }
 
-/// One fact on its way in, and the client it is about. An event is about the user; its client is only the one that `aud` names.
+/// One fact on arrival, with its client. An event is about the user, and its client is only the one that `aud` names.
 struct Delivery {
     var client: Client
     var fact: Fact
 }
 
-/// All that becomes known of one user, in the order in which it does. Duplicates are part of it.
+/// All facts that siwatch learns about one user, in order, with duplicates.
 struct Arrival {
     var deliveries: [Delivery]
 
-    /// Whether every answer stands behind a grant that brought the token it is about: nobody can ask about a token not yet known.
+    /// Whether every answer comes after a grant of its token, because siwatch cannot ask about an unknown token.
     var isPossible: Bool {
         deliveries.indices.allSatisfy { index in
             guard case .answer(let answer) = deliveries[index].fact else { return true }
@@ -38,7 +38,7 @@ struct Arrival {
         }
     }
 
-    /// What is left when one delivery after another is taken out, for as long as it `fails` all the same.
+    /// Removes one delivery after another for as long as the rest still `fails`.
     func shortened(while fails: (Arrival) -> Bool) -> Arrival {
         var shortest = self
         var index = 0
@@ -56,7 +56,7 @@ struct Arrival {
 }
 
 extension Delivery {
-    /// The token that a grant brought.
+    /// The token of a grant.
     var token: RefreshToken? {
         guard case .grant(let grant) = fact else { return nil }
         return grant.token
@@ -87,7 +87,7 @@ extension Delivery: CustomStringConvertible {
 }
 
 extension Event.Kind {
-    /// The address that an e-mail event brought.
+    /// The address of an e-mail event.
     var address: EmailAddress? {
         switch self {
         case .emailEnabled(let address), .emailDisabled(let address): address
@@ -107,7 +107,7 @@ extension Event.Kind {
 }
 
 extension EmailAddress? {
-    /// In ASCII alone: two addresses that look alike may differ in their bytes.
+    /// In ASCII only, because two addresses that look alike may differ in their bytes.
     fileprivate var text: String {
         guard let self else { return "no address" }
         let ascii = self.text.unicodeScalars.map { $0.escaped(asASCII: true) }.joined()

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// What is announced when one published row replaces another.
+/// The change that siwatch announces when one published row replaces another.
 @Suite struct CredentialChangeTests {
     private let granted = PublishedCredential(CredentialStanding(.authorized, .granted, since: at(5)))
 
@@ -25,7 +25,7 @@ import Testing
         #expect(granted.changes(since: granted, at: at(9)).isEmpty)
     }
 
-    /// Its backend told it.
+    /// The backend itself reported it.
     @Test func aLaterSignInAloneAnnouncesNothing() {
         let again = PublishedCredential(CredentialStanding(.authorized, .granted, since: at(8)))
         #expect(again.changes(since: granted, at: at(9)).isEmpty)

@@ -97,7 +97,7 @@ import Testing
         #expect(credential.isTokenUsable(under: revokedElsewhere) == (time < 5))
     }
 
-    /// Whether the newer one is a token at all, only Apple's first 200 about it says.
+    /// Only Apple's first 200 about the newer token shows that it is valid at all.
     @Test func aTokenThatAppleAcceptsStaysUntilItsSuccessorIsAccepted() {
         var credential = Credential(granted: old)
         credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6)))
@@ -108,7 +108,7 @@ import Testing
         accepted.apply(RefreshAnswer(.valid, token: new, requestedAt: at(10)))
         #expect(accepted.formerToken == RefreshToken(key: old, sealed: nil))
 
-        // One that Apple never accepted takes nobody's place.
+        // A token that Apple never accepted replaces none.
         let next = RefreshToken.Key(grantedAt: at(12), fingerprint: [12])
         var displaced = credential
         displaced.apply(Grant(grantedAt: at(12), token: .sealedForTest(next)))
@@ -120,7 +120,7 @@ import Testing
         #expect(credential.token == .sealedForTest(new) && credential.formerToken?.sealed == nil)
     }
 
-    /// Which of two tokens that Apple was not asked about is good nobody knows yet, whichever came first.
+    /// Of two tokens without an answer from Apple, either may be the good one, in any order.
     @Test(arguments: [true, false]) func ofTwoUnknownTokensBothStay(_ inOrder: Bool) {
         var credential = Credential()
         for key in inOrder ? [old, new] : [new, old] {
@@ -133,7 +133,7 @@ import Testing
         credential.fallBack()
         #expect(credential.token == .sealedForTest(old) && credential.formerToken == RefreshToken(key: new, sealed: nil))
         #expect(credential.verifiedAt == nil && credential.rejectedAt == nil)
-        // The row of the other comes once more, and a job tells it again.
+        // The row of the other comes once more, and a nightly job reports the token again.
         credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
         #expect(credential.token?.key == old)
         let earlier = RefreshToken.Key(grantedAt: at(5), fingerprint: [0xff])
@@ -144,7 +144,7 @@ import Testing
         #expect(credential.isRetold(Grant(grantedAt: at(20), token: .sealedForTest(again))))
     }
 
-    /// What is known of the token before comes back with it, and says of a sign-in since then what it said before.
+    /// The known answers about the previous token come back with it, and mean the same for a sign-in since then.
     @Test func aTokenThatIsTakenAgainIsAsItWas() {
         var credential = Credential(granted: old)
         credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6), teamID: "TEAM"))
@@ -159,12 +159,12 @@ import Testing
         credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(13)))
         #expect(credential.isTokenOfNewestSignIn)
         #expect(credential.standing(under: AppUser()).reason == .tokenRejected)
-        // One that Apple has accepted gives its place to none before it.
+        // A token that Apple has accepted gives its place to no earlier one.
         credential.fallBack()
         #expect(credential.token?.key == old)
     }
 
-    /// Apple says that the token is another user's: the one before it watches over this user again.
+    /// Apple says that the token is another user's. The previous token watches this user again.
     @Test func aTokenOfAnotherUserGivesItsPlaceToTheAcceptedOneBefore() {
         var credential = Credential(granted: old)
         credential.apply(RefreshAnswer(.valid, token: old, requestedAt: at(6), teamID: "TEAM"))
@@ -175,7 +175,8 @@ import Testing
         var accepted = credential
         accepted.apply(RefreshAnswer(.valid, token: old, requestedAt: at(12), teamID: "TEAM"))
         #expect(accepted.formerToken?.sealed == nil && accepted.isTokenOfNewestSignIn)
-        // The old one has ended, maybe before the sign-in: that says nothing of the sign-in, and the newer one is asked about again.
+        // The old token has ended, perhaps before the sign-in. That says nothing about the sign-in, so siwatch asks about the newer token
+        // again.
         credential.apply(RefreshAnswer(.rejected, token: old, requestedAt: at(12)))
         credential.fallBack()
         #expect(credential.token == .sealedForTest(new) && credential.verifiedAt == nil && credential.formerToken?.sealed == nil)
@@ -184,7 +185,7 @@ import Testing
         #expect(credential.token?.key == new, "there is no other any more")
     }
 
-    /// A token that Apple has not been asked about is no surer than the other, and one that it has accepted is this user's.
+    /// A token without an answer from Apple is no surer than the other. A token that Apple has accepted is this user's.
     @Test func onlyAnAcceptedTokenIsPutBack() {
         var credential = Credential(granted: old)
         credential.apply(Grant(grantedAt: at(9), token: .sealedForTest(new)))
@@ -193,7 +194,7 @@ import Testing
         #expect(credential == before)
     }
 
-    /// The page asks to date sign-ins at the end of their second: a token that a backend tells may be dated after one that Apple issues.
+    /// The page asks backends to date sign-ins at the end of their second. So a backend's token may be dated after one that Apple issues.
     @Test func anIssuedTokenIsKeptBeforeOneThatAppleHasNotAccepted() {
         let issued = RefreshToken.Key(grantedAt: at(5), fingerprint: [8])
         let answer = RefreshAnswer(.valid, token: issued, requestedAt: at(8), teamID: "TEAM")
@@ -209,7 +210,7 @@ import Testing
         #expect(credential.formerToken?.sealed == nil && credential.formerVerifiedAt == nil, "the newer one is a token")
     }
 
-    /// An event may stand above the sign-in of the code, and the newer token would be gone.
+    /// An event may be newer than the code's sign-in, and the newer token would be gone.
     @Test func anIssuedTokenDisplacesNoNewerOneThatAppleHadAccepted() {
         let issued = RefreshToken.Key(grantedAt: at(4), fingerprint: [8])
         var credential = Credential(granted: old)
@@ -220,7 +221,7 @@ import Testing
         #expect(credential.formerToken == .sealedForTest(old) && credential.formerVerifiedAt == at(6))
     }
 
-    /// A backend has told the same token with a later time: it is one token, and Apple has accepted it.
+    /// A backend has reported the same token with a later time. It is one token, and Apple has accepted it.
     @Test func anIssuedTokenThatWasToldLaterIsTheSame() {
         let issued = RefreshToken.Key(grantedAt: at(4), fingerprint: new.fingerprint)
         var credential = Credential(granted: old)
@@ -249,7 +250,7 @@ import Testing
         credential.eraseUnusableToken(under: user)
         #expect(credential.token == RefreshToken(key: old, sealed: nil))
 
-        // The grant arrives once more: what is erased stays erased.
+        // The grant arrives once more. The erased token stays erased.
         credential.apply(Grant(grantedAt: at(5), token: .sealedForTest(old)))
         #expect(credential.token?.sealed == nil)
     }
@@ -276,7 +277,7 @@ import Testing
 }
 
 extension Credential {
-    /// As a grant that brought a token leaves it.
+    /// The credential after a grant with a token.
     fileprivate init(granted key: RefreshToken.Key) {
         self.init()
         apply(Grant(grantedAt: key.grantedAt, token: .sealedForTest(key)))

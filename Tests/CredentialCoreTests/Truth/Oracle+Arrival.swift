@@ -48,7 +48,7 @@ extension Oracle {
 }
 
 extension Oracle.Standing {
-    /// One line for each column that differs: its name, what it holds here and what it holds there.
+    /// One line for each column that differs: its name, its value here and its value there.
     func differences(from other: Self) -> [String] {
         zip(Mirror(reflecting: self).children, Mirror(reflecting: other).children).compactMap { mine, theirs in
             let (found, expected) = ("\(mine.value)", "\(theirs.value)")

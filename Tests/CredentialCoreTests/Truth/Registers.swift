@@ -5,7 +5,7 @@ import CredentialCore
 
 @testable import CredentialTesting
 
-/// The registers of one user at every client of an app, moved one fact at a time as a store moves them.
+/// The registers of one user at every client of an app, updated one fact at a time, as a store does it.
 struct Registers {
     private var user = AppUser()
     private var credentials: [Client: Credential] = [.app: Credential(), .web: Credential()]
@@ -55,7 +55,7 @@ struct Registers {
 }
 
 extension RefreshToken {
-    /// A token whose sealed bytes follow from its key, so that a test can tell whose they are.
+    /// A token whose sealed bytes follow from its key, so that a test can recognize them.
     static func sealedForTest(_ key: Key) -> RefreshToken {
         RefreshToken(key: key, sealed: SealedToken(bytes: sealedBytes(of: key)))
     }
@@ -64,7 +64,7 @@ extension RefreshToken {
         Array("sealed \(key.fingerprint) of \(key.grantedAt.milliseconds)".utf8)
     }
 
-    /// Whose sealed bytes are kept: those of another token are taken for a fingerprint, which equals none.
+    /// The token of the stored sealed bytes. Other bytes count as a fingerprint that equals none.
     fileprivate var keptForTest: Oracle.Token? {
         sealed.map {
             $0.bytes == Self.sealedBytes(of: key) ? Oracle.Token(key) : Oracle.Token(grantedAt: key.grantedAt, fingerprint: $0.bytes)

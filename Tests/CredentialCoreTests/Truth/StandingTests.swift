@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// Every rule of the table, each with its registers one less, equal and one more, and each against those below it.
+/// Every rule of the table. Its registers differ by one less, zero and one more, and each rule meets those below it.
 @Suite struct StandingTests {
     @Test(arguments: [
         // Nothing, and a grant.
@@ -23,7 +23,7 @@ import Testing
         Case([.g: 5, .b: 5], .revoked, .revokedByApp, since: 5),
         Case([.g: 5, .b: 6], .revoked, .revokedByApp, since: 6),
 
-        // A ≥ G, as B, and of the two the newer. At a client without a grant it has nothing to end.
+        // A ≥ G, like B, and the newer of the two counts. At a client without a grant it has nothing to end.
         Case([.a: 5], .notFound, .neverGranted, since: nil),
         Case([.g: 5, .a: 4], .authorized, .granted, since: 5),
         Case([.g: 5, .a: 5], .revoked, .revokedByApp, since: 5),
@@ -35,7 +35,7 @@ import Testing
         Case([.a: 5, .r: 6], .revoked, .consentRevoked, since: 6),
         Case([.g: 5, .d: 6, .a: 9], .notFound, .accountDeleted, since: 6),
         Case([.g: 5, .a: 6, .r: 9, .x: 9], .revoked, .revokedByApp, since: 6),
-        // A later 200 brings nobody back.
+        // A later 200 restores no authorization.
         Case([.g: 5, .t: 5, .v: 9, .a: 6], .revoked, .revokedByApp, since: 6),
 
         // R > G. Equality favours the grant.
@@ -49,7 +49,7 @@ import Testing
         Case([.g: 5, .t: 5, .x: 6], .authorized, .granted, since: 5),
         Case([.g: 5, .t: 6, .x: 9], .authorized, .granted, since: 5),
 
-        // X > V: equality favours the 200. It ended after V, and after the sign-in whose token it is.
+        // X > V: equality favours the 200. The token ended after V, and after its sign-in.
         Case([.g: 5, .t: 5, .v: 7, .x: 6], .authorized, .granted, since: 5),
         Case([.g: 5, .t: 5, .v: 6, .x: 6], .authorized, .granted, since: 5),
         Case([.g: 5, .t: 5, .v: 7, .x: 9], .revoked, .tokenRejected, since: 7),
@@ -57,11 +57,11 @@ import Testing
         Case([.g: 5, .t: 5, .v: 5, .x: 7], .revoked, .tokenRejected, since: 6),
         Case([.g: 5, .t: 5, .v: 9], .authorized, .granted, since: 5),
 
-        // The grant's time is Apple's, an answer's may be ours: a clock that is behind hides nothing.
+        // The grant's time is Apple's, and an answer's may be the host's. A slow clock hides nothing.
         Case([.g: 5, .t: 5, .v: 3, .x: 4], .revoked, .tokenRejected, since: 6),
         Case([.g: 5, .t: 6, .v: 4, .x: 5], .revoked, .tokenRejected, since: 6),
 
-        // The end of a token that is older than the sign-in counts if Apple accepted it since.
+        // The end of a token older than the sign-in counts if Apple accepted the token since.
         Case([.g: 5, .t: 4, .x: 6], .authorized, .granted, since: 5),
         Case([.g: 5, .t: 3, .v: 4, .x: 6], .authorized, .granted, since: 5),
         Case([.g: 5, .v: 4, .x: 6], .authorized, .granted, since: 5),
@@ -80,7 +80,7 @@ import Testing
         Case([.g: 5, .d: 6, .r: 6], .notFound, .accountDeleted, since: 6),
         Case([.g: 5, .d: 4, .b: 4, .r: 5, .v: 6, .x: 6], .authorized, .granted, since: 5),
 
-        // What cannot be, and would still be an answer about no sign-in.
+        // An impossible case, and still an answer about no sign-in.
         Case([.x: 5], .notFound, .neverGranted, since: nil),
     ])
     fileprivate func theFirstRuleThatHoldsSaysTheState(_ each: Case) {
@@ -102,7 +102,7 @@ private enum Register: String {
     case g, d, a, b, r, t, v, x
 }
 
-/// Registers, and what they come to.
+/// Registers, and the resulting state.
 private struct Case: Sendable, CustomTestStringConvertible {
     let registers: [Register: Int64]
     let standing: CredentialStanding

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CredentialTesting
 
-/// State is a function of the set of facts: whatever the order and the duplicates, what stands is what the rules say of the set.
+/// State is a function of the set of facts. In any order and with any duplicates, the registers give the oracle's result for the set.
 @Suite struct TruthTests {
     /// Every case follows from its number alone. `TRUTH_SEED` picks one.
     private static let seeds: ClosedRange<UInt64> = {
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// What is never tried is never proved.
+    /// A case that never occurs proves nothing.
     @Test func theCasesMeetEveryRule() {
         let standings = (1...1_000).map(Self.arrival).flatMap { arrival in
             Client.allCases.map { Oracle(knowing: arrival, at: $0).standing }
@@ -42,7 +42,7 @@ import Testing
         #expect(standings.count { $0.relay != nil && $0.shownRelay == nil } >= 100)
     }
 
-    /// A revocation that was proved at one client covers a sign-in at another one, whichever of the two is told first.
+    /// A proved revocation at one client covers a sign-in at another, whichever siwatch learns of first.
     @Test func aProofCoversTheOtherClientInAnyOrder() {
         let proof = Delivery(client: .app, fact: .proof(Revocation(requestedAt: at(6))))
         for (time, reason) in [(5, "revoked_by_app"), (6, "revoked_by_app"), (7, "granted")] as [(Int64, String)] {
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    /// That a token was dead before says nothing of the other client.
+    /// A token that was dead before says nothing about the other client.
     @Test func aDeadTokenSaysNothingOfTheOtherClient() {
         let dead = Delivery(client: .app, fact: .revocation(Revocation(requestedAt: at(6))))
         let signIn = Delivery(client: .web, fact: .grant(Grant(grantedAt: at(5))))

@@ -5,7 +5,7 @@ import CredentialCore
 import Testing
 
 struct ClockTrustTests {
-    /// A wall clock and one that never steps, and what is thought of the first.
+    /// A wall clock and one that never steps, and siwatch's verdict on the first.
     private struct Clocks {
         private(set) var wall = Timestamp(milliseconds: 1_750_000_000_000)
         private(set) var uptime = Duration.seconds(5000)
@@ -72,7 +72,7 @@ struct ClockTrustTests {
         #expect(clocks.doubt == .stepped)
     }
 
-    /// What Apple said and the time that has passed since tell a right clock from a wrong one, at once in both directions.
+    /// Apple's time and the time that has passed since tell a right clock from a wrong one at once, in both directions.
     @Test(arguments: [Duration.seconds(8 * 86_400), .seconds(301), .seconds(-301), .seconds(-3600)])
     func withApplesClockNothingIsWaitedFor(_ step: Duration) {
         var clocks = Clocks()
@@ -94,7 +94,7 @@ struct ClockTrustTests {
         #expect(clocks.doubt == nil)
     }
 
-    /// After a week without a word of Apple's, steps are all there is.
+    /// After a week without an answer of Apple, only steps show a wrong clock.
     @Test func appleIsForgottenAfterAWeek() {
         var clocks = Clocks()
         clocks.hearApple(ahead: .seconds(86_400))

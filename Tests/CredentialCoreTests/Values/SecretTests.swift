@@ -5,7 +5,7 @@ import CredentialCore
 import Foundation
 import Testing
 
-/// No road leads from a secret to text but `reveal`.
+/// Only `reveal` turns a secret into text.
 @Suite struct SecretTests {
     private struct Envelope: Sendable {
         var secret = Secret("tok-en")

@@ -21,7 +21,7 @@ import Testing
     @Test func secondsThatDoNotFitAreTheEndOfTime() {
         #expect(Timestamp(seconds: .max) == at(.max))
         #expect(Timestamp(seconds: .min) == at(.min))
-        // This many seconds, multiplied with wrapping, would be 384 milliseconds.
+        // Multiplied with wrapping, this many seconds would be 384 milliseconds.
         #expect(Timestamp(seconds: 18_446_744_073_709_552) == at(.max))
     }
 

@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// The clock that tests hold keeps the promises of the one that production reads.
+/// The test clock keeps the promises of the production clock.
 @Suite struct WallClockTests {
     private let clock = TestClock(now: at(1_000))
 
@@ -56,7 +56,7 @@ import Testing
         sleep.cancel()
         await #expect(throws: CancellationError.self) { try await sleep.value }
 
-        // Only the second one is left to be found.
+        // Only the second sleeper is left.
         async let other: Void = clock.wallClock.sleep(for: .seconds(5))
         #expect(try await clock.sleeper() == at(6_000))
         clock.advance(by: .seconds(5))

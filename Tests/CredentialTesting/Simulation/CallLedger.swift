@@ -3,27 +3,27 @@
 
 import CredentialCore
 
-/// One question that Apple answered, as the simulation wrote it down.
+/// One question about a token, with Apple's answer, as the simulation recorded it.
 struct AnsweredCall {
     var credential: CredentialID
     var outcome: RefreshOutcome
-    /// As the process is to date it.
+    /// The time that the process must record.
     var sentAt: Timestamp
     var trulySentAt: Timestamp
     var answeredAt: Timestamp
-    /// Whether the token was no good at this client by the time of the answer: the truth behind an `invalid_grant`.
+    /// Whether the token was dead at this client by the time of the answer: the truth behind an `invalid_grant`.
     var isDead: Bool
-    /// The one that asked.
+    /// The asking team.
     var team: String?
 }
 
-/// Who was asked about when, and whose answer was committed.
+/// The simulation's record of all questions about tokens, and of the committed answers.
 struct CallLedger {
     struct Key: Hashable {
         var credential: CredentialID
         var claim: Claim
         var token: RefreshToken.Key
-        /// What tells one call about a canary from the next: no claim does.
+        /// Tells two calls about a canary apart, because claims do not.
         var canaryAskedAt: Timestamp?
 
         init(_ work: DueCredential, sentAt: Timestamp?) {
@@ -38,7 +38,7 @@ struct CallLedger {
     private static let shortestLease = Duration.seconds(60)
 
     private static let canaryInterval = Duration.seconds(3600)
-    /// An operator's recheck is out of turn, and not more often than this.
+    /// The shortest time between two of an operator's rechecks, which may come out of turn.
     private static let recheckInterval = Duration.seconds(3600)
 
     /// One sign-in's token.
@@ -61,21 +61,21 @@ struct CallLedger {
     var codes = CodeLedger()
     var proofs = ProofLedger()
     private let interval: Duration
-    /// A claim may have the name of one that was lost long before: then both have a call.
+    /// A claim may share its name with one that was lost long before. Then both have a call.
     private var calls: [Key: [AnsweredCall]] = [:]
-    /// The last check of each credential's token that Apple answered and whose answer reached the store. The same token, told again with
-    /// another sign-in, is the same.
+    /// The last check of each credential's token that Apple answered and the store committed. A token that a backend repeats with another
+    /// sign-in counts as the same.
     private var checks: [CredentialID: Check] = [:]
-    /// The rejections of each token: when Apple was asked, and whether it told the truth.
+    /// The rejections of each token: when Apple was asked, and whether the rejection was true.
     private var rejections: [TokenKey: [(sentAt: Timestamp, isTrue: Bool, team: String?)]] = [:]
     private var replacedAt: [CredentialID: Timestamp] = [:]
     private var canaryAskedAt: [CredentialID: Timestamp] = [:]
-    /// When an operator last wanted somebody to be asked about out of turn.
+    /// When an operator last requested a recheck of a user.
     private var userRecheckedAt: [String: Timestamp] = [:]
     private var allRecheckedAt: Timestamp?
-    /// When the host's clock last leapt ahead: everybody may be asked about once more.
+    /// When the host's clock last leapt ahead. siwatch may then ask about each token once more.
     private var leaptAt: Timestamp?
-    /// When it was last set at all: an answer that lies ahead then keeps no operator from asking.
+    /// When the host's clock was last set. An answer from the future does not block an operator's recheck then.
     private(set) var setAt: Timestamp?
     private(set) var answers = 0
     private(set) var requests = 0
@@ -84,7 +84,7 @@ struct CallLedger {
         self.interval = interval
     }
 
-    /// - Returns: what is wrong with asking now.
+    /// - Returns: the violation, if the process may not ask now.
     mutating func sent(_ work: DueCredential, at now: Timestamp) -> Violation? {
         requests += 1
         if work.purpose == .canary {
@@ -110,13 +110,13 @@ struct CallLedger {
         }
     }
 
-    /// Whether the rejection of a token was true, or the last one that repeated it; nil where Apple said no such thing.
+    /// Whether a rejection, or the last one that repeated it, was true; nil if Apple never gave it.
     func wasTrue(_ rejection: PendingRejection, of work: DueCredential) -> Bool? {
         guard let spoken = rejections[TokenKey(work)], spoken.contains(where: { $0.sentAt == rejection.requestedAt }) else { return nil }
         return spoken.last?.isTrue
     }
 
-    /// The teams that Apple gave this rejection to.
+    /// The teams that got this rejection from Apple.
     func teams(of rejection: PendingRejection, _ work: DueCredential) -> Set<String?> {
         Set((rejections[TokenKey(work)] ?? []).filter { $0.sentAt == rejection.requestedAt }.map(\.team))
     }
@@ -125,17 +125,17 @@ struct CallLedger {
         rejections[TokenKey(work)]?.last.map { $0.sentAt > rejection.requestedAt } ?? false
     }
 
-    /// Takes out what was answered to a piece of work, once the settlement has been committed.
+    /// Takes out the answer to a piece of work after the commit of its settlement.
     mutating func settled(_ work: DueCredential, _ verdict: RefreshVerdict, _ result: Settled, at now: Timestamp) -> AnsweredCall? {
         let key = Key(work, sentAt: verdict.requestedAt ?? work.clientAnswer?.requestedAt)
         guard let known = calls[key], let place = known.firstIndex(where: { $0.is(verdict) }) ?? known.indices.last else { return nil }
         let call = known[place]
         let lapsed = call.trulySentAt.duration(to: now) >= Self.shortestLease
-        // Nothing holds a canary: a settlement that is repeated counts again, and says the same.
+        // No claim holds a canary, so its repeated settlement counts again, with the same result.
         if result == .refreshed, work.purpose == .check { calls[key]!.remove(at: place) }
         switch call.outcome {
         case .valid, .unnamed, .rejected:
-            // An answer that came after its lease may be asked for again: the process stood still.
+            // The process stood still, and its answer came after the lease. siwatch may then ask again.
             let isReplaced = replacedAt[work.id].map { call.trulySentAt <= $0 } ?? false
             if !lapsed, !isReplaced, work.purpose == .check, checks[work.id].map({ $0.answeredAt <= call.answeredAt }) ?? true {
                 checks[work.id] = Check(
@@ -150,14 +150,14 @@ struct CallLedger {
         return call
     }
 
-    /// The host's clock was set. What lies ahead then says nothing of when a canary was asked about.
+    /// The host's clock was set. A check in the future then no longer tells when the canary was asked about.
     mutating func clockWasSet(ahead: Bool, at now: Timestamp) {
         if ahead { leaptAt = now }
         setAt = now
         canaryAskedAt = [:]
     }
 
-    /// The database knows of nothing since then. The clock was set all the same.
+    /// The restored database has lost everything since the backup. The clock setting stays.
     mutating func restore(_ backup: CallLedger) {
         let (leaptAt, setAt) = (leaptAt, setAt)
         self = backup
@@ -166,8 +166,7 @@ struct CallLedger {
         canaryAskedAt = [:]
     }
 
-    /// Another token has taken the place of the one that was asked about: what Apple says of that one binds nobody any more, even if it
-    /// comes back.
+    /// Another token has replaced the token that Apple was asked about. Its answers bind no longer, even if the token comes back.
     mutating func replaced(_ credential: CredentialID, at now: Timestamp) {
         checks[credential] = nil
         replacedAt[credential] = now
@@ -181,14 +180,14 @@ struct CallLedger {
         allRecheckedAt = now
     }
 
-    /// What was in flight at a crash may be asked again.
+    /// After a crash the process may repeat the requests in flight.
     mutating func crashed() {
         calls = [:]
         codes.crashed()
         proofs.crashed()
     }
 
-    /// Apple has just issued the token: that is its first check.
+    /// Apple has just issued the token. The exchange is its first check.
     mutating func issued(_ credential: CredentialID, _ call: AnsweredExchange) {
         guard let token = call.token else { return }
         checks[credential] = Check(
@@ -200,7 +199,7 @@ struct CallLedger {
 }
 
 extension AnsweredCall {
-    /// Whether a verdict says what was answered.
+    /// Whether a verdict matches the answer.
     fileprivate func `is`(_ verdict: RefreshVerdict) -> Bool {
         switch (outcome, verdict) {
         case (.valid, .valid(let requestedAt, _)), (.unnamed, .unnamed(let requestedAt, _)): sentAt == requestedAt

@@ -3,22 +3,22 @@
 
 import CredentialCore
 
-/// What a code was answered with, as the process heard it.
+/// The answer to a code, as the process got it.
 struct AnsweredExchange {
     var outcome: ExchangeOutcome
-    /// The sign-in behind it, where Apple has taken the code.
+    /// The sign-in behind the code, if Apple took the code.
     var identity: ScriptedApple.Identity?
     var token: String?
-    /// The team that asked.
+    /// The asking team.
     var team: String?
-    /// As the process is to date the request and the answer.
+    /// The times of request and answer that the process must record.
     var sentAt: Timestamp
     var dated: Timestamp
     var trulySentAt: Timestamp
     var answeredAt: Timestamp
 }
 
-/// Which code was sent when, and what came of it.
+/// The simulation's record of all sent codes and their outcomes.
 struct CodeLedger {
     struct Key: Hashable {
         var row: Int64
@@ -28,10 +28,10 @@ struct CodeLedger {
     private struct Sending {
         var claim: Claim
         var claimedAt: Timestamp
-        /// Whether the process heard that Apple took the code, or will not.
+        /// Whether the process heard that Apple took or refused the code.
         var isHeard = false
         var isCommitted = false
-        /// Whether its claim has ended, one way or the other.
+        /// Whether its claim has ended, with or without a commit.
         var isOver = false
     }
 
@@ -44,7 +44,7 @@ struct CodeLedger {
     private var unknownAt: [Key: Timestamp] = [:]
 
     /// - Parameter isPunctual: whether the clock has always been right.
-    /// - Returns: what is wrong with sending it now.
+    /// - Returns: the violation, if the process may not send the code now.
     mutating func sent(_ work: ClaimedCode, deadline: Timestamp, isPunctual: Bool, at now: Timestamp, truly truth: Timestamp) -> Violation?
     {
         let claimedAt = claimedAt[Key(row: work.id, claim: work.claim)] ?? truth
@@ -56,15 +56,15 @@ struct CodeLedger {
         return known.map { _ in Violation(.effectsAreOnce, "code \(work.id) is sent twice under one claim") }
     }
 
-    /// - Returns: what is wrong with taking it up to send it.
+    /// - Returns: the violation, if the process may not claim the code to send it.
     mutating func claimed(_ work: ClaimedCode, truly truth: Timestamp) -> Violation? {
         claimedAt[Key(row: work.id, claim: work.claim)] = truth
-        // A process that stood still for longer than the lease has lost what it heard, be it that it sent the code after that.
+        // A process that stood still for longer than the lease has lost the answer, even if it sent the code after that.
         let known = sendings[work.id]?.first { $0.isCommitted || $0.isHeard && $0.claimedAt.duration(to: truth) < Self.shortestLease }
         return known.map { _ in Violation(.effectsAreOnce, "code \(work.id) is to be sent again, though its answer is known") }
     }
 
-    /// - Returns: what is wrong with not sending it at all.
+    /// - Returns: the violation, if the code's deadline has not passed.
     func unsent(_ work: ClaimedCode, deadline: Timestamp, isPunctual: Bool, at now: Timestamp) -> Violation? {
         guard isPunctual, now < deadline else { return nil }
         return Violation(.nothingIsStuck, "code \(work.id) is given up \(now.duration(to: deadline)) before its deadline")
@@ -83,10 +83,11 @@ struct CodeLedger {
         unknownAt[Key(row: work.id, claim: work.claim)] = now
     }
 
-    /// When the client of a code was looked for and not found. Takes that out: another claim may have the same name.
+    /// When the process looked up the client of a code and did not find it. Removes that time, because another claim may have the same
+    /// name.
     mutating func settledUnknown(_ work: ClaimedCode) -> Timestamp? { unknownAt.removeValue(forKey: Key(row: work.id, claim: work.claim)) }
 
-    /// Takes out what was answered, once the settlement has been committed.
+    /// Takes out the answer after the commit of the settlement.
     mutating func settled(_ work: ClaimedCode, _ result: Settled) -> AnsweredExchange? {
         if case .grant = result {
             for index in (sendings[work.id] ?? []).indices { sendings[work.id]![index].isCommitted = true }
@@ -97,7 +98,7 @@ struct CodeLedger {
         return calls.removeValue(forKey: Key(row: work.id, claim: work.claim))
     }
 
-    /// What was heard and not committed is unknown from now on.
+    /// The process forgets the answers that it heard and did not commit.
     mutating func crashed() {
         calls = [:]
         unknownAt = [:]

@@ -6,7 +6,7 @@ import GRDB
 
 /// Codes and revocations.
 extension Inspector {
-    /// I1: each request to revoke waits or has its receipt, and its tokens wait with it.
+    /// I1: each request to revoke waits, with its tokens, or has its receipt.
     func noRequestIsLost(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let row = try database.rows(
             """
@@ -26,7 +26,7 @@ extension Inspector {
         )
     }
 
-    /// I3: what became of each sign-in is written down as it was.
+    /// I3: the log has the true outcome of each sign-in.
     mutating func grantLogIsRight(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let rows = try database.rows("SELECT id, outcome, COALESCE(reason, '') FROM grant_log WHERE id > ? ORDER BY id", [lastGrantLogged])
         for row in rows {
@@ -38,7 +38,7 @@ extension Inspector {
         return nil
     }
 
-    /// I3: each receipt says what Apple said.
+    /// I3: each receipt has Apple's answers.
     mutating func receiptsAreRight(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let rows = try database.rows(
             """
@@ -71,11 +71,11 @@ extension Inspector {
 
     // MARK: The end
 
-    /// Only that a token was dead from the first may never be known, where Apple accepts nobody of its client any more, and nothing at all
-    /// of a client that Apple refuses. It takes up to two intervals from when it is first asked: who asks for the same again, and waits for
-    /// that, begins late.
+    /// Each request has its receipt, with two exceptions. Nothing may be known at a client that Apple refuses. A token that was dead from
+    /// the first may never count as dead if Apple accepts no token of its client any more. The answer takes up to two intervals from the
+    /// first question. A request that waits for another one of the same credential begins late.
     ///
-    /// - Parameter good: clients of which Apple accepts somebody.
+    /// - Parameter good: clients at which Apple accepts a user's token.
     func everyRequestIsAnswered(_ state: SimulatedWorld.State, _ good: Set<String>) -> Violation? {
         let model = state.model
         let latest = state.now.advanced(by: .zero - SimulatedProcess.policy.longestInterval * 2 - BreakerRules().settle)
@@ -83,7 +83,7 @@ extension Inspector {
         let open = model.revocations.filter { $0.key.clientID != state.apple.refused }.values.filter { open in
             open.before != .rejected && !open.isAskedAnew || good.contains(open.credential.clientID) && open.openedAt <= latest
         }
-        // One that asks for the same waits for it.
+        // A second request for the same credential waits for the first.
         let isStuck = unopened.contains { request in
             !model.revocations.values.contains { $0.credential.userID == request.value.credential.userID }
         }
@@ -91,7 +91,7 @@ extension Inspector {
         return Violation(.nothingIsStuck, "\(unopened.count) requests to revoke wait, and \(open.count) tokens")
     }
 
-    /// Nobody is revoked by the app whose token Apple still accepts, or who has signed in since.
+    /// A violation, if the user has signed in since the revocation, or Apple still accepts the revoked token.
     func isRevoked(
         _ credential: CredentialID,
         _ row: ReferenceModel.Row,
@@ -109,6 +109,6 @@ extension Inspector {
 }
 
 extension ReferenceModel.Facts {
-    /// A token may be told after the proof, of a sign-in before it.
+    /// A backend may report a token after the proof, although its sign-in was before it.
     fileprivate var wasHeldWhenRevoked: Bool { token.map { revokedTokens.contains($0) } ?? false }
 }

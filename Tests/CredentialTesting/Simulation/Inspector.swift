@@ -5,22 +5,22 @@ import CredentialCore
 import CredentialMonitor
 import GRDB
 
-/// Reads the tables after each step and compares them with what must be true.
+/// Reads the tables after each step and compares them with the model.
 struct Inspector {
     private var lastChange: Int64 = 0
-    /// Of the database that was looked at last.
+    /// The version of the database at the last look.
     private var version: Int?
     var lastGrantLogged: Int64 = 0
     var lastReceipt: Int64 = 0
-    /// What the change log comes to, from its beginning: a follower knows no more.
+    /// The state by the change log, replayed from its beginning. A follower knows no more.
     private var told: [CredentialID: Told] = [:]
     private var toldMail: [CredentialID: String] = [:]
 
-    /// A state as the change log tells it, and as the view shows it.
+    /// A state, as the change log or the view shows it.
     private struct Told: Equatable, CustomStringConvertible {
         var state: String
         var reason: String
-        /// When it ended. Nobody is told of a newer sign-in but by its own backend: the view may show another time than was told.
+        /// When it ended. The log reports no newer sign-in, because the backend knows it. So the view may show another time than the log.
         var endedAt: Int64?
 
         init(_ state: String, _ reason: String, at time: Int64?) {
@@ -32,12 +32,12 @@ struct Inspector {
         var description: String { "\(state) \(reason) at \(endedAt ?? 0)" }
     }
 
-    /// Another database stands in the place of the one that was looked at.
+    /// The database was replaced by another, so look at all of it again.
     mutating func lookAgain() {
         version = nil
     }
 
-    /// - Returns: the first thing that is wrong.
+    /// - Returns: the first violation.
     mutating func inspect(_ database: any SimulatedDatabase, _ state: inout SimulatedWorld.State) throws -> Violation? {
         let version = try database.version
         guard version != self.version else { return nil }
@@ -53,7 +53,7 @@ struct Inspector {
         return try countsAreRight(database) ?? nothingIsStuck(database, state)
     }
 
-    /// I1: in = logged + quarantined + waiting, and what waits is what was not settled.
+    /// I1: inserted = logged + quarantined + waiting, and the waiting rows are the unsettled ones.
     private func nothingIsLost(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let row = try database.rows(
             """
@@ -81,8 +81,8 @@ struct Inspector {
         return nil
     }
 
-    /// I2, I5 and I12: each change is told once, one follows from the other, none ends a sign-in that is good, and a sign-in is told with
-    /// the time that the view showed then.
+    /// I2, I5 and I12: the log has each change once. Each follows from the one before. None ends a good sign-in. A sign-in has the time
+    /// that the view showed then.
     private mutating func changesAreOnce(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let rows = try database.rows(
             """
@@ -111,7 +111,7 @@ struct Inspector {
                 let text = "\(credential.name) is told authorized as of \(occurredAt.milliseconds), and the view did not say so"
                 return Violation(.newsArrives, text)
             }
-            // What the app has revoked Apple may still honour where the daemon holds another token, or none.
+            // Apple may still honour a credential that the app has revoked, if siwatch holds another token or none.
             if to != "authorized", reason != "revoked_by_app", !state.misdated.contains(credential.userID),
                 let signIn = goodSignIn(of: credential, before: occurredAt, state.apple)
             {
@@ -127,8 +127,8 @@ struct Inspector {
         return nil
     }
 
-    /// I12: the change log, replayed from its beginning, is the view. In a disaster of thousands only those are looked at whose rows may
-    /// have changed.
+    /// I12: the change log, replayed from its beginning, is the view. In a disaster with thousands of users it compares only the users
+    /// whose rows may have changed.
     private func feedIsTheView(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
         let query = "SELECT client_id, user_id, state, reason, changed_at FROM credential_state WHERE reason <> 'never_granted'"
         let isSmall = state.model.facts.count <= 100
@@ -146,13 +146,13 @@ struct Inspector {
         return Violation(.newsArrives, "\(told.count) credentials were told of, and \(rows.count) are there")
     }
 
-    /// A sign-in that Apple still honours and that a revocation as of `time` would end, whether or not the daemon could know of it.
+    /// A sign-in that Apple still honours and that a revocation as of `time` would end, whether or not siwatch could know of it.
     private func goodSignIn(of credential: CredentialID, before time: Timestamp, _ apple: ScriptedApple) -> ScriptedApple.SignIn? {
         guard let signIn = apple.newestSignIn(of: credential), signIn.endedAt == nil, signIn.at < time else { return nil }
         return signIn
     }
 
-    /// I3: the tables are what the rules say of the facts.
+    /// I3: the tables are what the rules derive from the facts.
     private func rowsFollow(_ database: any SimulatedDatabase, of user: String, _ state: SimulatedWorld.State) throws -> Violation? {
         let rows = try database.rows(
             """
@@ -195,7 +195,7 @@ struct Inspector {
         return seen == known ? nil : Violation(.stateFollowsFromFacts, "\(user) has \(seen) credentials, by the rules \(known)")
     }
 
-    /// What is counted by app is what the rows say.
+    /// The counts by app match the rows.
     private func countsAreRight(_ database: any SimulatedDatabase) throws -> Violation? {
         let wrong = try database.rows(
             """
@@ -209,12 +209,12 @@ struct Inspector {
         return wrong.map { Violation(.stateFollowsFromFacts, "what is counted of \($0) is not what its rows say") }
     }
 
-    /// I6: what is claimed becomes due again, and what has a token is asked about.
+    /// I6: claimed rows become due again, and every token has a due check.
     private func nothingIsStuck(_ database: any SimulatedDatabase, _ state: SimulatedWorld.State) throws -> Violation? {
-        // Due times of before the clock was set back are brought back by the next claim.
+        // The next claim brings back due times from before the clock was set back.
         let now = max(state.now, state.latestNow)
         let furthest = now.advanced(by: SimulatedProcess.policy.interval * 1.06)
-        // To a clock that is days ahead, a sign-in of now is an import.
+        // With a clock that is days ahead, siwatch takes a present sign-in for an import.
         let isNew = state.latestNow == .earliest ? now.advanced(by: .seconds(-43_200)) : Timestamp.legal.upperBound
         let stuck = try database.rows(
             """
@@ -239,7 +239,7 @@ struct Inspector {
 
     // MARK: The end
 
-    /// After the calm: nothing waits, and what is true is known.
+    /// After the calm nothing waits, and siwatch knows the whole truth.
     func inspectEnd(_ state: SimulatedWorld.State, isTouchy: Bool) -> Violation? {
         if !state.model.notificationRows.isEmpty || !state.model.grantRows.isEmpty {
             let (notifications, grants) = (state.model.notificationRows.count, state.model.grantRows.count)
@@ -261,11 +261,11 @@ struct Inspector {
         if signIn.endedAt == nil, row.state != "authorized", !state.model.poisoned.contains(credential) {
             return Violation(.noFalseRevocation, "\(credential.name) is signed in, and ends as \(row.state) \(row.reason)")
         }
-        // Nobody can be asked about without a token of this sign-in, or one that Apple has accepted since. One that was told again with
-        // this sign-in, and is rejected before Apple has accepted it anew, may have ended before it. Without anybody's 200 no rejection is
-        // believed, and none that Apple gives to another team than the one it has accepted the token from.
+        // siwatch can ask only with a token of this sign-in, or with one that Apple has accepted since. A token that a backend repeated
+        // with this sign-in may have ended before it, if Apple rejects the token before accepting it anew. Without a 200 in the app siwatch
+        // believes no rejection. It also believes none that Apple gave to another team than the one that it accepted the token from.
         let isOfSignIn = state.model.tokenIsOfNewestSignIn(credential)
-        // An older token is gone where a revocation or an event ended it, and the sign-in may have ended with it.
+        // A revocation or an event may have erased an older token, and ended the sign-in with it.
         let isOurs = isOfSignIn || row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
         if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, row.state == "authorized", good.contains(credential.clientID),
             row.verifiedTeam == "TEAM\(state.apple.team(of: credential.clientID))"
@@ -277,8 +277,8 @@ struct Inspector {
 }
 
 extension SimulatedWorld.State {
-    /// The clients of which the daemon holds a token that Apple accepts. No other client can have a 200, nor can the one that Apple refuses
-    /// for good. A blamed client holds back the rejections of another only until that other one has a 200.
+    /// The clients with a token that siwatch holds and Apple accepts. No other client can get a 200, nor can the client that Apple refuses
+    /// for good. A blamed client holds back the rejections of another only until the other gets a 200.
     fileprivate var goodClients: Set<String> {
         let good = model.credentials.filter { credential in
             model.row(of: credential)?.holdsToken == true
@@ -294,7 +294,7 @@ extension CredentialID {
 }
 
 extension Simulation {
-    /// Compares, after each step.
+    /// Runs the inspector after a step.
     mutating func check() throws {
         var inspector = inspector
         let violation = try world.with { state in try inspector.inspect(database, &state) }
@@ -302,7 +302,7 @@ extension Simulation {
         world.with { $0.report(violation ?? breakersAreRight($0)) }
     }
 
-    /// Only what Apple says of tokens that it had accepted before opens a breaker for being out of proportion.
+    /// Only rejections of tokens that Apple had accepted before open a breaker for their number.
     private func breakersAreRight(_ state: SimulatedWorld.State) -> Violation? {
         for app in plan.apps where process.writer.breakers.breaker(of: app.name).causes.contains(.disproportion) {
             let rejections = state.model.rejectionsOfAccepted[app.name, default: 0]

@@ -6,7 +6,8 @@ import GRDB
 import NIOConcurrencyHelpers
 import SQLiteStore
 
-/// A database of SQLite in memory, for one simulation after another: to compile a statement anew costs more than to run it a hundred times.
+/// An SQLite database in memory, used for one simulation after another, because compiling a statement costs more than running it a hundred
+/// times.
 final class MemoryDatabase: SimulatedDatabase {
     private static let idle = NIOLockedValueBox<[DatabaseQueue]>([])
 
@@ -62,7 +63,7 @@ final class MemoryDatabase: SimulatedDatabase {
 
     private static func empty(_ queue: DatabaseQueue) throws {
         try queue.write { db in
-            // Who refers to another table was created after it.
+            // A table was created after the tables that it refers to.
             let tables = try String.fetchAll(
                 db.cachedStatement(
                     sql: """

@@ -5,7 +5,7 @@ import CredentialCore
 
 /// Bugs of codes and revocations.
 extension PlantedBug {
-    /// What is claimed in place of codes.
+    /// The codes that the process gets in place of the claimed ones.
     func codes(_ codes: [ClaimedCode], at now: Timestamp) -> [ClaimedCode] {
         guard self == .codeSentLate else { return codes }
         return codes.map { code in
@@ -15,7 +15,7 @@ extension PlantedBug {
         }
     }
 
-    /// What is claimed in place of tokens that are to be revoked.
+    /// The revocations that the process gets in place of the claimed ones.
     func revocations(_ revocations: [DueRevocation]) -> [DueRevocation] {
         guard self == .overtakenIgnored else { return revocations }
         return revocations.map { revocation in

@@ -3,66 +3,66 @@
 
 import CredentialCore
 
-/// A bug put between the process and its store, to see that the simulation finds it: a check that cannot fail proves nothing.
+/// A bug between the process and its store. The simulation must find it, because a check that cannot fail proves nothing.
 ///
-/// Bugs deeper inside the program stand as patches in scripts/plant_bugs.py.
+/// Bugs deeper inside the program are patches in scripts/plant_bugs.py.
 package enum PlantedBug: String, Sendable, CaseIterable {
-    /// Every `invalid_grant` is believed at once, whoever asked.
+    /// siwatch believes every `invalid_grant` at once, without proof of the asking client.
     case rejectionBelievedAtOnce
-    /// Every rejection that waits is believed when its time has come, whoever asked.
+    /// siwatch believes every pending rejection after the settle time, without proof of the asking client.
     case proofIgnored
-    /// A rejection is believed after the settle time although Apple has not repeated it.
+    /// siwatch believes a rejection after the settle time, although Apple has not repeated it.
     case repetitionIgnored
-    /// No `invalid_grant` is ever believed.
+    /// siwatch never believes an `invalid_grant`.
     case rejectionForgotten
-    /// Trouble at Apple is taken for a revocation.
+    /// siwatch takes trouble at Apple for a rejection.
     case outageTakenForRejection
-    /// An answer counts from when it came, not from when it was asked for.
+    /// siwatch dates an answer by its arrival, not by its request.
     case answerDatedByItsArrival
-    /// An event counts from when it came, not from when it happened.
+    /// siwatch dates an event by its arrival, not by its event time.
     case eventDatedByItsArrival
-    /// A grant counts from when it came.
+    /// siwatch dates a grant by its arrival.
     case grantDatedByItsArrival
-    /// After an answer the next check is due at once.
+    /// After an answer siwatch makes the next check due at once.
     case dueTimeNotMoved
-    /// After an answer the next check never comes.
+    /// After an answer siwatch never checks again.
     case dueTimeLost
-    /// A settlement is reported as committed and was not.
+    /// The store reports a settlement as committed, and has not committed it.
     case settlementLost
-    /// Of a batch only the first is committed.
+    /// The store commits only the first settlement of a batch.
     case batchCutShort
-    /// A notification whose key is not known yet is thrown out.
+    /// siwatch discards a notification whose key it does not know yet.
     case unknownKeyTakenForForgery
-    /// A sign-in of a client that is not in the configuration is thrown out.
+    /// siwatch discards a sign-in of a client outside the configuration.
     case unknownClientTakenForStranger
-    /// A new token is thrown away.
+    /// siwatch drops a new token.
     case tokenDropped
-    /// A code is sent whenever it comes.
+    /// siwatch sends a code after its deadline.
     case codeSentLate
-    /// A code that Apple has refused is sent again.
+    /// siwatch sends a refused code again.
     case refusalTakenForOutage
-    /// That Apple may have taken a code is forgotten.
+    /// siwatch forgets that Apple may have taken a code.
     case lostAnswerForgotten
-    /// Whoever signed in by a code whose answer was lost is taken for signed in.
+    /// siwatch counts a code with a lost answer as a sign-in.
     case lostAnswerTakenForSignIn
-    /// What was issued for nobody is thrown away, whatever that ends.
+    /// siwatch revokes a token that became no sign-in, whatever else the revocation ends.
     case strayTokenRevokedBlindly
-    /// That a token was dead from the first is believed, whoever asked.
+    /// siwatch believes that a token was dead from the first, without proof of the asking client.
     case deadTokenBelievedAtOnce
-    /// Apple's 200 to a revocation is taken for a proof.
+    /// siwatch takes Apple's 200 to a revocation for a proof.
     case revocationBelievedUnseen
-    /// A token is revoked although its user has signed in again.
+    /// siwatch revokes a token although its user has signed in again.
     case overtakenIgnored
-    /// A sign-in whose code waited for Apple is taken for newer than the request to revoke it.
+    /// siwatch takes a sign-in whose code waited for Apple for newer than the request to revoke it.
     case requestDuringOutageOverlooked
-    /// A revocation counts from its proof, not from the request.
+    /// siwatch dates a revocation by its proof, not by the request.
     case revocationDatedByItsProof
-    /// A revocation that Apple does not answer is given up.
+    /// siwatch gives up a revocation that Apple does not answer.
     case revocationGivenUp
 }
 
 extension PlantedBug {
-    /// Whether a run can show it at all: the others need not be tried.
+    /// Whether a run can show the bug. Other runs need no try.
     func canShow(in plan: Simulation.Plan) -> Bool {
         switch self {
         case .repetitionIgnored: plan.weathers.contains(.massRejection(1)) && !plan.isTouchy
@@ -70,7 +70,7 @@ extension PlantedBug {
         }
     }
 
-    /// What is looked for in place of what may be believed.
+    /// The admissions that the process uses in place of the right ones.
     func admissions(_ admissions: [AdmissionRule], at now: Timestamp) -> [AdmissionRule] {
         switch self {
         case .rejectionBelievedAtOnce:
@@ -84,7 +84,7 @@ extension PlantedBug {
         }
     }
 
-    /// By what a batch is settled.
+    /// The rules for the settlement of a batch.
     func rules(_ rules: SettlementRules) -> SettlementRules {
         var rules = rules
         switch self {
@@ -95,7 +95,7 @@ extension PlantedBug {
         return rules
     }
 
-    /// What is committed in place of a batch.
+    /// The settlements that the store commits in place of a batch.
     func batch(_ settlements: [Settlement]) -> [Settlement] {
         switch self {
         case .settlementLost: []
@@ -104,7 +104,7 @@ extension PlantedBug {
         }
     }
 
-    /// What is reported in place of the results.
+    /// The results that the process gets in place of the true ones.
     func results(_ results: [Settled], of settlements: [Settlement]) -> [Settled] {
         results + Array(repeating: .refreshed, count: settlements.count - results.count)
     }

@@ -3,33 +3,33 @@
 
 import CredentialCore
 
-/// What Apple said of a token that is to be revoked, as the process heard it.
+/// Apple's answer about a token that siwatch is to revoke, as the process heard it.
 struct AnsweredQuestion {
     enum Word {
         case accepted, revoked, rejected, foreign
-        /// A revocation that was sent, and no answer came.
+        /// The process sent the revocation and got no answer.
         case unheard
-        /// Accepted, and nobody named.
+        /// Accepted, without a name in the answer.
         case unnamed
-        /// Nothing about the token, or nothing at all.
+        /// The answer does not concern the token, or there was none.
         case none
     }
 
     var word: Word
     var keyID: String
-    /// The one that asked.
+    /// The asking team.
     var team: String?
-    /// By our clock.
+    /// By the host's clock.
     var askedAt: Timestamp
-    /// Apple's clock in the answer, its second cut off.
+    /// Apple's clock in the answer, cut to the second.
     var date: Timestamp
     /// Whether Apple rejected a token that is good.
     var isLie = false
-    /// What it said of the client.
+    /// The answer's verdict on the client.
     var ofClient: ReferenceModel.ClientWord?
 }
 
-/// What was asked about tokens that are to be revoked, and which keys Apple has accepted.
+/// The answers about tokens that siwatch is to revoke, and the keys that Apple has accepted.
 struct ProofLedger {
     struct Key: Hashable {
         var id: RevocationID
@@ -42,19 +42,19 @@ struct ProofLedger {
     }
 
     private var calls: [Key: AnsweredQuestion] = [:]
-    /// Clients and keys with a 200 about a token that had been accepted before, since the process started, with the configuration at work,
-    /// and when that was, by our clock.
+    /// Clients and keys with a 200 about a token that Apple had accepted before, with the time by the host's clock. Counts since the
+    /// process started, and under the present configuration.
     private var accepted: [[String]: Timestamp] = [:]
-    /// Verdicts that believe a rejection, by a key that Apple had accepted since it was first spoken.
+    /// Verdicts that believe a rejection by a key that Apple had accepted since the first rejection.
     private var wellFounded: Set<Key> = []
-    /// Tokens that were taken for dead because Apple lied of them.
+    /// Tokens that siwatch took for dead because Apple lied.
     var belied: Set<String> = []
 
     mutating func answered(_ work: DueRevocation, _ call: AnsweredQuestion) {
         calls[Key(work)] = call
     }
 
-    /// Takes out what was answered, once the settlement has been committed.
+    /// Takes out the answer after the commit of the settlement.
     mutating func settled(_ work: DueRevocation) -> AnsweredQuestion? {
         calls.removeValue(forKey: Key(work))
     }
@@ -63,7 +63,7 @@ struct ProofLedger {
         accepted[[clientID, keyID]] = now
     }
 
-    /// The process believes what was said of a token to a key. What it knew counts, and not what is at work by the commit.
+    /// The process believes Apple's rejection of a token. The configuration at that moment counts, not the one at the commit.
     mutating func believes(_ work: DueRevocation, keyID: String?, since time: Timestamp) {
         if let accepted = accepted[[work.id.clientID, keyID ?? ""]], accepted > time { wellFounded.insert(Key(work)) }
     }
@@ -72,7 +72,7 @@ struct ProofLedger {
         wellFounded.contains(Key(work))
     }
 
-    /// Another configuration is at work.
+    /// Another configuration applies from now on.
     mutating func reloaded(_ clients: [String]) {
         accepted = accepted.filter { !clients.contains($0.key[0]) }
     }

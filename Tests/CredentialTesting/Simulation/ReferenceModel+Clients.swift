@@ -3,20 +3,20 @@
 
 import CredentialCore
 
-/// Which clients Apple refuses, by what it answered and the process has settled.
+/// The clients that Apple refuses, by the answers that the process has settled.
 extension ReferenceModel {
-    /// That an answer accepts the client that was asked for, or refuses it.
+    /// An answer that accepts or refuses the asking client.
     struct ClientWord {
         var isAccepted: Bool
-        /// As the process is to date the request.
+        /// The time of the request that the process must record.
         var sentAt: Timestamp
     }
 
-    /// What was settled of a client.
+    /// The settled facts about a client.
     struct ClientFacts {
         var acceptedAt = Timestamp.earliest
         var refusedAt = Timestamp.earliest
-        /// Whether a clock that was off has dated any of it: which answer is the newest nobody knows then.
+        /// Whether a wrong clock dated any of them, so that the newest answer is unknown.
         var isDoubtful = false
     }
 
@@ -32,9 +32,9 @@ extension ReferenceModel {
         clients[clientID] = facts
     }
 
-    /// What a code ends as that nobody ever sent.
+    /// The outcome of a code that the process never sent.
     ///
-    /// - Parameter time: when it came.
+    /// - Parameter time: the arrival of the code.
     func reasonOfUnsent(at clientID: String, since time: Timestamp, _ result: Settled) -> GrantRejection {
         let facts = clients[clientID, default: ClientFacts()]
         if facts.isDoubtful { return result == .grant(.rejected, .invalidClient) ? .invalidClient : .codeExpired }
@@ -59,7 +59,7 @@ extension ReferenceModel.ClientWord {
         }
     }
 
-    /// A 200 to a revocation says nothing: Apple gives it to anybody.
+    /// A 200 to a revocation proves nothing, because Apple gives it to every client.
     init?(_ outcome: RevokeOutcome, sentAt: Timestamp) {
         switch outcome {
         case .misconfigured: self.init(isAccepted: false, sentAt: sentAt)

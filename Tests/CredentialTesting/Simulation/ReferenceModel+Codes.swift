@@ -3,23 +3,23 @@
 
 import CredentialCore
 
-/// What must become of a code, by what Apple was asked and the process heard.
+/// The required outcome of a code, by the requests to Apple and the answers that the process heard.
 extension ReferenceModel {
     struct CodeRow {
-        /// Whether the backend says whose it is.
+        /// Whether the backend names the user.
         var namesUser: Bool
         var firstClaimedAt: Timestamp?
-        /// Claims since the last settlement: each may have sent it, and died.
+        /// Claims since the last settlement. Each claimer may have sent the code and died.
         var openClaims = 0
-        /// Whether it was sent before and did not come back refused.
+        /// Whether it was sent before, and no refusal came back.
         var wasSent = false
-        /// Whether an answer may have been lost on its way.
+        /// Whether an answer may have been lost.
         var mayBeLost = false
-        /// Whether Apple refused the client, and has said nothing of the code.
+        /// Whether Apple refused the client, and gave no answer about the code.
         var isBlamed = false
     }
 
-    /// When a code is sent no more.
+    /// The deadline for sending a code.
     func deadline(of work: ClaimedCode) -> Timestamp {
         guard let row = grantRows[work.id] else { return .earliest }
         return min(row.grantedAt, row.code?.firstClaimedAt ?? row.grantedAt).advanced(by: .seconds(300))
@@ -35,9 +35,9 @@ extension ReferenceModel {
     }
 
     /// - Parameters:
-    ///   - unknownAt: when the process found that nobody has told it of the code's client.
-    ///   - mayBeLeft: whether it may be left for later unasked: its client may be paused, or the clock be wrong.
-    /// - Returns: what it may come to.
+    /// - unknownAt: when the process found the code's client missing in the configuration.
+    /// - mayBeLeft: whether the process may postpone it unasked, because its client may be paused, or the clock may be wrong.
+    /// - Returns: the allowed results.
     mutating func settle(
         _ work: ClaimedCode,
         _ call: AnsweredExchange?,
@@ -51,15 +51,16 @@ extension ReferenceModel {
         else { return [.superseded] }
         hear(call.flatMap { ClientWord($0.outcome, sentAt: $0.sentAt) }, of: row.credential.clientID, at: now)
         if work.claim.attempts > 5 { return [close(work.id, .rejected, .poison)] }
-        // Of an answer that nobody kept only Apple's next one can tell.
+        // If the process lost Apple's answer, only Apple's next answer can tell.
         let mayBeUsed = code.mayBeLost || code.openClaims > 1
         guard isConfigured(row.credential.clientID) else {
-            // Until its time is over its client may yet be told.
+            // Until the deadline the configuration may yet name its client.
             if unknownAt.map({ $0 < deadline(of: work) || mayBeLeft }) ?? false { return [putBack(work.id)] }
             return [close(work.id, .rejected, .unknownClientExpired)]
         }
         guard let call else {
-            // By a wrong clock it is left for Apple to judge, once there is a permit for that. A client that Apple refuses is left alone.
+            // With a wrong clock the process leaves the judgement to Apple, once it has a permit. It leaves a client alone that Apple
+            // refuses.
             if mayBeLeft, result == .postponed { return [putBack(work.id)] }
             if mayBeUsed { return [close(work.id, .rejected, .answerLost)] }
             if code.isBlamed { return [close(work.id, .rejected, .invalidClient)] }
@@ -83,25 +84,25 @@ extension ReferenceModel {
 
     private mutating func putBack(_ row: Int64) -> Settled {
         grantRows[row]!.held = nil
-        // A claim that nobody settled may have sent it.
+        // A claimer that settled nothing may have sent it.
         if grantRows[row]!.code!.openClaims > 1 { grantRows[row]!.code!.mayBeLost = true }
         grantRows[row]!.code!.openClaims = 0
         return .postponed
     }
 
-    /// A 200 is a sign-in only if its id_token is Apple's and names whom the backend meant.
+    /// A 200 is a sign-in only if its id_token is Apple's and names the user that the backend meant.
     private mutating func issue(_ call: AnsweredExchange, for row: GrantRow, _ id: Int64) -> Settled {
         guard let identity = call.identity, identity.isGood else { return close(id, .rejected, .badIDToken) }
         if row.code!.namesUser, row.credential.userID != identity.userID { return close(id, .rejected, .userMismatch) }
         let credential = CredentialID(clientID: row.credential.clientID, userID: identity.userID)
-        // The moment of the answer, within the second that the id_token names.
+        // The moment of the answer, within the second in the id_token.
         let issuedAt = min(max(call.dated, identity.issuedAt), identity.issuedAt.advanced(by: .milliseconds(999)))
-        // What the app has asked to be revoked meanwhile is this sign-in.
+        // The app's request to revoke meanwhile concerns this sign-in.
         let grantedAt = requestsSeen[SignIn(credential: credential, at: row.grantedAt)].map { min($0, issuedAt) } ?? issuedAt
         let outcome = signIn(credential, at: grantedAt, token: call.token, address: identity.address)
         if let text = call.token {
             let token = Token(grantedAt: grantedAt, fingerprint: PlainSealer().fingerprint(of: Secret(text)))
-            // What Apple has just issued is surer than what a backend told, but not than a newer one that Apple had accepted.
+            // A token that Apple has just issued is surer than one that a backend reported. A newer token that Apple had accepted stays.
             let isOlder = facts[credential]!.former.map { former in
                 former.token != token && Oracle(tokens: [former.token, token]).token == former.token
                     && facts[credential]!.isAccepted(former.token)

@@ -3,18 +3,18 @@
 
 import CredentialCore
 
-/// What must become of a request to revoke: for each token that is held three answers of Apple, each kept before the next question, with
-/// one key, and none of them once the user has signed in again.
+/// The required outcome of a request to revoke. Each held token needs three answers of Apple, with one key. The process stores each answer
+/// before the next question. A new sign-in of the user stops the revocation.
 extension ReferenceModel {
     struct RequestRow {
         var credential: CredentialID
         var requestedAt: Timestamp
         var held: Held?
-        /// Whether its tokens are being revoked.
+        /// Whether siwatch is revoking its tokens.
         var isOpen = false
     }
 
-    /// As the backend dates it.
+    /// A sign-in with the backend's date.
     struct SignIn: Hashable {
         var credential: CredentialID
         var at: Timestamp
@@ -26,33 +26,33 @@ extension ReferenceModel {
         var fingerprint: [UInt8]
     }
 
-    /// A token that is being revoked.
+    /// A token that siwatch is revoking.
     struct OpenRevocation {
         var credential: CredentialID
         var token: Token
         var text: String
         var standing: DueRevocation.Standing
-        /// All tokens of the user at the client that had been told when the request was opened.
+        /// All tokens of the user at the client that backends had reported when the request was opened.
         var told: Set<String>
         var requestedAt: Timestamp
         var openedAt: Timestamp
-        /// The team from which Apple had accepted it last.
+        /// The team of its last acceptance by Apple.
         var verifiedTeam: String?
         var held: Held?
-        /// Whether the user had signed in again when it was claimed, as far as anybody could know, or might have, by a code.
+        /// Whether a new sign-in of the user was known when siwatch claimed it, or was possible because of a waiting code.
         var isOvertaken = false
         var mayBeOvertaken = false
-        /// What Apple said of it first, and with which key.
+        /// Apple's first answer about it, and the asking key.
         var before: AnsweredQuestion.Word?
         var askedAt = Timestamp.earliest
         var date = Timestamp.earliest
         var keyID: String?
         var isRevoked = false
-        /// Whether no answer to that came.
+        /// Whether the request to revoke got no answer.
         var isUnheard = false
-        /// Whether Apple rejected it at first, and is to be asked anew.
+        /// Whether Apple rejected it at first, so that siwatch must ask anew.
         var isAskedAnew = false
-        /// Whether Apple accepted it still, the last time it was asked after a revocation.
+        /// Whether Apple still accepted it at the last question after a revocation.
         var isAlive = false
     }
 
@@ -61,7 +61,7 @@ extension ReferenceModel {
         var clientID: String
         var outcome: String
         var reason = ""
-        /// What Apple answered to the three questions.
+        /// Apple's answers to the three questions.
         var answers = ["", "", ""]
     }
 
@@ -84,20 +84,20 @@ extension ReferenceModel {
         }
     }
 
-    /// Whether the user has signed in at any client of the app since.
+    /// Whether the user has signed in since at any client of the app.
     private func hasSignedIn(_ credential: CredentialID, after time: Timestamp) -> Bool {
         clients(beside: credential).contains { facts[$0]?.grants.max().map { $0 > time } ?? false }
     }
 
-    /// The rows that may yet turn out to be such a sign-in.
+    /// The waiting rows that may turn out to be such a sign-in.
     private func waiting(beside credential: CredentialID, after time: Timestamp, at now: Timestamp) -> [GrantRow] {
         grantRows.values.filter { row in
-            // One that waits for its time may be newer than the request, too.
+            // A row that waits for its time may be newer than the request, too.
             (row.canBeTaken(at: now) || row.grantedAt > now) && isSameUser(row.credential, credential) && row.grantedAt > time
         }
     }
 
-    /// The first request that was made since and is not begun, for the grant that will follow.
+    /// The first request after this time that has not begun, for the sign-in that will follow.
     mutating func lookForRequest(of credential: CredentialID, since time: Timestamp) {
         let rows = requestRows.values.filter { !$0.isOpen && $0.requestedAt >= time && isSameUser($0.credential, credential) }
         let events = [userFacts[credential.userID]?.consentRevoked.max(), userFacts[credential.userID]?.deleted.max()]
@@ -124,13 +124,13 @@ extension ReferenceModel {
         if work.claim.attempts > 5 { return close(work.id, credential, .rejected, .poison) }
         guard isConfigured(credential.clientID) else { return close(work.id, credential, .rejected, .unknownClient) }
         if hasSignedIn(credential, after: row.requestedAt) { return close(work.id, credential, .superseded) }
-        // A newer one may be none, which has to be known first, and an older one may bring one more token.
+        // A newer row may be no sign-in, and siwatch must know that first. An older row may bring one more token.
         let waiting = waiting(beside: credential, after: .earliest, at: now)
         if waiting.contains(where: { $0.grantedAt > row.requestedAt }) { return .postponed }
         if isWorthWaiting(for: waiting, since: row.requestedAt, at: now) { return .postponed }
         let tokens = clients(beside: credential).flatMap(tokensToRevoke)
         if tokens.isEmpty { return close(work.id, credential, .noToken) }
-        // What a sign-in has overtaken proves nothing any more.
+        // Revocations that a sign-in has overtaken prove nothing any more.
         let open = revocations.values.filter { isSameUser($0.credential, credential) && !hasSignedIn(credential, after: $0.requestedAt) }
             .map(\.token)
         let new = tokens.filter { !open.contains($0.token) }
@@ -151,7 +151,7 @@ extension ReferenceModel {
         return .postponed
     }
 
-    /// What is held of a user at a client: the newest token, and the one that it displaced.
+    /// The tokens that siwatch holds of a user at a client: the newest, and the one that it displaced.
     private func tokensToRevoke(_ id: CredentialID) -> [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] {
         var tokens: [(id: CredentialID, token: Token, text: String, standing: DueRevocation.Standing)] = []
         if row(of: id)?.holdsToken ?? false, let token = facts[id]?.token, let text = facts[id]?.texts[token] {
@@ -178,7 +178,7 @@ extension ReferenceModel {
 
     // MARK: Tokens
 
-    /// - Returns: what is wrong with asking Apple this.
+    /// - Returns: the violation, if the process may not ask this.
     func asks(_ work: DueRevocation, toRevoke: Bool, _ text: String) -> Violation? {
         guard let open = revocations[RevocationKey(work)] else { return nil }
         let user = work.id.userID
@@ -193,9 +193,9 @@ extension ReferenceModel {
     }
 
     /// - Parameters:
-    ///   - call: what Apple was asked and answered, as the simulation wrote it down.
-    ///   - result: whether a token that was dead from the first is believed to be is for proofs and breaker to say.
-    /// - Returns: what it may come to.
+    /// - call: the question and Apple's answer, as the simulation recorded them.
+    /// - result: proofs and breaker decide whether siwatch believes that a token was dead from the first.
+    /// - Returns: the allowed results.
     mutating func settle(_ work: DueRevocation, _ call: AnsweredQuestion?, _ result: Settled, at now: Timestamp) -> [Settled] {
         let key = RevocationKey(work)
         guard var open = revocations[key], open.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
@@ -211,7 +211,7 @@ extension ReferenceModel {
                 reconsider(&open, at: now)
                 return [.postponed]
             }
-            // Its client was paused since it was claimed, or what Apple said first may not be repeated yet.
+            // The client was paused since the claim, or siwatch may not repeat its first question yet.
             guard result == .postponed else { return [] }
             if open.before == .rejected { reconsider(&open, at: now) }
             return [.postponed]
@@ -219,7 +219,7 @@ extension ReferenceModel {
         if call.word == .unnamed, !open.isRevoked, open.standing == .neverAccepted {
             return [close(key, open, .rejected, .unnamedUser)]
         }
-        // What was asked with another key, or by another team than the one that Apple accepted the token from, proves nothing beside this.
+        // An answer to another key proves nothing, nor does one to another team than Apple accepted the token from.
         let isAnotherTeam = open.before == .accepted && open.verifiedTeam.map { $0 != call.team } ?? false
         if call.word != .none, call.word != .foreign, let known = open.keyID, known != call.keyID || isAnotherTeam {
             (open.before, open.isRevoked, open.isAlive, open.keyID) = (nil, false, false, nil)
@@ -235,10 +235,11 @@ extension ReferenceModel {
         case .rejected where open.isRevoked:
             return [close(key, open, .proved)]
         case .rejected where open.before == .rejected:
-            // What Apple says to another team proves nothing.
+            // Apple's answers to another team prove nothing.
             let known = facts[open.credential]!
             let isNewest = known.token == open.token
-            // A sign-in may have been told since, or a check may have accepted it. Where the proof itself has, nothing else counts.
+            // A backend may have reported a sign-in since, or a check may have accepted the token. If the proof itself accepted it, nothing
+            // else counts.
             let speaksByChecks = open.standing != .accepted && isNewest && known.tokenSpeaksOfUser
             let isOthers =
                 open.verifiedTeam.map { $0 != call.team } ?? false || speaksByChecks && verifiedTeam(of: open.credential) != call.team
@@ -256,7 +257,7 @@ extension ReferenceModel {
         return [.postponed]
     }
 
-    /// Once everybody else has been asked about, Apple is asked anew.
+    /// After siwatch has asked about all other tokens, it asks Apple anew.
     private func reconsider(_ open: inout OpenRevocation, at now: Timestamp) {
         guard open.askedAt > now || open.askedAt.advanced(by: SimulatedProcess.policy.repetition) <= now else { return }
         (open.before, open.isAskedAnew) = (nil, true)
@@ -286,15 +287,15 @@ extension ReferenceModel {
             facts[open.credential]!.revokedTokens.insert(open.token)
             touched.insert(open.credential.userID)
         }
-        // Apple has ended all that was granted to the app, whatever is held at its other clients, and whatever is told of them later.
+        // Apple has ended all grants to the app: tokens of its other clients, and tokens that backends report later.
         if outcome == .proved { userFacts[open.credential.userID, default: UserFacts()].revoked.insert(open.wantedAt) }
         return .revocation(outcome)
     }
 }
 
 extension ReferenceModel.OpenRevocation {
-    /// When the app wanted it, and not after Apple was first asked: by our clock if that agrees with Apple's, else by the second that Apple
-    /// names.
+    /// The time of the app's request, but not after the first question to Apple. It counts by the host's clock if that agrees with Apple's,
+    /// else by Apple's second.
     fileprivate var wantedAt: Timestamp {
         let distance = date.duration(to: askedAt)
         let asked = distance >= .seconds(-15) && distance < .seconds(1) ? askedAt : date

@@ -3,10 +3,10 @@
 
 import CredentialCore
 
-/// What the tables must say, worked out from the facts that were committed and from nothing else.
+/// The required contents of the tables, derived from the committed facts alone.
 ///
-/// It holds sets of facts, of which the oracle says what has to stand. It shares no code with what it judges, and takes facts from
-/// whoever made them: sign-ins as the backend inserted them, events as Apple signed them, answers as Apple gave them.
+/// It holds sets of facts, and the oracle derives the tables from them. It shares no code with the program. Its facts come from their
+/// makers: sign-ins from backends, events and answers from Apple.
 struct ReferenceModel {
     struct Held: Equatable {
         var owner: String
@@ -19,16 +19,16 @@ struct ReferenceModel {
         var token: String?
         var address: String?
         var held: Held?
-        /// When the claim ends that holds it.
+        /// When its claim ends.
         var heldUntil = Timestamp.earliest
-        /// Until when it is left alone, because it comes from the future.
+        /// siwatch leaves it alone until then, because its date is in the future.
         var putOffUntil: Timestamp?
-        /// What is known of its code, if it brings one.
+        /// The state of its code, if it has one.
         var code: CodeRow?
-        /// Whether it has not come to its turn yet.
+        /// Whether siwatch has not tried it yet.
         var isUntried = true
 
-        /// Whether anything need wait for it.
+        /// Whether other rows must wait for it.
         func canBeTaken(at now: Timestamp) -> Bool { code != nil || held != nil || putOffUntil.map { $0 <= now } ?? true }
     }
 
@@ -40,26 +40,26 @@ struct ReferenceModel {
 
     typealias Token = Oracle.Token
 
-    /// What was committed of one user at one client.
+    /// The committed facts of one user at one client.
     struct Facts {
         var grants: Set<Timestamp> = []
         var tokens: Set<Token> = []
-        /// What each token is in clear.
+        /// Each token's clear text.
         var texts: [Token: String] = [:]
-        /// The token before the newest one, in clear while it is kept.
+        /// The token before the newest one, with its clear text while siwatch keeps it.
         var former: (token: Token, text: String?)?
-        /// Tokens that turned out to be none, so that the one before was taken again.
+        /// Tokens that turned out to be invalid, so that siwatch took the previous one again.
         var setAside: Set<Token> = []
         var answers: [Oracle.Answer] = []
-        /// When Apple accepted each token, and from which team.
+        /// When Apple accepted each token, and for which team.
         var teams: [Token: [Acceptance]] = [:]
-        /// Requests to revoke after which the token of this client was found dead.
+        /// Requests to revoke after which siwatch found this client's token dead.
         var revocations: Set<Timestamp> = []
         var revokedTokens: Set<Token> = []
         var held: Held?
-        /// When the retention swept the rejected token away.
+        /// When the retention erased the rejected token.
         var swept: Token?
-        /// The rejected token that an operator wants to be asked about again.
+        /// The rejected token that an operator wants to recheck.
         var rechecked: Token?
     }
 
@@ -68,11 +68,11 @@ struct ReferenceModel {
         var team: String
     }
 
-    /// What was committed of one user in one app.
+    /// The committed facts of one user in one app.
     struct UserFacts {
         var consentRevoked: Set<Timestamp> = []
         var deleted: Set<Timestamp> = []
-        /// Requests to revoke that were proved to have worked, at whichever client: each ended all of the user's sign-ins before it.
+        /// Requests to revoke with a proof, at any client. Each ended all of the user's sign-ins before it.
         var revoked: Set<Timestamp> = []
         var mails: [Oracle.Mail] = []
         var relays: [Oracle.Relay] = []
@@ -104,40 +104,40 @@ struct ReferenceModel {
     }
 
     let appOfClient: [String: String]
-    /// A client that the process at work does not know.
+    /// A client missing from the present configuration.
     private var dropped: String?
-    /// What waits, by the number of its row.
+    /// The waiting grants, by row number.
     var grantRows: [Int64: GrantRow] = [:]
     private(set) var notificationRows: [Int64: NotificationRow] = [:]
-    /// How many rows were ever inserted.
+    /// The number of rows ever inserted.
     private(set) var grantsIn = 0
     private(set) var notificationsIn = 0
-    /// When each credential's sign-ins were, as far as the daemon can know.
+    /// The times of each credential's sign-ins, as far as siwatch can know them.
     var inserted: [CredentialID: Set<Timestamp>] = [:]
-    /// Credentials of which a grant was put away unread.
+    /// Credentials with a grant that siwatch quarantined unread.
     private(set) var poisoned: Set<CredentialID> = []
     var facts: [CredentialID: Facts] = [:]
     var userFacts: [String: UserFacts] = [:]
-    /// Requests to revoke that wait, by the number of their row, and how many there ever were.
+    /// Waiting requests to revoke, by row number, and their number ever.
     var requestRows: [Int64: RequestRow] = [:]
     var requestsIn = 0
-    /// The first of them that had been made since a sign-in when Apple had issued its token.
+    /// By sign-in, the first request made since it, of those present when Apple issued its token.
     var requestsSeen: [SignIn: Timestamp] = [:]
-    /// Tokens that are being revoked.
+    /// Tokens that siwatch is revoking.
     var revocations: [RevocationKey: OpenRevocation] = [:]
     /// How often Apple has rejected a token that it had accepted before, by app.
     private(set) var rejectionsOfAccepted: [String: Int] = [:]
     /// In the order in which they were written.
     var receipts: [Receipt] = []
-    /// What has left the queue of grants, in its order: what it came to, and why.
+    /// The rows that have left the queue of grants, in their order: result and reason.
     var grantsLogged: [[String]] = []
-    /// What Apple has said of each client.
+    /// Apple's verdicts on each client.
     var clients: [String: ClientFacts] = [:]
-    /// Users whose rows may have changed since they were last compared.
+    /// Users whose rows may have changed since the last comparison.
     var touched: Set<String> = []
-    /// Since when the view has called each credential authorized, at any moment since it was last compared.
+    /// The times since when the view has called each credential authorized, at any moment since the last comparison.
     var authorizedSince: [CredentialID: Set<Int64>] = [:]
-    /// When the process at work last began to take sign-ins, and when it last did.
+    /// When the present process first and last took sign-ins.
     private var takingSince: Timestamp
     private var takenAt: Timestamp
 
@@ -151,15 +151,15 @@ struct ReferenceModel {
         (takingSince, takenAt) = (takesGrants(since: now), now)
     }
 
-    /// Since when sign-ins have been taken without a break.
+    /// The beginning of the present unbroken time of taking sign-ins.
     private func takesGrants(since now: Timestamp) -> Timestamp {
         takenAt <= now && takenAt.duration(to: now) <= .seconds(32) ? takingSince : now
     }
 
-    /// Whether what came at a time still waits for sign-ins.
+    /// Whether work that arrived at a time still waits for sign-ins.
     func isWorthWaiting(for rows: [GrantRow], since time: Timestamp, at now: Timestamp) -> Bool {
         if rows.contains(where: { $0.code != nil || $0.isUntried || $0.held != nil && $0.heldUntil > now }) { return true }
-        // A moment that has yet to come is none to count from.
+        // A time in the future does not count.
         guard !rows.isEmpty, let start = [time, takesGrants(since: now)].filter({ $0 <= now }).max() else { return false }
         return now < start.advanced(by: .seconds(360))
     }
@@ -192,22 +192,22 @@ struct ReferenceModel {
         )
     }
 
-    /// The team from which Apple last accepted the token.
+    /// The team for which Apple last accepted the newest token.
     func verifiedTeam(of credential: CredentialID) -> String? {
         facts[credential]?.token.flatMap { team(of: $0, at: credential) }
     }
 
-    /// The team from which Apple last accepted a token.
+    /// The team for which Apple last accepted a token.
     func team(of token: Token, at credential: CredentialID) -> String? {
         facts[credential]?.teams[token]?.max { ($0.at, $0.team) < ($1.at, $1.team) }?.team
     }
 
-    /// Whether Apple has ever accepted a token, as far as was committed.
+    /// Whether Apple has ever accepted a token, by the committed facts.
     func wasAccepted(_ token: RefreshToken.Key, of credential: CredentialID) -> Bool {
         facts[credential]?.teams[Token(token)] != nil
     }
 
-    /// Notes what the view shows now of touched users who are authorized.
+    /// Notes the authorized states that the view shows now for touched users.
     mutating func noteAuthorized() {
         for credential in touched.flatMap(credentials(of:)) {
             guard let row = row(of: credential), row.state == "authorized", let since = row.changedAt else { continue }
@@ -231,7 +231,7 @@ struct ReferenceModel {
         ).standing
     }
 
-    /// The displaced token, while it is kept.
+    /// The displaced token, while siwatch keeps it.
     func formerToken(of credential: CredentialID) -> (token: Token, text: String)? {
         guard let facts = facts[credential], let former = facts.former, let text = former.text else { return nil }
         let user = userFacts[credential.userID] ?? UserFacts()
@@ -251,14 +251,14 @@ struct ReferenceModel {
         facts[credential].map { $0.token?.grantedAt == $0.grants.max() } ?? false
     }
 
-    /// The sign-ins that wait and can be taken.
+    /// The waiting sign-ins that siwatch can take.
     func waitingGrants(at now: Timestamp, where matches: (GrantRow) -> Bool) -> [GrantRow] {
         grantRows.values.filter { matches($0) && $0.canBeTaken(at: now) }
     }
 
     // MARK: Arrivals
 
-    /// Whether a sign-in that nobody has told yet is ended by an event that is there already.
+    /// Whether a known event ends a sign-in that no backend has reported yet.
     func isEnded(_ signIn: ScriptedApple.SignIn) -> Bool {
         if inserted[signIn.credential, default: []].contains(signIn.at) { return false }
         let user = signIn.credential.userID
@@ -301,9 +301,9 @@ struct ReferenceModel {
 
     func isConfigured(_ clientID: String) -> Bool { appOfClient[clientID] != nil && clientID != dropped }
 
-    /// A process that starts looks again at what was put off.
+    /// A new process looks at postponed rows again.
     ///
-    /// - Parameter voidingClaims: whether it takes up the queue rows that the one before it had claimed.
+    /// - Parameter voidingClaims: whether it takes over the rows that the previous process had claimed.
     mutating func recovered(at now: Timestamp, without dropped: String?, voidingClaims: Bool) {
         (takingSince, takenAt) = (now, now)
         self.dropped = dropped
@@ -322,7 +322,7 @@ struct ReferenceModel {
         !waitingGrants(at: now) { $0.credential == work.id && $0.grantedAt > work.token.grantedAt }.isEmpty
     }
 
-    /// Whether the token that was asked about is still the credential's.
+    /// Whether the token of the question is still the credential's.
     func isCurrent(_ work: DueCredential) -> Bool {
         facts[work.id]?.token == Token(work.token)
     }
@@ -340,14 +340,14 @@ struct ReferenceModel {
         if !isConfigured(row.credential.clientID) { return putOff(work.id, until: retry) }
         if due > now { return putOff(work.id, until: min(due, retry)) }
         if let text = row.token, isRetold(text, of: row.credential, at: row.grantedAt) {
-            // Nobody knows of this sign-in.
+            // siwatch knows nothing of this sign-in.
             inserted[row.credential]?.remove(row.grantedAt)
             return close(work.id, .retold)
         }
         return close(work.id, signIn(row.credential, at: row.grantedAt, token: row.token, address: row.address))
     }
 
-    /// It waits for its client or its time.
+    /// The row waits for its client or its time.
     private mutating func putOff(_ row: Int64, until time: Timestamp) -> Settled {
         grantRows[row]!.held = nil
         grantRows[row]!.isUntried = true
@@ -355,17 +355,17 @@ struct ReferenceModel {
         return .postponed
     }
 
-    /// Whether a token came with an earlier sign-in.
+    /// Whether a token came with an earlier sign-in, too.
     private func isRetold(_ text: String, of credential: CredentialID, at time: Timestamp) -> Bool {
         guard let facts = facts[credential] else { return false }
         let fingerprint = PlainSealer().fingerprint(of: Secret(text))
         let last = [facts.token, facts.former?.token].compactMap(\.self)
-        // And of the tokens before, the last eight.
+        // Also the last eight of the older tokens.
         let older = facts.tokens.filter { !last.contains($0) }.sorted { $0.grantedAt > $1.grantedAt }.prefix(8)
         return (last + older).contains { $0.fingerprint == fingerprint && $0.grantedAt < time }
     }
 
-    /// Somebody has signed in.
+    /// A user has signed in.
     mutating func signIn(_ credential: CredentialID, at grantedAt: Timestamp, token text: String?, address: String?) -> GrantLogOutcome {
         touched.insert(credential.userID)
         var known = facts[credential] ?? Facts()
@@ -379,10 +379,10 @@ struct ReferenceModel {
             known.tokens.insert(brought!)
             known.texts[brought!] = text
             if isKnown {
-                // That one of a later date was set aside holds of this one, too.
+                // If siwatch set aside the same token with a later date, it is set aside with this date, too.
                 if known.token == brought, token != brought { known.setAside.insert(brought!) }
             } else if let token, known.token == token, !keepsFormer, !known.isAccepted(token) {
-                // A token that comes late stays while it is not known whether the newer one is any good.
+                // A token that comes late stays until the newer one is known to be good.
                 known.former = (brought!, text)
             }
         }
@@ -401,8 +401,8 @@ struct ReferenceModel {
         return newest == grantedAt && (brought == nil || brought == token) ? .duplicate : .stale
     }
 
-    /// Apple rejects the token in use and has never accepted it: the other one is taken again, if it is kept. So it is where that one is newer,
-    /// and the rejection says nothing of the newest sign-in.
+    /// Apple rejects the token in use and has never accepted it. siwatch takes the other token again, if it keeps one. It also does so if
+    /// the other token is newer and the rejection says nothing about the newest sign-in.
     @discardableResult
     private mutating func fallBack(_ credential: CredentialID) -> Bool {
         guard let token = facts[credential]!.token, let former = formerToken(of: credential)?.token else { return false }
@@ -417,7 +417,7 @@ struct ReferenceModel {
         return true
     }
 
-    /// Apple says that the token in use is another user's: the one before is taken again, if Apple had accepted that. Both are kept.
+    /// Apple says that the token in use is another user's. siwatch takes the previous one again if Apple had accepted it, and keeps both.
     private mutating func putBackForeignToken(of credential: CredentialID) {
         guard let token = facts[credential]!.token, let former = formerToken(of: credential)?.token, !facts[credential]!.isAccepted(token),
             facts[credential]!.isAccepted(former)
@@ -485,8 +485,8 @@ struct ReferenceModel {
         return .notification(moved && !isOutdated ? .applied : .stale)
     }
 
-    /// - Parameter call: what Apple was asked and answered, as the simulation wrote it down.
-    /// - Returns: what it may come to. Whether a rejection is held is for the breaker to say.
+    /// - Parameter call: the question and Apple's answer, as the simulation recorded them.
+    /// - Returns: the allowed results. The breaker decides whether siwatch holds a rejection.
     mutating func settle(_ work: DueCredential, _ verdict: RefreshVerdict, _ call: AnsweredCall?, at now: Timestamp) -> [Settled] {
         let token = Token(work.token)
         guard isCurrent(work), work.purpose == .canary || isHeld(work) else { return [.superseded] }
@@ -496,7 +496,7 @@ struct ReferenceModel {
         if work.purpose == .check, call?.outcome.isAnswer ?? false { facts[work.id]!.rechecked = nil }
         switch call?.outcome {
         case .valid: accept(token, of: work.id, at: call!.sentAt, by: call!.team)
-        // Whose it is has to have been said before.
+        // An earlier answer must have named the user.
         case .unnamed: if facts[work.id]!.isAccepted(token) { accept(token, of: work.id, at: call!.sentAt, by: call!.team) }
         case .rejected:
             if facts[work.id]!.isAccepted(token) { rejectionsOfAccepted[appOfClient[work.id.clientID]!, default: 0] += 1 }
@@ -507,14 +507,14 @@ struct ReferenceModel {
         return [.refreshed]
     }
 
-    /// Apple calls a token good, and this user's.
+    /// Apple calls a token good and names this user.
     mutating func accept(_ token: Token, of credential: CredentialID, at time: Timestamp, by team: String?) {
         facts[credential]!.answers.append(Oracle.Answer(token: token, isValid: true, at: time))
         facts[credential]!.teams[token, default: []].append(Acceptance(at: time, team: team ?? ""))
         if facts[credential]!.token == token { facts[credential]!.former?.text = nil }
     }
 
-    /// A rejection that may be believed. Whether it is, is for the breaker to say, unless a newer sign-in waits.
+    /// A rejection that siwatch may believe. The breaker decides, unless a newer sign-in waits.
     mutating func settle(_ work: DueCredential, _ rejection: PendingRejection, _ result: Settled, at now: Timestamp) -> [Settled] {
         guard isCurrent(work), isHeld(work) else { return [.superseded] }
         facts[work.id]!.held = nil
@@ -530,7 +530,7 @@ struct ReferenceModel {
         return [.refreshed, .postponed]
     }
 
-    /// - Returns: whether the token is a rejected one, and was not to be asked about before.
+    /// - Returns: whether the token is rejected, and no recheck of it was due before.
     mutating func recheck(_ credential: CredentialID) -> Bool {
         guard let row = row(of: credential), row.holdsToken, !row.isScheduled else { return false }
         facts[credential]!.rechecked = facts[credential]!.token
@@ -544,7 +544,7 @@ struct ReferenceModel {
         facts[work.id]?.held == Held(owner: work.claim.owner, attempts: work.claim.attempts)
     }
 
-    /// The retention erases tokens whose rejection has stood for a week.
+    /// The retention erases tokens that have been rejected for a week.
     mutating func swept(at now: Timestamp) {
         let cutoff = now.advanced(by: .seconds(-7 * 86_400))
         for credential in credentials {
@@ -560,8 +560,8 @@ struct ReferenceModel {
 extension ReferenceModel.Facts {
     var token: Oracle.Token? { Oracle(tokens: tokens.subtracting(setAside)).token }
 
-    /// Whether the end of the newest token says something of the newest sign-in: Apple has accepted that token, and did so since the sign-in,
-    /// or the sign-in brought it.
+    /// Whether the end of the newest token says something about the newest sign-in. It does if Apple has accepted the token since the
+    /// sign-in, or has accepted it and the sign-in brought it.
     var tokenSpeaksOfUser: Bool {
         guard let token, let accepted = answers.filter({ $0.token == token && $0.isValid }).map(\.at).max() else { return false }
         return grants.allSatisfy { $0 <= max(token.grantedAt, accepted) }
@@ -569,11 +569,11 @@ extension ReferenceModel.Facts {
 
     func isAccepted(_ token: Oracle.Token) -> Bool { answers.contains { $0.token == token && $0.isValid } }
 
-    /// Another token has taken its place.
+    /// Another token has replaced it.
     ///
     /// - Parameters:
-    ///   - text: nil where it was erased before.
-    ///   - keepsFormer: whether an older one is kept, which is surer than one that Apple has not accepted.
+    /// - text: nil if it was erased before.
+    /// - keepsFormer: whether siwatch keeps an older token, which is surer than one that Apple has not accepted.
     fileprivate mutating func displace(_ token: Oracle.Token, text: String?, keepsFormer: Bool) {
         func newest(_ isValid: Bool) -> Timestamp? { answers.filter { $0.token == token && $0.isValid == isValid }.map(\.at).max() }
         let isGood = newest(true).map { good in newest(false).map { $0 <= good } ?? true } ?? false
@@ -585,7 +585,7 @@ extension ReferenceModel.Facts {
 extension ReferenceModel.UserFacts {
     var mail: Oracle.Mail? { Oracle(deletions: deleted, mails: mails).mail }
 
-    /// - Returns: whether it says anything that was not known.
+    /// - Returns: whether the event is new.
     mutating func apply(_ notice: ScriptedApple.Notice) -> Bool {
         let before = (consentRevoked.max(), deleted.max(), mail, Oracle(relays: relays).relay)
         switch notice.kind {
@@ -601,7 +601,7 @@ extension ReferenceModel.UserFacts {
 }
 
 extension RefreshOutcome {
-    /// Whether Apple said something of the token, if only that it is not to be understood.
+    /// Whether Apple gave an answer about the token, even an unreadable one.
     fileprivate var isAnswer: Bool {
         switch self {
         case .valid, .unnamed, .rejected, .ambiguous, .anotherUser: true

@@ -4,17 +4,17 @@
 import CredentialCore
 import CredentialMonitor
 
-/// A known disaster with a beginning and an end, and as many users as wanted.
+/// A known disaster with a beginning and an end, and any number of users.
 ///
-/// Everybody has signed in before. In the disaster and around it some leave, and of every second nobody is told. Two of the longest
-/// intervals and the settle time after its end all of that is known, nobody else has been taken for gone, and nobody was asked about
-/// twice in a day.
+/// All users have signed in before. During and around the disaster some leave, and Apple reports only every second departure. After its end
+/// come two of the longest intervals and the settle time. By then siwatch must know all departures, have revoked no other user, and have
+/// asked about no token twice in a day.
 package enum Scenario: String, Sendable, CaseIterable {
     /// Apple is down for a day.
     case outage
-    /// For an hour Apple answers `invalid_grant` whoever is asked about.
+    /// For an hour Apple answers `invalid_grant` to every question.
     case massRejection
-    /// In an app of few Apple answers `invalid_grant` for a day and a half.
+    /// For a day and a half Apple answers `invalid_grant` to every question about an app with few users.
     case longRejection
     /// For an hour Apple answers `invalid_client`.
     case invalidClient
@@ -22,9 +22,9 @@ package enum Scenario: String, Sendable, CaseIterable {
     case throttling
     /// The key is wrong from the first start on, for three days.
     case wrongKey
-    /// The key is changed while everything runs.
+    /// Operators change the key while everything runs.
     case keyRotation
-    /// All is well, and fifteen leave in the same moment.
+    /// Apple works, and fifteen users leave in the same moment.
     case burst
 
     private static let hour = Duration.seconds(3600)
@@ -40,7 +40,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// How long everything is well before it. Until then everybody has been confirmed.
+    /// How long everything works before the disaster. By then siwatch has confirmed all users.
     var start: Duration { self == .wrongKey ? .zero : Self.hour * 26 }
 
     var length: Duration {
@@ -53,7 +53,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// The users that the disaster is about, of a number that is wanted.
+    /// The number of users in the disaster, for a requested number.
     package func users(of wanted: Int) -> Int {
         switch self {
         case .wrongKey, .longRejection: min(wanted, 5)
@@ -87,7 +87,7 @@ package enum Scenario: String, Sendable, CaseIterable {
 }
 
 extension Simulation.Plan {
-    /// Nothing happens but what a scenario says.
+    /// A plan in which only the scenario's events happen.
     init(users: Int) {
         self.init(
             apps: [SimulatedApp(name: "example", clientIDs: ["app"])],
@@ -125,7 +125,7 @@ extension Simulation {
             try await live(for: scenario.length / 4)
         }
         turn(scenario, isOn: false)
-        // And the minute in which the last answers come.
+        // Plus the minute in which the last answers come.
         let policy = SimulatedProcess.policy
         try await live(for: policy.longestInterval + policy.repetition + BreakerRules().settle + .seconds(60))
         if scenario == .burst, report.tally[.held] != nil {
@@ -137,7 +137,7 @@ extension Simulation {
 
     private mutating func turn(_ scenario: Scenario, isOn: Bool) {
         let app = plan.apps[0]
-        // What ends our own mistake is another configuration.
+        // Another configuration ends a mistake of ours.
         if isOn ? scenario == .keyRotation : scenario.weather?.isOurFault ?? false { reload(app) }
         world.with { state in
             state.apple.weather[app.name] = isOn ? scenario.weather : nil
@@ -145,7 +145,7 @@ extension Simulation {
         }
     }
 
-    /// Over a day, and told a day later: so their checks come spread over a day too.
+    /// Sign-ins over a day, reported a day later, so that their checks spread over a day too.
     private mutating func everybodySignsIn() throws {
         let day = 86_400
         for (number, person) in people.enumerated() {
@@ -156,7 +156,7 @@ extension Simulation {
         try advance(by: .zero)
     }
 
-    /// Some leave, and of every second Apple's notification is lost.
+    /// Some users leave, and every second notification of Apple is lost.
     private mutating func leave(_ count: Int) {
         for turn in 0..<count {
             let person = people[Int.random(in: people.indices, using: &generator)]
@@ -165,7 +165,7 @@ extension Simulation {
         }
     }
 
-    /// Everything that is due is done, minute after minute.
+    /// Runs everything that is due, minute after minute.
     private mutating func live(for duration: Duration) async throws {
         let end = now.advanced(by: duration)
         while now < end, !isBroken {

@@ -3,37 +3,37 @@
 
 import CredentialCore
 
-/// Codes, which Apple takes once, within five minutes, from the client that they were issued to.
+/// Codes. Apple takes each once, within five minutes, from the client of its sign-in.
 extension ScriptedApple {
     struct Code {
         var signIn: Int
         var issuedAt: Timestamp
-        /// What the sign-in on the web named; nil for a native one.
+        /// The redirect URI of the sign-in on the web; nil for a native one.
         var redirectURI: String?
         var usedAt: Timestamp?
     }
 
-    /// What an id_token says that comes with an exchange.
+    /// The claims of an id_token that comes with an exchange.
     struct Identity {
         var userID: String
-        /// A second, cut off.
+        /// Cut to the second.
         var issuedAt: Timestamp
         var address: String?
-        /// Whether it verifies, and whether it can be read at all.
+        /// Whether its signature verifies, and whether it is readable.
         var isGood = true
         var isReadable = true
-        /// When the key that signs it is published; nil for one that always was.
+        /// When Apple publishes the signing key; nil for a key that was always public.
         var keyIsPublishedAt: Timestamp?
         /// When its user signed in.
         var signedInAt: Timestamp
     }
 
-    /// As a backend gets it.
+    /// The code as a backend gets it.
     static func text(ofCode number: Int) -> String { "code\(number)" }
 
     private static let life = Duration.seconds(300)
 
-    /// What Apple does with a code: why it does not take it; nil where it is taken.
+    /// Takes a code. Returns why Apple refuses it; nil if Apple takes it.
     mutating func take(_ code: String, redirectURI: String?, from clientID: String, at now: Timestamp) -> GrantRejection? {
         guard let number = Int(code.dropFirst("code".count)) else { return .rejectedByApple }
         let (issued, signIn) = (codes[number], signIns[codes[number].signIn])
@@ -49,33 +49,33 @@ extension ScriptedApple {
         return nil
     }
 
-    /// The token that a code was exchanged for, and whose sign-in it was.
+    /// The token that Apple issued for a code, with its sign-in.
     func issued(for code: String) -> SignIn? {
         Int(code.dropFirst("code".count)).map { signIns[codes[$0].signIn] }
     }
 
-    /// Ends all that the user of a token has granted to the app.
+    /// Ends all grants of a token's user to the app.
     ///
-    /// - Returns: whose it was; nil where it is no good, which Apple does not say.
+    /// - Returns: the token's owner; nil if the token is dead, which Apple does not report.
     mutating func revoke(_ token: String, from clientID: String, at now: Timestamp) -> CredentialID? {
         guard let signIn = signInsOfToken[token].map({ signIns[$0] }), isAccepted(token, at: signIn.credential),
             signIn.credential.clientID == clientID
         else { return nil }
-        // A user of the simulation knows one app.
+        // A user of the simulation has one app.
         for index in signInsOfUser[signIn.credential.userID] ?? [] where signIns[index].endedAt == nil { signIns[index].endedAt = now }
         return signIn.credential
     }
 }
 
 extension ScriptedApple {
-    /// What a code is answered with in place of the truth; nil where the truth is told.
+    /// The answer to a code in place of the truth; nil for the truth.
     mutating func answer(toCodeOf clientID: String, in app: String, using generator: inout SeededGenerator) -> ExchangeOutcome? {
         let answer = weather(of: clientID, in: app)?.answer(toCodeOf: clientID, using: &generator)
         if case .misconfigured = answer { blamedApps.insert(app) }
         return answer
     }
 
-    /// What a revocation is answered with, without any effect; nil where it may have one.
+    /// The answer to a revocation that has no effect; nil if it may have one.
     mutating func answer(toRevocationFrom clientID: String, in app: String, using generator: inout SeededGenerator) -> RevokeOutcome? {
         let answer = weather(of: clientID, in: app)?.answer(toRevocationFrom: clientID, using: &generator)
         if case .misconfigured = answer { blamedApps.insert(app) }

@@ -3,18 +3,18 @@
 
 import CredentialCore
 
-/// What really happens at Apple and to its users, as the simulation writes it: the truth that no process sees.
+/// The truth about Apple and its users, as the simulation writes it. No process sees it.
 struct ScriptedApple {
-    /// One sign-in, and what became of it.
+    /// One sign-in and its fate.
     struct SignIn {
         var credential: CredentialID
         var at: Timestamp
         var token: String?
-        /// Whether a code was issued in place of a token, which the backend never sees.
+        /// Whether Apple issued a code in place of a token. The backend never sees the token.
         var isByCode = false
-        /// Whose the app was then: Apple accepts its token from no other team.
+        /// The app's team at the time. Apple accepts the token from no other team.
         var team = 0
-        /// When Apple ended it: consent revoked, account deleted, its token with the password, or by the app's own revocation.
+        /// When Apple ended it: consent revoked, account deleted, password changed, or revoked by the app.
         var endedAt: Timestamp?
     }
 
@@ -44,10 +44,10 @@ struct ScriptedApple {
         }
     }
 
-    /// What arrives at a notification endpoint.
+    /// A post to a notification endpoint.
     enum Post {
         case notice(Notice)
-        /// Anybody can send anything.
+        /// Any client can send anything.
         case rubbish
     }
 
@@ -58,26 +58,26 @@ struct ScriptedApple {
     private var newest: [CredentialID: Int] = [:]
     private(set) var signInsOfUser: [String: [Int]] = [:]
     var codes: [Code] = []
-    /// Every id_token that was issued for a code.
+    /// Every id_token that Apple issued for a code.
     var identityTokens: [Identity] = []
-    /// The key that Apple signs notifications with now, and all that it publishes.
+    /// The key that Apple signs notifications with now, and all published keys.
     private(set) var signingKey = 1
-    /// What hides the truth at the token endpoint, by app.
+    /// Apple's answers in place of the truth, by app.
     var weather: [String: Weather] = [:]
-    /// Whom it will call invalid from now on, whatever is asked.
+    /// The client that Apple answers with `invalid_client` from now on.
     var refused: String?
-    /// The apps of clients that it has called invalid, whatever they asked.
+    /// The apps of clients that Apple has ever answered with `invalid_client`.
     var blamedApps: Set<String> = []
-    /// Which of our keys each app signs with, and how often its configuration has been loaded.
+    /// Our key for each app, and how often its configuration was loaded.
     var identities: [String: (keyID: Int, load: Int)] = [:]
-    /// The team of each client, which its operators name too.
+    /// The team of each client. Its operators configure the same team.
     private(set) var teams: [String: Int] = [:]
 
     init(apps: [SimulatedApp]) {
         self.apps = apps
     }
 
-    // MARK: What people do
+    // MARK: Actions of people
 
     mutating func signIn(_ credential: CredentialID, at now: Timestamp, withToken: Bool) -> SignIn {
         var signIn = SignIn(credential: credential, at: now, token: withToken ? "r\(signIns.count).\(credential.userID)" : nil)
@@ -99,13 +99,13 @@ struct ScriptedApple {
         return codes.count - 1
     }
 
-    /// Ends what a user has signed in to, and signs a notification of it.
+    /// Ends a user's sign-ins, and signs a notification of it.
     mutating func end(_ user: String, of app: SimulatedApp, as kind: Notice.Kind, client: String, at now: Timestamp) -> Int {
         for index in signInsOfUser[user] ?? [] where signIns[index].endedAt == nil { signIns[index].endedAt = now }
         return sign(kind, CredentialID(clientID: client, userID: user), of: app, at: now)
     }
 
-    /// Ends every token, which looks from outside as if consent were gone at the clients that hold one. Apple tells nobody.
+    /// Ends every token. From outside it looks like a revoked consent at the clients with a token. Apple sends no notification.
     mutating func changePassword(of user: String, at now: Timestamp) {
         let good = (signInsOfUser[user] ?? []).filter { signIns[$0].endedAt == nil }
         let clients = Set(good.filter { signIns[$0].token != nil }.map { signIns[$0].credential.clientID })
@@ -134,38 +134,38 @@ struct ScriptedApple {
         signingKey += 1
     }
 
-    /// An app goes to the other of two teams.
+    /// An app moves to the other of two teams.
     mutating func transfer(_ app: SimulatedApp) {
         for client in app.clientIDs { teams[client] = 1 - team(of: client) }
     }
 
-    // MARK: What is true
+    // MARK: The truth
 
-    /// Whether a token is good for a client: the one that it was issued to, while nothing has ended it.
+    /// Whether a token is good for a client: Apple issued it to the client, and nothing has ended it.
     func isAlive(_ token: String, at credential: CredentialID) -> Bool {
         signInsOfToken[token].map { signIns[$0].endedAt == nil && signIns[$0].credential == credential } ?? false
     }
 
     func team(of clientID: String) -> Int { teams[clientID] ?? 0 }
 
-    /// Whether Apple accepts a token from the team that asks: a good one that was issued to it.
+    /// Whether Apple accepts a token from the asking team: the token is good, and Apple issued it to this team.
     func isAccepted(_ token: String, at credential: CredentialID) -> Bool {
         isAlive(token, at: credential) && signInsOfToken[token].map { signIns[$0].team == team(of: credential.clientID) } ?? false
     }
 
-    /// All that a user's sign-ins ever brought to a backend.
+    /// All tokens that a user's sign-ins ever brought to a backend.
     func tokens(of user: String) -> [String] {
         (signInsOfUser[user] ?? []).compactMap { signIns[$0].isByCode ? nil : signIns[$0].token }
     }
 
-    /// Whether Apple has issued a token. One that was cut off it has not.
+    /// Whether Apple has issued a token. It has not issued a truncated one.
     func isIssued(_ token: String) -> Bool { signInsOfToken[token] != nil }
 
     func wasIssued(_ token: String, to credential: CredentialID) -> Bool {
         signInsOfToken[token].map { signIns[$0].credential == credential } ?? false
     }
 
-    /// Whether a token is good for a client, and somebody else's.
+    /// Whether a token is good for a client, and belongs to another user.
     func isForeign(_ token: String, at credential: CredentialID) -> Bool {
         guard let signIn = signInsOfToken[token].map({ signIns[$0] }), signIn.credential.userID != credential.userID else { return false }
         return isAccepted(token, at: signIn.credential) && signIn.credential.clientID == credential.clientID
@@ -175,10 +175,10 @@ struct ScriptedApple {
         newest[credential].map { signIns[$0] }
     }
 
-    /// What hides the truth from one client of an app.
+    /// Apple's answers to one client of an app in place of the truth.
     func weather(of clientID: String, in app: String) -> Weather? { clientID == refused ? .invalidClient : weather[app] }
 
-    /// What Apple answers about a token at this moment.
+    /// Apple's answer about a token at this moment.
     mutating func answer(
         _ token: String,
         of credential: CredentialID,

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// Apple's token endpoint as the simulated process sees it: a request leaves, and is answered when the simulation says so.
+/// Apple's token endpoint for the simulated process. A request leaves, and the simulation decides when the answer comes.
 struct SimulatedEndpoint: TokenEndpoint {
     let world: SimulatedWorld
 
@@ -22,7 +22,7 @@ struct SimulatedEndpoint: TokenEndpoint {
     }
 }
 
-/// Reads what the simulation wrote into an id_token: its number.
+/// Reads the simulation's content of an id_token: its number.
 struct SimulatedIdentityVerifier: IdentityTokenVerifier {
     let world: SimulatedWorld
 
@@ -44,9 +44,9 @@ struct SimulatedIdentityVerifier: IdentityTokenVerifier {
     }
 }
 
-/// Reads what the simulation wrote into the queue: the number of a post.
+/// Reads the simulation's content of a queue row: the number of a post.
 struct SimulatedVerifier: NotificationVerifier {
-    /// How long a key may be missing before its notifications are given up.
+    /// How long a key may be missing before siwatch gives up its notifications.
     private static let patience = Duration.seconds(660)
 
     let world: SimulatedWorld

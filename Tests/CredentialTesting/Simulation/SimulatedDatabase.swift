@@ -4,27 +4,27 @@
 package import CredentialCore
 package import GRDB
 
-/// A database that outlives the processes which work on it, one after another. Backends and the inspector come in by SQL.
+/// A database that outlives the processes working on it, one after another. Backends and the inspector use SQL.
 package protocol SimulatedDatabase: Sendable {
-    /// Whether a process that starts knows that it is alone, and takes up what the one before it had claimed. Else leases have to end.
+    /// Whether a new process knows that it is alone, and takes over the claims of the previous one. Otherwise leases must end.
     var voidsClaims: Bool { get }
 
-    /// What a process that starts works with.
+    /// The store for a new process.
     func open() throws -> any CredentialStore
 
-    /// Carries out one statement, in words that all databases know.
+    /// Runs one statement in SQL that all databases understand.
     func rows(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws -> [Row]
 
-    /// Changes with whatever is written, and may change without.
+    /// Changes with every write, and may change without one.
     var version: Int { get throws }
 
-    /// Keeps a copy of all that is there, in place of the last one.
+    /// Copies the whole database, in place of the last copy.
     func backUp() throws
 
-    /// Puts the copy in the place of all that is there.
+    /// Replaces the whole database by the copy.
     func restore() throws
 
-    /// Leaves the database to another simulation.
+    /// Gives the database back for another simulation.
     func release() throws
 }
 
@@ -32,9 +32,9 @@ extension SimulatedDatabase {
     func rows(_ sql: String) throws -> [Row] { try rows(sql, []) }
 }
 
-/// Databases of one kind, of which each simulation takes an empty one.
+/// Databases of one kind. Each simulation takes an empty one.
 package struct SimulatedDatabases: Sendable {
-    /// As a person asks for them, after `make simulate`.
+    /// The option of `make simulate` that selects them.
     package let option: String
     package let take: @Sendable () throws -> any SimulatedDatabase
 
@@ -43,6 +43,6 @@ package struct SimulatedDatabases: Sendable {
         self.take = take
     }
 
-    /// Of SQLite, in memory.
+    /// SQLite databases in memory.
     package static let memory = SimulatedDatabases(take: MemoryDatabase.take)
 }

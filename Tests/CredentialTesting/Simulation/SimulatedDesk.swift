@@ -3,8 +3,7 @@
 
 import CredentialCore
 
-/// Operators' requests as the simulated process sees them: it may die while it carries one out, and the store may fail before that or
-/// after it.
+/// Operators' requests for the simulated process. It may die while it carries one out, and the store may fail before or after.
 struct SimulatedDesk: OperatorDesk, BreakerReader {
     let desk: any OperatorDesk & BreakerReader
     let world: SimulatedWorld

@@ -6,11 +6,11 @@ import CredentialCore
 import CredentialMonitor
 import Logging
 
-/// What lives in memory between two crashes, put together as the daemon does it, over a database that outlives it.
+/// The state in memory between two crashes, composed as the daemon does it, over a database that outlives it.
 struct SimulatedProcess {
     static let policy = RefreshPolicy()
 
-    /// Codes have brought sign-ins before, so that what a bad one brought is revoked: a few days see too few codes for that.
+    /// Codes have brought sign-ins before, so that siwatch revokes the token of a bad one. A few days have too few codes for that.
     private static let goodRecord: CodeRecord = {
         var record = CodeRecord()
         for _ in 1...CodeRecord.length { record.append(isFailure: false) }
@@ -29,7 +29,7 @@ struct SimulatedProcess {
     let clockGuard: ClockGuard
     let appleClock: AppleClock
 
-    /// - Parameter dropped: a client that its configuration does not name.
+    /// - Parameter dropped: a client missing from its configuration.
     init(
         _ plan: Simulation.Plan,
         without dropped: String?,

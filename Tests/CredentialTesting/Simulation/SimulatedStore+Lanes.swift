@@ -3,9 +3,9 @@
 
 import CredentialCore
 
-/// Codes and revocations, as they are committed.
+/// Settlements of codes and revocations at their commit.
 extension SimulatedWorld.State {
-    /// - Returns: what it may come to.
+    /// - Returns: the allowed results.
     mutating func settled(_ work: ClaimedCode, _ result: Settled, at now: Timestamp) -> [Settled] {
         let call = ledger.codes.settled(work, result)
         let identity = call?.identity
@@ -14,7 +14,7 @@ extension SimulatedWorld.State {
         }
         let before = credential.flatMap { model.tokenText(of: $0) }
         let app = work.content.flatMap { model.appOfClient[$0.clientID] }
-        // By a clock that was wrong nobody knows when a code's time is over.
+        // With a wrong clock no process knows when a code's deadline is.
         let isPunctual = ledger.setAt == nil
         let expected = model.settle(
             work,
@@ -32,7 +32,7 @@ extension SimulatedWorld.State {
         return expected
     }
 
-    /// - Returns: what it may come to.
+    /// - Returns: the allowed results.
     mutating func settled(_ work: DueRevocation, _ result: Settled, at now: Timestamp) -> [Settled] {
         let key = ReferenceModel.RevocationKey(work)
         let open = model.revocations[key]
@@ -47,7 +47,7 @@ extension SimulatedWorld.State {
         return expected
     }
 
-    /// Whether a token that is to be dead is dead.
+    /// A violation, if siwatch takes a living token for dead.
     private mutating func judge(
         _ open: ReferenceModel.OpenRevocation,
         _ call: AnsweredQuestion?,
@@ -63,7 +63,7 @@ extension SimulatedWorld.State {
             return Violation(.noFalseRevocation, "that the token of \(user) was dead is believed of a key that Apple never accepted")
         }
         if misdated.contains(user) { return nil }
-        // Nobody can tell that Apple lies of what it has just revoked.
+        // No process can tell that Apple lies about a token that it has just revoked.
         if outcome == .proved, call?.isLie ?? false {
             ledger.proofs.belied.insert(open.text)
             return nil

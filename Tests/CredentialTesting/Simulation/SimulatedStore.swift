@@ -3,9 +3,9 @@
 
 import CredentialCore
 
-/// The store as the simulated process sees it: the real one, behind calls at which the process may die or the disk may fail.
+/// The real store behind calls at which the process may die or the disk may fail.
 ///
-/// Whatever is committed is shown to the model first, and the two are compared.
+/// The model sees each commit first. Then the store and the model are compared.
 struct SimulatedStore: WorkStore {
     let store: any WorkStore
     let world: SimulatedWorld
@@ -36,7 +36,7 @@ struct SimulatedStore: WorkStore {
             $0.model.claimed($1, until: now.advanced(by: lease))
             if !$1.isEmpty { $0.note("claimed grants \($1.map(\.id))") }
         }
-        // The process counts a look for sign-ins once it has heard what there was.
+        // The process counts a look for sign-ins only after it got the answer.
         world.with { $0.model.tookGrants(at: $0.now) }
         return claimed
     }
@@ -92,7 +92,7 @@ struct SimulatedStore: WorkStore {
     }
 
     func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
-        // What there is to see counts, whether or not it can be read at once.
+        // The model sees the rows even if the read fails at first.
         world.with { $0.model.lookForRequest(of: credential, since: time) }
         return try await readInHand {
             bug == .requestDuringOutageOverlooked ? nil : try await store.firstRequestToRevoke(credential, since: time)
@@ -182,7 +182,7 @@ struct SimulatedStore: WorkStore {
         return batch
     }
 
-    /// A claim, which may fail before anything is claimed, or after: then nobody works on what is claimed until its lease ends.
+    /// A claim may fail before it claims anything, or after. Then no process works on the claimed rows until their lease ends.
     private func claim<Work: Sendable>(
         _ body: () async throws -> [Work],
         effect: (inout SimulatedWorld.State, [Work]) -> Void
@@ -198,7 +198,7 @@ struct SimulatedStore: WorkStore {
         throw trouble.error
     }
 
-    /// A read in the middle of a piece of work, which comes to nothing if the process dies, whatever it makes of that error.
+    /// A read during a piece of work. If the process dies, the work has no effect, whatever it does with that error.
     private func readInHand<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
         do {
             return try await world.read(body)
@@ -211,9 +211,9 @@ struct SimulatedStore: WorkStore {
 }
 
 extension SimulatedWorld.State {
-    /// Lets the model settle what the store has committed, and compares.
+    /// Lets the model settle the store's commit, and compares.
     fileprivate mutating func settled(_ settlements: [Settlement], _ results: [Settled], under rules: SettlementRules, at now: Timestamp) {
-        // One settlement after another: a batch may sign a user in twice, and tells of the first.
+        // Settle one after another: a batch may sign a user in twice, and the log reports the first sign-in.
         var touched = model.touched
         for (settlement, result) in zip(settlements, results) {
             model.touched = []
@@ -262,7 +262,7 @@ extension SimulatedWorld.State {
         model.touched = touched
     }
 
-    /// Whether a 200 is what Apple said.
+    /// A violation, if a settled 200 is not Apple's answer.
     private func judge(_ verdict: RefreshVerdict, _ call: AnsweredCall?, of work: DueCredential, _ result: Settled) -> Violation? {
         guard result == .refreshed, case .valid = verdict else { return nil }
         let user = work.id.userID
@@ -270,7 +270,7 @@ extension SimulatedWorld.State {
         return call.outcome == .valid ? nil : Violation(.stateFollowsFromFacts, "\(user): \(call.outcome) became a 200")
     }
 
-    /// Whether a rejection that is believed now is what Apple said, and true.
+    /// A violation, if a believed rejection is not Apple's answer, or not true.
     private mutating func judge(_ rejection: PendingRejection, of work: DueCredential) -> Violation? {
         count(.admitted)
         if ledger.wasRepeated(rejection, of: work) { count(.admittedOnRepetition) }

@@ -3,13 +3,13 @@
 
 import CredentialCore
 
-/// Calls of the store, in which the process may die or the store may fail.
+/// Calls of the store. The process may die in them, and the store may fail.
 extension SimulatedWorld {
-    /// How the store fails. Only with `unknownAfter` the commit has happened.
+    /// How the store fails. The commit has happened with `unknownAfter` only.
     enum StoreTrouble: Sendable {
         case busy, full, unknownBefore, unknownAfter
 
-        /// What the process hears of it.
+        /// The error that the process gets.
         var error: StoreError {
             switch self {
             case .busy: .busy
@@ -19,9 +19,9 @@ extension SimulatedWorld {
         }
     }
 
-    /// A call before or after which the process may die.
+    /// A call of the store. The process may die before or after it.
     ///
-    /// - Parameter effect: what the model learns of it, whether or not the process hears of it.
+    /// - Parameter effect: the model's update, whether or not the process gets the result.
     func call<Value: Sendable>(
         _ body: () async throws -> Value,
         effect: (inout State, Value) -> Void = { _, _ in }
@@ -37,7 +37,7 @@ extension SimulatedWorld {
         return value
     }
 
-    /// A read of the store by which something is decided: it may fail, and the process may die before or after it.
+    /// A read for a decision. It may fail, and the process may die before or after it.
     func read<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
         if let trouble = with({ $0.nextTrouble() }) {
             with { $0.count(.readFailed) }
@@ -48,12 +48,12 @@ extension SimulatedWorld {
 }
 
 extension SimulatedWorld.State {
-    /// What the next call of the store meets; nil where it works.
+    /// The trouble of the next call of the store; nil if it works.
     mutating func nextTrouble() -> SimulatedWorld.StoreTrouble? {
         storeTrouble.isEmpty ? nil : storeTrouble.removeFirst()
     }
 
-    /// Dies at the call at which the plan says so.
+    /// Whether the process dies at this call, by the plan.
     mutating func mustCrash() -> Bool {
         guard let left = portCallsToCrash else { return false }
         portCallsToCrash = left - 1
@@ -64,7 +64,7 @@ extension SimulatedWorld.State {
 extension StoreError {
     fileprivate static let simulated = "simulated"
 
-    /// Whether the simulation made it up. Any other error is a fault and ends the run.
+    /// Whether the simulation made it up. Any other error is a bug and ends the run.
     var isSimulated: Bool {
         switch self {
         case .busy, .full: true

@@ -4,35 +4,35 @@
 import CredentialCore
 import NIOConcurrencyHelpers
 
-/// Everything outside the process: time, Apple, what was inserted, and the model of what must follow.
+/// Everything outside the process: time, Apple, the inserted rows, and the model of the required results.
 ///
-/// One task at a time touches it. The lock is for the compiler.
+/// Only one task at a time touches it. The lock satisfies the compiler.
 final class SimulatedWorld: Sendable {
     struct State {
-        /// What the clock of the host says.
+        /// The time on the host's clock.
         var now: Timestamp
-        /// How far it is ahead of Apple's, which is right.
+        /// How far the host's clock is ahead of Apple's, which is right.
         var offset = Duration.zero
-        /// The latest that it has ever said.
+        /// The latest time that the host's clock has ever shown.
         var latestNow = Timestamp.earliest
-        /// When the process at work last had an answer, by Apple's clock: for a week it knows by that what the time is.
+        /// When the present process last got an answer, by Apple's clock. For a week it derives the true time from that.
         var heardAppleAt: Timestamp?
         var apple: ScriptedApple
         var model: ReferenceModel
         var ledger: CallLedger
-        /// Users of whom a sign-in was told with a wrong date: what follows from that is nobody's fault here.
+        /// Users with a wrongly dated sign-in. The consequences are no bug.
         var misdated: Set<String> = []
         /// Signing keys that the process has fetched.
         var knownKeys: Set<String> = ["key1"]
-        /// Calls of a port until the process dies; nil for long.
+        /// Calls of a port until the process dies; nil while it lives.
         var portCallsToCrash: Int?
         /// Whether the call at which the process dies takes effect.
         var diesAfterEffect = false
-        /// Whether the process died in the middle of a piece of work, which goes on until it ends and counts for nothing.
+        /// Whether the process died during a piece of work. The work runs on to its end, without effect.
         var hasDied = false
-        /// What the next calls of the store meet; nil where one works.
+        /// The trouble of the next calls of the store; nil for a call that works.
         var storeTrouble: [StoreTrouble?] = []
-        /// What has come out of the process and nobody has taken yet.
+        /// Results of the process that the simulation has not taken yet.
         var arrived: [Arrival] = []
         var awaitsArrival: CheckedContinuation<Arrival, Never>?
         var violation: Violation?
@@ -47,7 +47,7 @@ final class SimulatedWorld: Sendable {
         case revoke(String, clientID: String, CheckedContinuation<RevokeResponse, Never>)
     }
 
-    /// What comes of a piece of work that the process has taken up: a question, and another, and in the end what is to be settled.
+    /// A result of a piece of work: a question, another question, and finally a settlement.
     enum Arrival: Sendable {
         case request(Request)
         case resolved([Settlement])
@@ -65,12 +65,12 @@ final class SimulatedWorld: Sendable {
 
     var now: Timestamp { with { $0.now } }
 
-    /// Sleeping is how time passes for the only one who is awake.
+    /// On this clock time passes only by sleeping. Only one task is awake.
     var clock: WallClock {
         WallClock(now: { self.now }, sleep: { deadline, _ in self.with { $0.now = max($0.now, deadline) } })
     }
 
-    /// Waits for what comes out of the process next.
+    /// Waits for the next result of the process.
     func nextArrival() async -> Arrival {
         await withCheckedContinuation { continuation in
             let arrival: Arrival? = with { state in
@@ -92,10 +92,10 @@ final class SimulatedWorld: Sendable {
 }
 
 extension SimulatedWorld.State {
-    /// What Apple's clock says.
+    /// The time on Apple's clock.
     var truth: Timestamp { now.advanced(by: .zero - offset) }
 
-    /// Somebody sets the host's clock.
+    /// An operator or NTP sets the host's clock.
     mutating func setClock(ahead: Duration) {
         latestNow = max(latestNow, now)
         let step = ahead - offset
@@ -106,7 +106,7 @@ extension SimulatedWorld.State {
         note("the clock is set by \(step)")
     }
 
-    /// Keeps the first violation: what follows it may follow from it.
+    /// Keeps the first violation, because the next ones may follow from it.
     mutating func report(_ found: Violation?) {
         guard violation == nil, let found else { return }
         violation = found
@@ -122,14 +122,14 @@ extension SimulatedWorld.State {
     }
 }
 
-/// When simulations begin.
+/// The time at which simulations begin.
 enum SimulatedTime {
     static let start = Timestamp(milliseconds: 1_750_000_000_000)
     /// How far a grant may be dated ahead of the host's clock.
     static let skew = Duration.seconds(300)
 }
 
-/// What a run should meet now and then, because what is never tried is never proved.
+/// Situations that a run should meet now and then, because only tried cases count as proved.
 package enum Situation: String, Sendable, CaseIterable, Hashable {
     case crash, crashWithRequestsOut, crashAfterCommit, crashAtStart, superseded, eventAwaitsGrant, rejectionAwaitsGrant, unknownSigningKey
     case duplicateNotification, staleNotification, duplicateGrant, staleGrant
@@ -145,7 +145,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
 }
 
-/// The last lines of what happened, and a digest of all of them.
+/// The last lines of the history, and a digest of all of them.
 struct Trace {
     private static let longest = 60
     private(set) var lines: [String] = []

@@ -4,13 +4,13 @@
 import CredentialCore
 import CredentialMonitor
 
-/// People who sign in by code, backends that hand the codes in, and Apple, who takes each once.
+/// People sign in by code, and backends hand the codes in. Apple takes each code once.
 extension Simulation {
     /// A row of the queue as a backend writes it.
     struct CodeRow {
         var code: Int
         var clientID: String
-        /// Nil where the backend leaves that to Apple.
+        /// Nil if the backend leaves the user to Apple.
         var userID: String?
         var redirectURI: String?
         var grantedAt: Timestamp
@@ -38,7 +38,7 @@ extension Simulation {
         agenda.append((at.advanced(by: delay), .code(row)))
         // A backend that got no answer inserts again.
         if chance(150) { agenda.append((at.advanced(by: delay + .seconds(Int.random(in: 0...60, using: &generator))), .code(row))) }
-        // Some think better of it while the code still waits.
+        // Some people revoke while the code still waits.
         if chance(plan.revocations) {
             let asked = at.advanced(by: delay + .seconds(Int.random(in: 2...60, using: &generator)))
             agenda.append((asked, .request(ReferenceModel.RequestRow(credential: credential, requestedAt: asked))))
@@ -60,7 +60,7 @@ extension Simulation {
         let app = plan.apps.first { $0.clientIDs.contains(work.content?.clientID ?? "") } ?? plan.apps[0]
         let isSent = try await launch(.code(work), of: app) { await handler.resolve(work) }
         guard !isSent, work.claim.attempts <= 5, work.app != nil, work.content?.clientID != dropped?.clientID else { return }
-        // Its client was paused since it was claimed.
+        // The client was paused since the claim.
         if case .code(_, .unpermitted)? = waiting.last?.first { return }
         world.with { state in
             let (deadline, isPunctual) = (state.model.deadline(of: work), state.ledger.setAt == nil)
@@ -70,7 +70,7 @@ extension Simulation {
 
     // MARK: Apple
 
-    /// - Returns: why Apple does not take a code; nil where it does.
+    /// - Returns: why Apple does not take a code; nil if it does.
     mutating func take(_ code: String, redirectURI: String?, from clientID: String) -> GrantRejection? {
         let (refusal, user) = world.with { state in
             let refusal = state.apple.take(code, redirectURI: redirectURI, from: clientID, at: state.truth)
@@ -107,7 +107,7 @@ extension Simulation {
             issue(&call, for: code, flight)
         }
         return world.with { state in
-            // The nearest moment to ours within the second that Apple's date names.
+            // The moment within Apple's second that is nearest to the host's clock.
             let date = state.truth.second
             call.dated = min(max(call.dated, date), date.advanced(by: .milliseconds(999)))
             let identity = state.identity(of: clientID, in: flight.app)
@@ -130,7 +130,7 @@ extension Simulation {
         if chance(50) { identity.keyIsPublishedAt = truth.advanced(by: .seconds(Int.random(in: 1...30, using: &generator))) }
         identity.isGood = !chance(60)
         identity.isReadable = identity.isGood || chance(700)
-        // What decides about the answer cannot be read, and most often where it decides anything. In the calm nothing fails.
+        // The reads that decide about the answer fail, most often when they decide anything. In the calm nothing fails.
         let isLeaving = world.with { $0.model.requestRows.values.contains { $0.credential.userID == signIn.credential.userID } }
         if steps < plan.steps, chance(isLeaving ? 500 : plan.troublesStore ? 200 : 0) { troubleStore() }
         let number = world.with { state in
@@ -148,7 +148,7 @@ extension Simulation {
         )
     }
 
-    /// Nobody does two things within one second.
+    /// No person does two things within one second.
     mutating func hasActed(_ user: String?) {
         guard let user, let index = people.firstIndex(where: { $0.user == user }) else { return }
         people[index].lastActedAt = truth

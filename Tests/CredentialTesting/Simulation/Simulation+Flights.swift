@@ -4,9 +4,9 @@
 import CredentialCore
 import CredentialMonitor
 
-/// What the process asks Apple, and what Apple answers.
+/// The process's requests to Apple, and Apple's answers.
 extension Simulation {
-    /// A request on its way, and the piece of work that waits for it.
+    /// A request under way, and the piece of work that waits for it.
     struct Flight {
         enum Work {
             case check(DueCredential)
@@ -17,11 +17,11 @@ extension Simulation {
         var app: SimulatedApp
         var work: Work
         var request: SimulatedWorld.Request
-        /// By the clock of the host, and by Apple's.
+        /// By the host's clock, and by Apple's.
         var sentAt: Timestamp
         var trulySentAt: Timestamp
 
-        /// Who is asked about, if that is known.
+        /// The credential of the request, if known.
         var credential: CredentialID? {
             switch work {
             case .check(let work): work.id
@@ -34,9 +34,9 @@ extension Simulation {
 
     static let timeout = Duration.seconds(15)
 
-    /// Lets the process take up a piece of work, up to the point where it waits for Apple.
+    /// Lets the process start a piece of work, until it waits for Apple.
     ///
-    /// - Returns: whether it asks anything.
+    /// - Returns: whether it asks Apple anything.
     @discardableResult
     mutating func launch(
         _ work: Flight.Work,
@@ -49,7 +49,7 @@ extension Simulation {
         return try await follow(work, of: app)
     }
 
-    /// - Returns: whether the process asks something more.
+    /// - Returns: whether the process asks Apple again.
     private mutating func follow(_ work: Flight.Work, of app: SimulatedApp) async throws -> Bool {
         switch await world.nextArrival() {
         case .resolved(let settlements):
@@ -106,7 +106,7 @@ extension Simulation {
         world.with { $0.heardAppleAt = $0.truth }
     }
 
-    /// Nobody waits any more for what is under way. Apple may have been asked all the same.
+    /// Drops all requests under way. Apple may have got them all the same.
     mutating func abandon() async {
         for flight in flights {
             if chance(500) { happen(flight) }
@@ -118,7 +118,7 @@ extension Simulation {
         waiting = []
     }
 
-    /// Apple takes a request in, and nobody hears its answer.
+    /// Apple handles a request, and no process gets the answer.
     private mutating func happen(_ flight: Flight) {
         switch flight.request {
         case .refresh: break
@@ -147,7 +147,7 @@ extension SimulatedWorld.Request {
 }
 
 extension SimulatedWorld.State {
-    /// - Returns: what is wrong with asking this now.
+    /// - Returns: the violation, if the process may not ask this now.
     fileprivate mutating func look(at request: SimulatedWorld.Request, for work: Simulation.Flight.Work) -> Violation? {
         switch (work, request) {
         case (.check(let work), .refresh): return ledger.sent(work, at: truth)
@@ -162,7 +162,7 @@ extension SimulatedWorld.State {
         }
     }
 
-    /// What was issued for nobody is ended, unless that would end what somebody else holds.
+    /// siwatch revokes a token that became no sign-in, unless that would end a token of another sign-in.
     private mutating func discards(_ token: String) -> Violation? {
         count(.issuedForNobody)
         note("\(token) is thrown away")
@@ -173,7 +173,7 @@ extension SimulatedWorld.State {
         return held.map { _ in Violation(.noFalseRevocation, "a sign-in of \(owner.userID) that went wrong ends another one") }
     }
 
-    /// What the process signs with.
+    /// The client identity that the process signs with.
     func identity(of clientID: String, in app: SimulatedApp) -> ClientIdentity {
         let identity = apple.identities[app.name] ?? (keyID: 0, load: 0)
         return ClientIdentity(
@@ -186,13 +186,13 @@ extension SimulatedWorld.State {
 
     func isTimedOut(_ flight: Simulation.Flight) -> Bool { flight.trulySentAt.duration(to: truth) >= Simulation.timeout }
 
-    /// When a request was sent, as the process is to date it: by Apple's clock where the host's is off, by a minute at least. Apple's own
-    /// leaves a second open.
+    /// The time of a request that the process must record: by Apple's clock if the host's is off by a minute at least. Apple's own leaves a
+    /// second open.
     func dated(_ flight: Simulation.Flight) -> Timestamp {
         offset == .zero ? flight.sentAt : truth.second.advanced(by: truth.duration(to: flight.trulySentAt))
     }
 
-    /// What Apple answers about a token.
+    /// Apple's answer about a token.
     fileprivate mutating func refresh(
         _ token: String,
         of credential: CredentialID,
@@ -221,7 +221,7 @@ extension SimulatedWorld.State {
                 sentAt: dated(flight),
                 trulySentAt: flight.trulySentAt,
                 answeredAt: truth,
-                // One that Apple has never accepted, and issued to another team, ends the asking, and no sign-in.
+                // A rejection of a token that Apple never accepted and issued to another team ends the asking, but no sign-in.
                 isDead: isDead || !model.wasAccepted(work.token, of: credential) && !apple.isAccepted(token, at: credential),
                 team: identity.teamID
             )
@@ -273,6 +273,6 @@ extension SimulatedWorld.State {
 }
 
 extension RefreshOutcome {
-    /// A 200, whomever it names.
+    /// A 200, whichever user it names.
     fileprivate var isAccepted: Bool { self == .valid || self == .unnamed }
 }

@@ -5,9 +5,9 @@ import CredentialCore
 import CredentialMonitor
 import GRDB
 
-/// What operators ask of the running daemon.
+/// Operators' requests to the running daemon.
 extension Simulation {
-    /// A confirmation is left out: who says that false rejections are real gets what was asked for.
+    /// No operator confirms rejections here, because a confirmed false rejection ends a sign-in as the operator asked.
     mutating func operate() async throws {
         let app = plan.apps.randomElement(using: &generator)!
         switch Int.random(in: 0..<100, using: &generator) {
@@ -19,7 +19,7 @@ extension Simulation {
         }
     }
 
-    /// Asks again about somebody whose rejected token is still kept. Others of the same user would have to wait anew.
+    /// Asks again about a user whose rejected token siwatch still keeps. Pending rejections of the same user would have to wait anew.
     mutating func recheckRejected() async throws {
         let rejected = world.with { state in
             state.model.credentials.filter { state.model.row(of: $0).map { $0.holdsToken && !$0.isScheduled } ?? false }
@@ -35,7 +35,7 @@ extension Simulation {
         for app in plan.apps { try await ask(.resume(app: app.name)) }
     }
 
-    /// An operator takes a client out of the configuration, by mistake, or puts it back. Both count from the next start.
+    /// An operator takes a client out of the configuration by mistake, or puts it back. Both take effect at the next start.
     mutating func changeClients() async throws {
         if dropped != nil { return try await putClientBack() }
         dropped = (plan.apps[0].clientIDs.randomElement(using: &generator)!, truth)
@@ -49,7 +49,7 @@ extension Simulation {
     /// Sign-ins wait for their client for a week.
     var isDroppedForLong: Bool { dropped.map { $0.at.duration(to: truth) > .days(3) } ?? false }
 
-    /// What Apple has sent for it meanwhile is tried again.
+    /// siwatch retries the rows of the client that came meanwhile.
     mutating func putClientBack() async throws {
         guard let client = dropped?.clientID else { return }
         dropped = nil
@@ -66,7 +66,7 @@ extension Simulation {
         try await ask(.recheckUser(user)) { $0.ledger.rechecked(user, at: $0.truth) }
     }
 
-    /// Leaves a request, lets the daemon carry it out, and tells the model which rejected tokens are asked about again.
+    /// Leaves a request, lets the daemon carry it out, and tells the model the rejected tokens that siwatch asks about again.
     private mutating func ask(_ request: OperatorRequest, effect: (inout SimulatedWorld.State) -> Void = { _ in }) async throws {
         _ = try await process.store.submit(request, at: now)
         try await carryOut()
@@ -83,7 +83,8 @@ extension Simulation {
         }
     }
 
-    /// The daemon carries out what was left for it. If it dies meanwhile, the next one does the rest; if the store fails, the next turn.
+    /// The daemon carries out the waiting requests. If it dies meanwhile, the next daemon does the rest. If the store fails, the next turn
+    /// does.
     private mutating func carryOut() async throws {
         var isDone = false
         while !isDone {

@@ -4,7 +4,7 @@
 import CredentialCore
 import CredentialMonitor
 
-/// What the process does, one call at a time, until it dies.
+/// The process's actions, one call at a time, until it dies.
 extension Simulation {
     mutating func claim() async throws {
         switch try dueLanes().filter({ $0.at <= now }).randomElement(using: &generator)?.lane {
@@ -17,7 +17,7 @@ extension Simulation {
         }
     }
 
-    /// What a lane claims: nothing where the store fails. Its loop then goes on at the next wake-up.
+    /// A lane's claim: empty if the store fails. Its loop then goes on at the next wake-up.
     func work<Handler: WorkHandler>(for handler: Handler, upTo slots: Int) async throws -> [Handler.Work] {
         do {
             return try await handler.claim(upTo: slots)
@@ -49,7 +49,7 @@ extension Simulation {
         if !isSent, chance(200) { try comeBack(work.id) }
     }
 
-    /// While a breaker is open one question is asked in a while, whatever else the process does.
+    /// An open breaker allows one question in a while, whatever else the process does.
     private mutating func probed(_ app: SimulatedApp) {
         let truth = truth
         if let last = lastProbes[app], last.duration(to: truth) < BreakerRules.probeInterval {
@@ -129,7 +129,7 @@ extension Simulation {
         }
     }
 
-    /// Everything in memory is gone; a new process finds what the store has.
+    /// The process dies with its memory. A new process finds the store's rows.
     mutating func crash() async throws {
         world.with { state in
             state.count(.crash)
@@ -160,7 +160,7 @@ extension Simulation {
     private mutating func start() async throws {
         process = try await SimulatedProcess(plan, without: dropped?.clientID, on: database, in: world, bug: bug)
         world.with { $0.model.recovered(at: $0.now, without: dropped?.clientID, voidingClaims: database.voidsClaims) }
-        // The process before it may have died right after it took rows out of the quarantine.
+        // The previous process may have died right after it released rows from the quarantine.
         try adoptReleased()
     }
 }

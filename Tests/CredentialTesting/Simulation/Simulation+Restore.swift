@@ -3,9 +3,9 @@
 
 import CredentialCore
 
-/// The database is put back to what it was, while sign-ins went on.
+/// Operators restore an old backup of the database, while people go on signing in.
 extension Simulation {
-    /// What was known of the copy that the database keeps.
+    /// The model's state at the time of the backup.
     struct Backup {
         var model: ReferenceModel
         var ledger: CallLedger
@@ -15,7 +15,7 @@ extension Simulation {
 
     mutating func backUpOrRestore() async throws {
         guard let backup else { return try backUp() }
-        // So that something has happened in between.
+        // Wait, so that something has happened in between.
         guard backup.takenAt.duration(to: truth) >= .seconds(3600) else { return }
         try await restore(backup)
     }
@@ -29,7 +29,8 @@ extension Simulation {
         }
     }
 
-    /// What the process and the backends did since is gone. Some backends tell the sign-ins since then again, as they kept them.
+    /// All writes of the process and the backends since the backup are gone. Some backends report the sign-ins since then again, from their
+    /// own records.
     private mutating func restore(_ backup: Backup) async throws {
         await abandon()
         try database.restore()
@@ -45,7 +46,7 @@ extension Simulation {
         }
         for signIn in lost where chance(500) {
             var told = signIn
-            // A backend never sees what its codes brought.
+            // A backend never sees the tokens of its codes.
             if told.isByCode || chance(500) { told.token = nil }
             agenda.append((truth, .grant(told, address: nil)))
         }

@@ -4,7 +4,7 @@
 import CredentialCore
 import CredentialMonitor
 
-/// Backends that ask for revocation, and Apple, who says yes to everything.
+/// Backends ask for revocations. Apple answers 200 to all of them.
 extension Simulation {
     mutating func requestRevocation(_ person: Person, _ credential: CredentialID) {
         let credential = chance(30) ? CredentialID(clientID: "stranger", userID: person.user) : credential
@@ -73,7 +73,7 @@ extension Simulation {
         }
     }
 
-    /// All that the user has granted to the app is gone, and sometimes Apple tells.
+    /// All grants of the user to the app end, and sometimes Apple sends a notification.
     mutating func takeEffect(_ token: String, from clientID: String) {
         guard let credential = world.with({ $0.apple.revoke(token, from: clientID, at: $0.truth) }) else { return }
         world.with { $0.note("\(credential.userID) is revoked at Apple") }

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// One thing after another, as the seed says.
+/// One step after another, chosen by the seed.
 extension Simulation {
     mutating func chance(_ perThousand: Int) -> Bool {
         Int.random(in: 0..<1000, using: &generator) < perThousand

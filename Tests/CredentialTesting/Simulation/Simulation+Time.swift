@@ -5,9 +5,9 @@ import CredentialCore
 import CredentialMonitor
 import GRDB
 
-/// How time goes by, and the calm after the trouble.
+/// The passing of time, and the calm after the trouble.
 extension Simulation {
-    /// A moment, to the next thing that is due, or some hours.
+    /// Lets time pass: a moment, to the next due thing, or some hours.
     mutating func passTime() async throws {
         let roll = Int.random(in: 0..<100, using: &generator)
         if roll < (flights.isEmpty ? 20 : 60) {
@@ -15,7 +15,7 @@ extension Simulation {
             if let oldest = flights.map(\.trulySentAt).min(), oldest.duration(to: truth) > Self.timeout { try await land() }
             return try advance(by: moment)
         }
-        // Nothing under way takes as long, unless the whole process stood still.
+        // Nothing under way takes as long, unless the whole process stands still.
         if plan.freezes, chance(150) {
             world.with { state in
                 state.count(.freeze)
@@ -32,7 +32,7 @@ extension Simulation {
         }
     }
 
-    /// What is under way comes to its end, within seconds.
+    /// Ends everything under way within seconds.
     mutating func land() async throws {
         while !flights.isEmpty || !claimed.isEmpty {
             while !flights.isEmpty { try await answer(flights.count - 1) }
@@ -42,13 +42,13 @@ extension Simulation {
     }
 
     mutating func advance(by duration: Duration) throws {
-        // What arrives now was not known to what was committed before.
+        // The earlier commits did not know the rows that arrive now.
         try check()
         world.with { $0.now = $0.now.advanced(by: duration) }
         try deliver()
     }
 
-    /// What has arrived by now is inserted, as backends do.
+    /// Backends insert everything that has arrived by now.
     private mutating func deliver() throws {
         let (now, truth) = world.with { ($0.now, $0.truth) }
         let due = agenda.filter { $0.at <= truth }.sorted { $0.at < $1.at }
@@ -97,7 +97,7 @@ extension Simulation {
                 row.grantedAt.milliseconds
             )
             world.with { state in
-                // A row that names nobody holds nothing back.
+                // A row without a user holds nothing back.
                 let credential = CredentialID(clientID: row.clientID, userID: row.userID ?? "")
                 state.model.insert(
                     .init(credential: credential, grantedAt: row.grantedAt, code: .init(namesUser: row.userID != nil)),
@@ -124,7 +124,7 @@ extension Simulation {
         case refreshes(Int)
     }
 
-    /// The lanes that have work, and since when or from when on.
+    /// The lanes with work, and since when or from when on they have it.
     func dueLanes() throws -> [(lane: Lane, at: Timestamp)] {
         let row = try database.rows(
             """
@@ -145,13 +145,13 @@ extension Simulation {
             value in
             Int64.fromDatabaseValue(value).map { (lane: lane, at: Timestamp(milliseconds: $0)) }
         }
-        // A rejection may be believed at any time.
+        // siwatch may believe a rejection at any time.
         let pending: Int = row[6] ?? 0
         for app in plan.apps.indices where pending & (app + 1) != 0 { lanes.append((.refreshes(app), SimulatedTime.start)) }
         return lanes
     }
 
-    /// When something is due next, or arrives.
+    /// When something is next due, or arrives.
     func nextDue() throws -> Timestamp? {
         let offset = world.with(\.offset)
         var next = agenda.map { $0.at.advanced(by: offset) }
@@ -163,8 +163,8 @@ extension Simulation {
         return next.min()
     }
 
-    /// That a token was dead from the first may be believed at any time, and whoever asks for it twice waits for that: both are looked
-    /// for now and then, and not each minute.
+    /// siwatch may believe at any time that a token was dead from the first, and a repeated request for a revocation waits for that. The
+    /// simulation tries both now and then, not each minute.
     private func nextRevocation() throws -> Timestamp? {
         let row = try database.rows(
             """
@@ -198,11 +198,14 @@ extension Simulation {
 
     // MARK: Calm
 
-    /// The trouble is over. In an app of few that takes up to three of the longest intervals. Within one somebody's 200 closes the breaker,
-    /// within the next the one who has left is rejected, and after the third Apple has repeated it. Or the other one's token is new: its
-    /// first 200, within the first interval, proves nothing, so the second, which does, may come after the first repetition and before the
-    /// next. Both together take no longer: the 200 that closes the breaker is that first one. Then everything that is true is known, and
-    /// nothing is left over.
+    /// The trouble is over. In an app with few users the calm takes up to three of the longest intervals. Within the first a user's 200
+    /// closes the breaker. Within the second Apple rejects the user who left. By the end of the third Apple has repeated it.
+    ///
+    /// Or the other user's token is new, so that its first 200, within the first interval, proves nothing. The second 200 does. It may come
+    /// after the first repetition and before the next.
+    ///
+    /// Both together take no longer, because the 200 that closes the breaker is that first one. Then siwatch knows the whole truth, and
+    /// nothing waits.
     mutating func calmDown() async throws {
         world.with { state in
             state.portCallsToCrash = nil
@@ -217,20 +220,21 @@ extension Simulation {
         try await putClientBack()
         world.with { $0.note("calm") }
         if plan.setsClock { try await setClock(ahead: .zero) }
-        // What a wrong clock has put off comes an interval later. So do the pending rejections of an app with a refused client: Apple may
-        // first blame that client within the first interval of the calm, and that takes them back.
+        // Rows that a wrong clock has put off come an interval later. So do the pending rejections of an app with a refused client: Apple
+        // may first blame that client within the first interval of the calm, and siwatch then drops them.
         let isRefusing = world.with { $0.apple.refused != nil }
-        // A token that Apple had accepted is asked about again only once Apple has repeated its rejection of the one that took its place.
+        // siwatch asks again about a previously accepted token only after Apple has repeated its rejection of the token that replaced it.
         let keepsFormer = world.with { state in state.model.credentials.contains { state.model.formerToken(of: $0) != nil } }
         let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0) + (keepsFormer ? 1 : 0)
         let end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
         while now < end, !isBroken {
             isOver = now.advanced(by: SimulatedProcess.policy.longestInterval) > end
             try await fetchSigningKeys()
-            // The loops turn whatever is due, and bring back what a wrong clock has left far ahead.
+            // The loops turn even without due work, and bring back due times that a wrong clock has left far ahead.
             if plan.setsClock {
                 for app in plan.apps.indices { try await claimCredentials(of: app) }
-                // Requests first, and then what they have come to.
+                try await claimCodes()
+                // Requests first, then their tokens.
                 for _ in 0..<2 {
                     try await claimRevocations()
                     try await land()
@@ -241,13 +245,13 @@ extension Simulation {
             if chance(200) { try await recheckRejected() }
             try check()
             steps += 1
-            // What is due and was not taken waits for the end of a pause.
+            // Due work that no lane took waits for the end of a pause.
             let next = try nextDue().map { $0 > now ? $0 : now.advanced(by: .seconds(600)) } ?? end
             let longest = now.advanced(by: plan.setsClock ? .seconds(21_600) : SimulatedProcess.policy.longestInterval)
             try advance(by: now.duration(to: min(next, end, longest)))
         }
         try await workOff()
-        // A question may have been put off by a minute.
+        // siwatch may have put a question off by a minute.
         for _ in 0..<2 {
             try advance(by: .seconds(61))
             try await workOff()
@@ -256,7 +260,7 @@ extension Simulation {
         checkEnd()
     }
 
-    /// Every lane, until none finds anything.
+    /// Runs every lane until none finds work.
     mutating func workOff() async throws {
         for _ in 0..<50 {
             for lane in try dueLanes() where lane.at <= now {

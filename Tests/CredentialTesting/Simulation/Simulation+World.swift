@@ -4,12 +4,12 @@
 import CredentialCore
 import CredentialMonitor
 
-/// What people, Apple and operators do, and what the disk does.
+/// Actions of people, Apple, operators and the disk.
 extension Simulation {
-    /// Somebody signs in, leaves, deletes the account, changes the password or turns forwarding off.
+    /// A person signs in, leaves, deletes the account, changes the password or turns forwarding off.
     mutating func act() {
         let index = Int.random(in: people.indices, using: &generator)
-        // Nobody does two things within one second, and Apple dates sign-ins in whole seconds.
+        // No person does two things within one second, because Apple dates sign-ins in whole seconds.
         guard people[index].lastActedAt.duration(to: truth) >= .seconds(2) else { return }
         let person = people[index]
         people[index].lastActedAt = truth
@@ -25,7 +25,7 @@ extension Simulation {
         if plan.tellsAgain, !isCanary(person.user), chance(100) {
             tellAgain(credential)
         } else if plan.revocations > 0, chance(10) {
-            // An operator of the app has a query that was too wide.
+            // An operator of the app ran a query that was too wide.
             let deleted = people.filter { $0.app == person.app && !isCanary($0.user) }
             for other in deleted { requestRevocation(other, CredentialID(clientID: client, userID: other.user)) }
             if deleted.count > 1 { world.with { $0.count(.bulkDeletion) } }
@@ -52,7 +52,7 @@ extension Simulation {
         }
     }
 
-    /// Whether Apple has accepted a token of theirs, as far as was committed.
+    /// Whether Apple has accepted a token of this person, by the committed facts.
     private func isVerified(_ person: Person) -> Bool {
         world.with { state in
             person.app.clientIDs.contains {
@@ -61,7 +61,7 @@ extension Simulation {
         }
     }
 
-    /// Ends every token, and Apple tells nobody.
+    /// Ends every token. Apple sends no notification.
     private mutating func changePassword(_ person: Person) {
         world.with { state in
             state.apple.changePassword(of: person.user, at: state.truth)
@@ -73,7 +73,7 @@ extension Simulation {
         }
     }
 
-    /// The account is deleted some minutes later.
+    /// The person deletes the account some minutes later.
     private mutating func askLater(_ person: Person, _ credential: CredentialID) {
         let asked = truth.advanced(by: .seconds(Int.random(in: 10...600, using: &generator)))
         agenda.append((asked, .request(ReferenceModel.RequestRow(credential: credential, requestedAt: asked))))
@@ -87,7 +87,7 @@ extension Simulation {
             let isBack = state.apple.newestSignIn(of: credential)?.endedAt != nil
             if isBack { state.count(.cameBack) }
             state.note("\(person.user) signs in at \(credential.clientID)")
-            // The id_token says the second, cut off.
+            // The id_token names the second, rounded down.
             return state.apple.signIn(credential, at: state.truth.second, withToken: bringsToken)
         }
         let address = chance(300) ? person.address : nil
@@ -106,7 +106,7 @@ extension Simulation {
         if chance(100) { agenda.append((truth.advanced(by: delay + .seconds(30)), .grant(told, address: address))) }
     }
 
-    /// A nightly job of the backend tells the token that it keeps, as if it came with a sign-in now.
+    /// A nightly job of the backend reports its stored token again, as if it came with a sign-in now.
     private mutating func tellAgain(_ credential: CredentialID) {
         let kept = world.with { state in state.apple.tokens(of: credential.userID).filter { state.apple.wasIssued($0, to: credential) } }
         guard let token = kept.randomElement(using: &generator) else { return }
@@ -116,10 +116,10 @@ extension Simulation {
 
     private func isCanary(_ user: String) -> Bool { plan.canaries.values.contains { $0.contains(user) } }
 
-    /// A sign-in as a backend tells it that kept another token: the user's first one, one of another client, or what is left of one.
+    /// A sign-in from a backend that stored a wrong token: the user's first one, one of another client, or a truncated one.
     private mutating func withImportedToken(_ signIn: ScriptedApple.SignIn, _ person: Person) -> ScriptedApple.SignIn {
         var told = signIn
-        // Some mix up two users.
+        // Some backends mix up two users.
         let owner = chance(600) ? people.randomElement(using: &generator)!.user : person.user
         let known = world.with { $0.apple.tokens(of: owner) }
         told.token = chance(200) ? "cut off " + signIn.credential.userID : known.randomElement(using: &generator)
@@ -132,13 +132,12 @@ extension Simulation {
         return told
     }
 
-    /// Somebody signs in again while Apple is asked, or between the moment at which a rejection is taken up and the one at which it is
-    /// believed.
+    /// A user signs in again while siwatch asks Apple, or between the claim of a rejection and the moment at which siwatch believes it.
     mutating func comeBack(_ credential: CredentialID) throws {
-        // In the calm nobody comes back to a refused client: Apple would blame it so late that nothing is known by the end.
+        // In the calm no user comes back to a refused client, because Apple would blame it too late for siwatch to know all by the end.
         let isRefused = steps >= plan.steps && world.with { $0.apple.refused == credential.clientID }
         guard !isOver, !isRefused, let index = people.firstIndex(where: { $0.user == credential.userID }),
-            // A row may name somebody by mistake.
+            // A row may name a wrong user.
             people[index].app.clientIDs.contains(credential.clientID),
             people[index].lastActedAt.duration(to: truth) >= .seconds(2)
         else { return }
@@ -152,7 +151,7 @@ extension Simulation {
             if case .notice(let notice) = state.apple.posts[number] { state.note("\(person.user): \(notice.kind.rawValue)") }
         }
         if plan.losesNotifications, chance(400) {
-            // Some delete their account in the app as well.
+            // Some users delete their account in the app as well.
             if plan.revocations > 0, chance(500) { askLater(person, CredentialID(clientID: person.app.clientIDs[0], userID: person.user)) }
             return
         }
@@ -173,7 +172,7 @@ extension Simulation {
         }
         let app = plan.apps.randomElement(using: &generator)!
         var weather = chance(500) ? plan.weathers.randomElement(using: &generator) : nil
-        // Whoever is asked about once a day and is met by an incident each time is beyond anybody's help.
+        // A token that siwatch checks once a day, with an incident at each check, is beyond help.
         switch weather {
         case .massRejection, .refreshesRejected: if !struck.insert(app.name).inserted { weather = nil }
         case .outage, .throttling, .invalidClient, .wrongKey, .wrongClient, .ambiguous, .slow, .namesNobody, nil: break
@@ -189,9 +188,9 @@ extension Simulation {
         }
     }
 
-    /// Another configuration is at work, with a key that was never at work before or with the first one.
+    /// Loads another configuration, with a new key or with the first one.
     mutating func reload(_ app: SimulatedApp, isRight: Bool = false) {
-        // A key is one of its team's.
+        // A key belongs to one team.
         let isFirst = isRight && chance(300) && world.with { $0.apple.team(of: app.clientIDs[0]) == 0 }
         world.with { state in
             state.apple.reload(app, withFirstKey: isFirst)
@@ -205,15 +204,25 @@ extension Simulation {
         lastProbes[app] = nil
     }
 
-    /// Some days lie between two transfers: it takes them until the new team is proven, and tokens of the old one are given up.
+    /// Some days lie between two transfers. siwatch needs them to prove the new team and to give up tokens of the old one.
     var mayTransfer: Bool { transferredAt.map { $0.duration(to: truth) > .days(3) } ?? true }
 
-    /// An app goes to another team, or comes back, and its operators name that team and a key of it, which counts from the next start.
+    /// An app with a token that siwatch is revoking, and that Apple has accepted before the revocation.
+    var appInMidProof: SimulatedApp? {
+        world.with { state in
+            plan.apps.first { app in
+                state.model.revocations.values.contains { $0.before == .accepted && app.clientIDs.contains($0.credential.clientID) }
+            }
+        }
+    }
+
+    /// An app moves to another team, or comes back. Its operators configure that team and a key of it, for the next start.
     mutating func transfer() throws {
-        let app = plan.apps.randomElement(using: &generator)!
+        let inMidProof = appInMidProof
+        let app = inMidProof ?? plan.apps.randomElement(using: &generator)!
         transferredAt = truth
-        // A mistyped team goes with the key that was there.
-        let keepsKey = chance(200)
+        // A mistyped team comes with the old key.
+        let keepsKey = chance(inMidProof == nil ? 200 : 700)
         world.with { state in
             state.apple.transfer(app)
             if !keepsKey { state.apple.reload(app) }
@@ -221,7 +230,7 @@ extension Simulation {
             state.count(.teamChanged)
             state.note("\(app.name) changes hands")
         }
-        // Some sign in to it now, and some leave it for that.
+        // Some users sign in because of the transfer, and some leave.
         for (index, person) in people.enumerated() where person.app == app && !isCanary(person.user) {
             guard person.lastActedAt.duration(to: truth) >= .seconds(2) else { continue }
             people[index].lastActedAt = truth
@@ -244,7 +253,7 @@ extension Simulation {
         }
     }
 
-    /// Somebody sets the clock, or the network does: ahead, behind, or right again.
+    /// An operator or NTP sets the clock: ahead, behind, or right again.
     mutating func setClock() async throws {
         try await land()
         let ahead: Duration =
@@ -257,9 +266,9 @@ extension Simulation {
         try await setClock(ahead: ahead)
     }
 
-    /// The loops turn within a second, whatever is due, and bring back due times that nobody sets.
+    /// The loops turn within a second, even without due work, and bring back due times that are too far ahead.
     mutating func setClock(ahead: Duration) async throws {
-        // What arrives now was not known to what was committed before.
+        // The earlier commits did not know the rows that arrive now.
         try check()
         world.with { $0.setClock(ahead: ahead) }
         lastProbes = [:]
@@ -282,12 +291,12 @@ extension Simulation {
 }
 
 extension Timestamp {
-    /// The second, cut off.
+    /// Rounded down to the second.
     var second: Timestamp { Timestamp(milliseconds: milliseconds / 1000 * 1000) }
 }
 
 extension ScriptedApple {
-    /// Another key of ours is at work.
+    /// Loads a configuration with another key of ours.
     mutating func reload(_ app: SimulatedApp, withFirstKey isFirst: Bool = false) {
         let load = identities[app.name].map { $0.load + 1 } ?? 1
         identities[app.name] = (keyID: isFirst ? 0 : load, load: load)

@@ -4,66 +4,65 @@
 import CredentialCore
 import CredentialMonitor
 
-/// Some days of one daemon and its Apple, made up from a number: the same number, the same days.
+/// Some days of one daemon and its Apple, made from a seed. The same seed makes the same days.
 ///
 /// The real handlers, writer and store run over SQLite in memory, or over PostgreSQL, on a clock that the simulation turns. One thing
-/// happens at a time, and the seed says which: somebody signs in or leaves, a notification comes late, twice or never, a lane claims,
-/// Apple answers, a batch is committed, the process dies between two calls of a port. After each the tables are compared with what the
-/// rules say.
+/// happens at a time, and the seed chooses it: a person signs in or leaves, a notification comes late, twice or never, a lane claims, Apple
+/// answers, the writer commits a batch, the process dies between two calls of a port. After each step the simulation compares the tables
+/// with the rules.
 ///
-/// First comes trouble, then calm. After some intervals of calm everything that is true must be known.
+/// First comes trouble, then calm. After some intervals of calm siwatch must know the whole truth.
 package struct Simulation {
     package struct Report: Sendable {
         package var seed: UInt64
-        /// What a person types to see it again.
+        /// The command that repeats the run.
         package var repeatLine: String
         package var violation: Violation?
         package var steps: Int
         package var requests: Int
         package var answers: Int
-        /// Of everything that happened, in its order.
+        /// A digest of the whole history, in order.
         package var digest: UInt64
         package var tally: [Situation: Int]
         package var tail: [String]
     }
 
-    /// What the seed decides before the first step.
+    /// The seed's decisions before the first step.
     struct Plan {
         var apps: [SimulatedApp]
         var users: Int
         var steps: Int
         var weathers: [Weather]
-        /// How likely a step is to be a crash, in a thousand.
+        /// How many steps in a thousand are crashes.
         var crashes: Int
         var losesNotifications: Bool
         var delaysGrants: Bool
         var troublesStore: Bool
         var freezes: Bool
-        /// Whether backends tell other tokens than those of the sign-in.
+        /// Whether backends report other tokens than those of the sign-in.
         var importsTokens: Bool
         /// Whether backends date sign-ins wrongly.
         var datesWrongly: Bool
-        /// Whether backends tell again what they know, dated now.
+        /// Whether backends report old facts again, dated now.
         var tellsAgain: Bool
-        /// Whether the database is put back to what it was.
+        /// Whether operators restore an old backup.
         var restores: Bool
         var setsClock: Bool
-        /// Of a thousand sign-ins those that bring a code, and of a thousand things that happen to people those that an app does: it asks
-        /// for revocation.
+        /// How many in a thousand sign-ins bring a code, and how many in a thousand events are an app's request to revoke.
         var codes: Int
         var revocations: Int
-        /// Of a thousand things that happen to people whose token Apple has accepted, changes of the password.
+        /// How many in a thousand events of people with an accepted token are changes of the password.
         var passwords: Int
-        /// Whether apps change hands.
+        /// Whether apps move to another team.
         var transfers: Bool
         /// Whether operators take a client out of the configuration for a while.
         var changesClients = false
-        /// A client that Apple will refuse for good, and that nobody mends.
+        /// A client that Apple will refuse for good.
         var refused: String?
         var breaker: BreakerRules
-        /// Users who never leave, and whom the operator has named.
+        /// Users who never leave. The operator has named them.
         var canaries: [String: Set<String>]
-        /// Whether the breaker opens so easily that those who have left may never be believed.
+        /// Whether the breaker opens so easily that siwatch may never believe some departures.
         var isTouchy: Bool { breaker.maxRejections < 20 }
     }
 
@@ -76,24 +75,24 @@ package struct Simulation {
     var process: SimulatedProcess
     var inspector: Inspector
     var people: [Person] = []
-    /// What is still to arrive, and when.
+    /// The rows that will still arrive, with their times.
     var agenda: [(at: Timestamp, delivery: Delivery)] = []
     /// Requests that Apple has not answered.
     var flights: [Flight] = []
-    /// When an app last went to another team.
+    /// When an app last moved to another team.
     var transferredAt: Timestamp?
-    /// Work that is claimed and not resolved, and settlements that wait for the writer.
+    /// Claimed work without a result, and settlements that wait for the writer.
     var claimed: [ClaimedBatch] = []
     var waiting: [[Settlement]] = []
     var steps = 0
-    /// The apps that had their incident at Apple.
+    /// The apps that have had their incident at Apple.
     var struck: Set<String> = []
     var backup: Backup?
-    /// When Apple was last asked about an app whose breaker was open, by its clock.
+    /// When siwatch last asked about an app with an open breaker, by Apple's clock.
     var lastProbes: [SimulatedApp: Timestamp] = [:]
-    /// A client that operators have taken out of the configuration, and when.
+    /// The client that operators have taken out of the configuration, and when.
     var dropped: (clientID: String, at: Timestamp)?
-    /// Whether the last interval runs: nobody comes back any more, so that all can be known by the end.
+    /// Whether the last interval runs. No user comes back in it, so that siwatch can know all by the end.
     var isOver = false
 
     enum Delivery {
@@ -135,7 +134,7 @@ package struct Simulation {
             report.repeatLine += databases.option
             return report
         } catch {
-            // A report and no crash: other tests run in the same process.
+            // A report and no crash, because other tests run in the same process.
             return Report(seed: seed, repeatLine: "make simulate SEED=\(seed)\(databases.option)", failure: error)
         }
     }
@@ -200,7 +199,7 @@ package struct Simulation {
 }
 
 extension Simulation.Report {
-    /// Of a simulation that came to nothing.
+    /// The report of a simulation that could not run.
     init(seed: UInt64, repeatLine: String, failure: any Error) {
         self.init(
             seed: seed,
@@ -225,7 +224,7 @@ extension Simulation.Report {
 }
 
 extension Simulation.Plan {
-    /// Each decision has a generator of its own, made of the seed and the name of the decision. So a new decision changes no other.
+    /// Each decision has a generator of its own, made from the seed and the decision's name. So a new decision changes no other.
     init(seed: UInt64) {
         func number(_ range: ClosedRange<Int>, _ decision: String) -> Int {
             var generator = SeededGenerator(seed: seed ^ StableHash(decision).value)
@@ -240,7 +239,7 @@ extension Simulation.Plan {
         if chance(30, "second app") { apps.append(SimulatedApp(name: "other", clientIDs: ["elsewhere"])) }
         users = number(1...6, "users")
         steps = number(40...90, "steps")
-        // Each run has its own kinds of trouble: all at once hide one another.
+        // Each run has its own kinds of trouble, because all at once would hide one another.
         weathers = all.filter { chance(35, "weather \($0)") }
         if chance(20, "refreshes rejected") { weathers.append(.refreshesRejected("app")) }
         crashes = chance(60, "crashes") ? number(10...80, "crash rate") : 0
@@ -260,7 +259,7 @@ extension Simulation.Plan {
         if chance(10, "client refused") { refused = apps[0].clientIDs.last }
         breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]
-        // How long a clock that is wrong lets a sign-in wait is not for this model to say.
+        // The model does not know how long a wrong clock lets a sign-in wait.
         changesClients = chance(30, "clients changed") && apps[0].clientIDs.count > 1 && !setsClock
     }
 }

@@ -3,14 +3,14 @@
 
 import Foundation
 
-/// Many seeds, as many at a time as there are cores.
+/// Many seeds, one at a time on each core.
 package enum SimulationCampaign {
     package struct Result: Sendable {
         package var seeds = 0
         package var steps = 0
         package var requests = 0
         package var tally: [Situation: Int] = [:]
-        /// Of everything that happened in all of them, whatever their order.
+        /// A digest of all histories, independent of their order.
         package var digest: UInt64 = 0
         package var failure: Simulation.Report?
         package var took = Duration.zero
@@ -24,7 +24,7 @@ package enum SimulationCampaign {
         }
     }
 
-    /// Runs them all, or up to the first that fails.
+    /// Runs all seeds, or stops at the first that fails.
     package static func run(
         _ seeds: ClosedRange<UInt64>,
         on databases: SimulatedDatabases = .memory,
@@ -62,7 +62,7 @@ extension SimulationCampaign.Result {
 }
 
 extension Simulation.Report: CustomStringConvertible {
-    /// What went wrong, how it came to it, and the line that repeats it.
+    /// The violation, the history before it, and the line that repeats it.
     package var description: String {
         """
         \(violation.map { "\($0)" } ?? "nothing is wrong")

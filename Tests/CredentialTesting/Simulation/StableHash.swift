@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// FNV-1a. The same text has the same number in each process, which is not so with Swift's `Hasher`.
+/// FNV-1a. A text has the same number in each process, unlike with Swift's `Hasher`.
 struct StableHash {
     private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 

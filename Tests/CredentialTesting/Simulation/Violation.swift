@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What a simulation found broken, by the number of the invariant in docs/architecture.md.
+/// A broken invariant, by its number in docs/architecture.md.
 package struct Violation: Error, Sendable, Equatable, CustomStringConvertible {
     package enum Invariant: String, Sendable {
         /// No committed queue row is lost.

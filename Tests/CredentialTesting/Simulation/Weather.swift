@@ -3,28 +3,28 @@
 
 import CredentialCore
 
-/// What Apple answers in place of the truth, for a while.
+/// Apple's answers in place of the truth, for a while.
 enum Weather: Hashable {
     case outage
     case throttling(retryAfter: Duration?)
     /// Our key is wrong, and Apple says so.
     case invalidClient
-    /// Our key is wrong, and Apple looks at the grant first: `invalid_grant` for everybody.
+    /// Our key is wrong, and Apple looks at the grant first: `invalid_grant` to every question.
     case wrongKey
-    /// One client of the app is not the one its tokens were issued to.
+    /// One client of the app is misconfigured: Apple issued its tokens to another one.
     case wrongClient(String)
-    /// Apple rejects good tokens, for this share of the requests.
+    /// Apple rejects good tokens, in this share of the requests.
     case massRejection(Double)
     /// Apple rejects all tokens of one client, and exchanges its codes.
     case refreshesRejected(String)
-    /// Answers that name no culprit.
+    /// Answers that blame neither the token nor the client.
     case ambiguous
     /// Answers that come late or too late.
     case slow
     /// Answers without an id_token.
     case namesNobody
 
-    /// Whether it comes and goes with our configuration.
+    /// Whether our configuration causes and ends it.
     var isOurFault: Bool {
         switch self {
         case .invalidClient, .wrongKey, .wrongClient: true
@@ -32,7 +32,7 @@ enum Weather: Hashable {
         }
     }
 
-    /// Nil where the truth is told.
+    /// Nil for the truth.
     func answer(to credential: CredentialID, using generator: inout SeededGenerator) -> RefreshOutcome? {
         switch self {
         case .outage: .unavailable("503", retryAfter: Bool.random(using: &generator) ? .seconds(120) : nil)

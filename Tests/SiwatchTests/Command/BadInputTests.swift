@@ -36,7 +36,7 @@ struct BadInputTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path) == ["siwatch.toml"])
     }
 
-    /// What only the files say is found in one go too, by `check`.
+    /// `check` also finds mistakes in files in one go.
     @Test func mistakesInKeysAndDatabaseAreNamedTogether() async throws {
         try await Site.with { site in
             try site.folder.edit("name = \"example\"", "name = \"renamed\"")
@@ -206,7 +206,7 @@ struct BadInputTests {
         }
     }
 
-    /// Points the configuration at a file and sees each command refuse it without a trace.
+    /// Points the configuration at a file, and expects each command to refuse it without changing it.
     private func refuses(_ site: Site, database name: String, saying words: String) async throws {
         let path = site.folder.url.appending(path: name)
         let text = try String(contentsOfFile: site.folder.configurationPath, encoding: .utf8)

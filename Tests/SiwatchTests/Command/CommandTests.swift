@@ -7,7 +7,7 @@ import Foundation
 import GRDB
 import Testing
 
-/// Every command beside a running daemon and without one. One after another: each starts many processes.
+/// Every command beside a running daemon and without one. The tests run one after another, because each starts many processes.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct CommandTests {
     // MARK: Requests
 
@@ -52,7 +52,7 @@ import Testing
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
                 try await site.apple.clearFaults()
 
-                // Once per interval and credential, so the first request may find that some were asked too recently.
+                // siwatch asks once per interval and credential, so at the first request some answers may be too recent.
                 let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
                 var tries = 0
                 while try await site.backend.int(back) < 3, tries < 500 {
@@ -77,7 +77,7 @@ import Testing
                 #expect(try await site.folder.run("breaker", "confirm", "another").status == 1)
                 let reset = try await site.folder.run("breaker", "reset", "example")
                 #expect(reset.status == 0 && reset.output == ["The breaker of example was closed; it begins anew."], "\(reset.output)")
-                // An open one, as a process before left it.
+                // An open breaker, left by a previous process.
                 let opened =
                     #"{"openedAt": 1767225600000, "blamedClients": ["com.example.web"], "clearedClients": [], "rejectedCanaries": [], "window": ""}"#
                 try await site.backend.execute("DELETE FROM breaker")
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    /// As another release or a hand has left it.
+    /// A breaker that another release or a person has written.
     @Test(arguments: SiteDatabase.allCases)
     func aBreakerThatCannotBeReadIsOpenAndHasNoTimeOfItsOwn(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
@@ -107,7 +107,7 @@ import Testing
             let json = try await site.folder.run("breaker", "--json").output.joined()
             #expect(json.contains("\"schema\" : 1") && json.contains("\"example\"") && !json.contains("openedAt"), "\(json)")
             try await site.daemon { _ in
-                // It has found it so at its start.
+                // The daemon has found it unreadable at its start.
                 let page = try await site.folder.run("breaker").output.joined()
                 #expect(page.contains("example: open since 20"), "\(page)")
             }
@@ -141,7 +141,7 @@ import Testing
                 return lines
             }
             #expect(try await warnings().isEmpty)
-            // Sign-ins without a token are asked about by nobody.
+            // siwatch does not ask about sign-ins without a token.
             var others = try await site.apple.signIn(3)
             for index in others.indices { others[index].refreshToken = nil }
             try await site.daemon { [others] _ in try await site.settle(signIns + others) }
@@ -170,7 +170,7 @@ import Testing
             for command in ["check", "status"] { #expect(try await warnings(command).count == 2) }
             try await site.daemon { _ in
                 try await site.backend.insert([user])
-                // A canary is asked long before its daily check.
+                // siwatch asks about a canary long before its daily check.
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
             }
             for command in ["check", "status"] {
@@ -183,13 +183,13 @@ import Testing
         }
     }
 
-    /// The app has changed hands, or the line is wrong: who is asked says so.
+    /// The app has moved to another team, or the configured team is wrong. The output names the asking team.
     @Test(arguments: SiteDatabase.allCases) func tokensOfAnotherTeamAreNamed(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             let words = "has accepted 2 tokens from team \(SimulatedApple.teamID), and the configuration names NEWTEAM001"
             func said(by command: String) async throws -> Bool {
                 let (status, output) = try await site.folder.run(command)
-                // No siwatch runs, mostly.
+                // Mostly no siwatch runs.
                 #expect(status == 0 || command == "status" && status == 3, "\(output)")
                 return output.joined(separator: " ").contains(words)
             }
@@ -216,7 +216,7 @@ import Testing
             let user = try await site.apple.signIn(1)
             try await site.daemon { _ in
                 try await site.settle(user)
-                // A client that Apple has not accepted yet is tried with its first user at once.
+                // siwatch tries a client that Apple has not accepted yet at once, with its first user.
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
                 try await site.backend.execute("UPDATE credential SET answered_at = answered_at - 3600000, verified_at = NULL")
                 #expect(try await site.folder.run("recheck", user[0].userID).status == 0)
@@ -229,7 +229,7 @@ import Testing
         }
     }
 
-    /// An import of old tokens, of tokens of another client, and of what is left of one: nobody is revoked, and all of them are named.
+    /// An import of old tokens, of another client's tokens, and of truncated ones. siwatch revokes no user, and names all of them.
     @Test(arguments: SiteDatabase.allCases) func tokensThatAppleNeverAcceptedAreListed(on database: SiteDatabase) async throws {
         try await Site.with(on: database, ["refresh": "interval = \"2s\"", "breaker": "max_rejections = 400"]) { site in
             var users = try await site.apple.signIn(7)
@@ -257,7 +257,7 @@ import Testing
         }
     }
 
-    /// A recheck that somebody has asked for goes on for long, and whoever pauses an app does not wait for it.
+    /// A requested recheck takes long, and a command that pauses an app does not wait for it.
     @Test(arguments: SiteDatabase.allCases) func aCommandReadsItsAnswerAsSoonAsThereIsOne(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
@@ -268,20 +268,20 @@ import Testing
             #expect(try await site.folder.run("pause", "example").status == 0)
             let open = "SELECT COUNT(*) FROM operator_request WHERE answer IS NOT NULL AND position IS NOT NULL"
             #expect(try await site.backend.int(open) == 1)
-            // Where no daemon runs, a recheck goes on with its own.
+            // Without a daemon, a recheck runs in its own process.
             #expect(try await site.folder.run("recheck", "--app", "example").status == 0)
             #expect(try await site.backend.int(open) == 0)
         }
     }
 
-    /// Nothing may happen after a command has said that nothing was done.
+    /// After a command has said that it did nothing, nothing may happen.
     @Test func aDaemonThatDoesNotAnswerIsUnavailable() async throws {
         try await Site.with { site in
             try await site.daemon { daemon in
                 await daemon.freeze()
                 let (status, output) = try await site.folder.run("pause", "example")
                 daemon.signal(SIGCONT)
-                // It may have been stopped while it held the lock on the database.
+                // The daemon may have been stopped while it held the lock on the database.
                 #expect(status == 69, "\(output)")
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM operator_request") == 0)
             }
@@ -293,7 +293,7 @@ import Testing
         try await Site.with { site in
             let daemon = try await site.folder.startDaemon()
             await daemon.freeze()
-            // It may have been stopped while it held the lock on the database: then the command could not ask.
+            // The daemon may have been stopped while it held the lock on the database. Then the command could not leave its request.
             while (try? await site.backend.execute("DELETE FROM operator_request")) == nil {
                 daemon.signal(SIGCONT)
                 await daemon.freeze()
@@ -330,7 +330,7 @@ import Testing
             #expect(!text.contains(token) && !text.contains(signIns[1].userID))
             #expect(try await !site.folder.run("explain", user).output.joined().contains("payload"))
 
-            // The name in the log.
+            // The user's name in the log.
             let name = try #require(output[0].firstMatch(of: /, ([0-9a-f]{12}) in the log/)).1
             #expect(daemon.output.contains { $0.contains("state_to") && $0.contains(name) })
 
@@ -342,14 +342,14 @@ import Testing
 
             #expect(try await site.folder.run("explain", "nobody").status == 1)
             #expect(try await site.folder.run("explain", user, "--client", "com.example.web").status == 1)
-            // Without the sealing key all but that name is told.
+            // Without the sealing key the command prints all but that name.
             try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
             let (keyless, lines) = try await site.folder.run("explain", user)
             #expect(keyless == 0 && lines.contains { $0.contains("revoked since") })
         }
     }
 
-    /// Each row says what it waits for, and `status` how many there are of each kind.
+    /// Each row names its reason to wait, and `status` counts the rows of each kind.
     @Test func waitingSignInsSayWhatTheyWaitFor() async throws {
         try await Site.with { site in
             func explanation(_ user: String) async throws -> String {
@@ -384,7 +384,7 @@ import Testing
             let putOff = "SELECT COUNT(*) FROM grant_queue WHERE waits_since IS NOT NULL AND claimed_by IS NULL"
             try await site.daemon { _ in
                 try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason IS NOT NULL", is: 2)
-                // Apple has been heard then, so the clock can be trusted.
+                // By then siwatch has had an answer of Apple, so it trusts the clock.
                 try await site.settle(try await site.apple.signIn(1))
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
                 try await site.backend.execute("UPDATE grant_queue SET due_at = 1 WHERE due_at > 0")
@@ -431,7 +431,7 @@ import Testing
             #expect(page.contains { $0.hasPrefix("1 sign-ins wait for Apple to exchange their code, the oldest for ") }, "\(page)")
             #expect(page.contains { $0.hasPrefix("1 requests to revoke wait, with 0 tokens at work, the oldest for ") }, "\(page)")
 
-            // Named by now, and nobody has started with it.
+            // The configuration names the client by now, and no siwatch has started with it.
             try site.folder.configure(apple: site.apple, clientIDs: ["com.example.app", "com.example.elsewhere"])
             #expect(try await explanation("nameless").contains("com.example.elsewhere: waits for siwatch's next start"))
             page = try await site.folder.run("status").output
@@ -440,7 +440,7 @@ import Testing
         }
     }
 
-    /// It is named when all of its codes have left the queue, and each row that waits for it says so; until Apple accepts it again.
+    /// `status` names the client even after all its codes have left the queue, and each waiting row names it, until Apple accepts it again.
     @Test(arguments: SiteDatabase.allCases) func aClientThatAppleRefusesIsNamed(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             func code(_ user: String, livesFor seconds: Int64) async throws {
@@ -465,7 +465,7 @@ import Testing
                 try await site.backend.until(refused, is: 1)
                 try await code("first", livesFor: 15)
                 try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE detail IS NOT NULL", is: 1)
-                // Its time is over before the pause is.
+                // Its deadline comes before the pause ends.
                 try await code("second", livesFor: 5)
                 try await site.backend.insert(revocationsOf: [leaving], at: "com.example.app")
                 try await site.backend.until("SELECT COUNT(*) FROM revocation", is: 1)
@@ -473,7 +473,7 @@ import Testing
                 try await site.backend.until(ended, is: 2)
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)
-            // What a stop has left claimed is not asked about any more.
+            // Free the claims that a stop has left behind.
             try await site.backend.execute("UPDATE credential SET due_at = 1, attempts = 0, claimed_by = NULL WHERE due_at IS NOT NULL")
             try await site.backend.execute("UPDATE revocation SET attempts = 0, claimed_by = NULL")
             let words = "Apple refuses the client since 2"
@@ -508,7 +508,7 @@ import Testing
 
     // MARK: Receipts
 
-    /// From the request to what an auditor is shown: every answer, and no token.
+    /// From the request to the auditor's receipt: every answer, and no token.
     @Test(arguments: SiteDatabase.allCases) func aReceiptShowsWhatAppleAnswered(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             func receipt(_ arguments: String...) async throws -> (status: Int32, output: [String]) {
@@ -552,7 +552,7 @@ import Testing
             #expect((receipts[0]["after"] as? [String: Any])?["answer"] as? String == "invalid_grant")
             #expect((receipts[0]["revocation"] as? [String: Any])?["date"] as? Int64 != nil && !json.contains(token))
 
-            // One that waits, and for what.
+            // A waiting receipt, with its reason.
             let waiting = try await receipt(other).output.joined(separator: "\n")
             #expect(waiting.contains("com.example.app: its tokens wait for siwatch resume example"), "\(waiting)")
             #expect(waiting.contains("Apple is to be asked whether it accepts it; that waits for its turn"), "\(waiting)")
@@ -565,7 +565,7 @@ import Testing
         }
     }
 
-    /// Two users' tokens were mixed up: neither is verified, both are named, and the right token mends it.
+    /// A backend mixed up two users' tokens. siwatch verifies neither and names both. The right token mends it.
     @Test(arguments: SiteDatabase.allCases) func tokensOfOtherUsersAreNamed(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             var users = try await site.apple.signIn(3)
@@ -573,7 +573,7 @@ import Testing
             (users[0].refreshToken, users[1].refreshToken) = (own[1], own[0])
             try await site.daemon { _ in
                 try await site.settle(users)
-                // At once, like the first of every client.
+                // At once, like the first check of every client.
                 try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE answered_at IS NULL AND claimed_by IS NULL")
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 1)
                 try await site.backend.until("SELECT foreign_tokens FROM app", is: 2)
@@ -587,7 +587,7 @@ import Testing
                 let (_, listed) = try await site.folder.run("unverified", "--app", "example")
                 #expect(listed.contains("Apple accepts 2 tokens of example as those of other users:"), "\(listed)")
                 for user in users { #expect(listed.contains { $0.hasPrefix(user.userID) } == (user.userID != users[2].userID)) }
-                // The right token, of the same sign-in a moment later.
+                // The right token, with a sign-in a moment later.
                 users[0].refreshToken = own[0]
                 users[0].grantedAt = users[0].grantedAt + .milliseconds(1)
                 try await site.settle([users[0]])
@@ -698,14 +698,14 @@ import Testing
         }
     }
 
-    // MARK: Looking
+    // MARK: Watching
 
     @Test(arguments: SiteDatabase.allCases) func statusGoesOnUntilItIsInterrupted(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             try await site.daemon { _ in
                 try await site.settle(try await site.apple.signIn(5))
                 let watch = try site.folder.start("status", "--watch")
-                // A sparkline needs two looks.
+                // A sparkline needs two samples.
                 #expect(await watch.line(containing: "▁") != nil, "\(watch.output)")
                 watch.signal(SIGINT)
                 #expect(await watch.exit() == 0)

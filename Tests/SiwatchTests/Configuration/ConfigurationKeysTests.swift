@@ -8,7 +8,7 @@ import Testing
 @testable import siwatch
 
 struct ConfigurationKeysTests {
-    /// Any base64 of the right length will do: what is inside is judged where it is used.
+    /// Any base64 of the right length will do here. The user of the key judges its content.
     let pem = """
         -----BEGIN PRIVATE KEY-----
         \(String(repeating: "MIGTAgEA", count: 8))
@@ -66,7 +66,7 @@ struct ConfigurationKeysTests {
         #expect(!error.description.contains("c2VjcmV0"))
     }
 
-    /// The rule of the sealing key.
+    /// The sealing key's file has the same rule.
     @Test(arguments: [0o604, 0o602, 0o601, 0o620, 0o644, 0o666] as [mode_t])
     func aKeyThatOthersCanReadIsRefused(mode: mode_t) throws {
         let folder = try TemporaryFolder()

@@ -7,20 +7,20 @@ import Testing
 @testable import siwatch
 
 struct ConfigurationMistakeTests {
-    /// A file with one mistake, and where it is.
+    /// A file with one mistake, and its place.
     struct Case: Sendable, CustomTestStringConvertible {
         var text: String
         var key: String
         var problem: String
 
-        /// - Parameter text: Stands before a sound app.
+        /// - Parameter text: stands before a valid app.
         init(_ text: String, _ key: String, _ problem: String) {
             self.text = text + "\n" + ConfigurationTests.app
             self.key = key
             self.problem = problem
         }
 
-        /// - Parameter replacement: A key of the app, and what it becomes.
+        /// - Parameter replacement: a key of the app, and its new text.
         init(_ replacement: (String, String), _ key: String, _ problem: String) {
             self.text = ConfigurationTests.app.replacing(replacement.0, with: replacement.1)
             self.key = key
@@ -270,7 +270,7 @@ struct ConfigurationMistakeTests {
         #expect(error.description.hasPrefix("siwatch.toml: line \(line), column \(column): "))
     }
 
-    /// What ends the parser outside of strings and comments is harmless inside.
+    /// Characters that end the parser outside of strings and comments are harmless inside.
     @Test func oddStringsAndCommentsAreAccepted() throws {
         let odd = #"""
             # [= [} 2020-01-01 '

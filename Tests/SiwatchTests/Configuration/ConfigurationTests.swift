@@ -22,7 +22,7 @@ struct ConfigurationTests {
 
         """
 
-    /// The least that a file can say, read from /etc.
+    /// The shortest valid file, read from /etc.
     static var least: Configuration {
         var configuration = Configuration()
         configuration.source = "/etc/siwatch.toml"
@@ -67,7 +67,7 @@ struct ConfigurationTests {
         #expect(try Configuration(parsing: Self.app, from: "/etc/siwatch.toml") == Self.least)
     }
 
-    /// The example names every key, so it cannot go stale, and shows every default.
+    /// The example must name every key and show every default, so that it cannot go stale.
     @Test func theExampleShowsEveryKeyWithItsDefault() throws {
         let example = Checkout.root.appending(path: "etc/siwatch.toml")
         var configuration = try Configuration(contentsOf: example.path, credentials: nil, parser: .built())

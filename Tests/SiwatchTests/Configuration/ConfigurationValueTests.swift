@@ -33,7 +33,7 @@ struct ConfigurationValueTests {
         #expect(Duration(configured: text) == nil)
     }
 
-    /// What a longer one says stands in `ConfigurationMistakeTests`.
+    /// `ConfigurationMistakeTests` has the message for a longer one.
     @Test func thePollIntervalIsAMinuteAtMost() throws {
         let table = "[queues]\npoll_interval = \"1m\"\n" + ConfigurationTests.app
         #expect(try Configuration(parsing: table, from: "siwatch.toml").queues.pollInterval == .seconds(60))

@@ -5,9 +5,9 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// What `apple-simulator --print-config` prints is a siwatch.toml as it is.
+/// `apple-simulator --print-config` prints a valid siwatch.toml.
 struct SimulatorConfigurationTests {
-    /// Kept in another folder than the simulator's, which names its key relative to its own.
+    /// The file is in another folder than the simulator's key, whose path was relative to the simulator.
     @Test func theConfigurationIsAcceptedAsItIs() async throws {
         let folder = try WatchedFolder(named: "a \"folder\"")
         defer { folder.remove() }

@@ -30,7 +30,7 @@ import Testing
 
     @Test(arguments: SiteDatabase.allCases) func aShorterIntervalCountsFromTheRestart(on database: SiteDatabase) async throws {
         try await Site.with(on: database, ["refresh": "interval = \"24h\""]) { site in
-            // Apple accepts their tokens as it issues them.
+            // Apple accepts their tokens from the start.
             let codes = try await site.apple.signInByCode(3).compactMap(CodeRow.init)
             try await site.daemon { _ in
                 try await site.backend.insert(codes: codes)
@@ -50,7 +50,7 @@ import Testing
     func everyKnownShapeOfANotificationIsRead(shape: [String: JSONValue]) async throws {
         try await Site.with { site in
             try await site.daemon { _ in
-                // Seconds are coarser than the sign-in they end.
+                // Seconds are coarser than the time of the sign-in that they end.
                 let hourAgo = Moment.now(aheadBy: .seconds(-3600))
                 var signIns = try await site.apple.signIn(2)
                 for index in signIns.indices { signIns[index].grantedAt = hourAgo }
@@ -75,7 +75,7 @@ import Testing
                 let signIns = try await site.apple.signIn(20)
                 try await site.settle(signIns)
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 20)
-                // The notifications that Apple sends of it are lost.
+                // The notifications about it are lost.
                 site.note(try await site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.userID)))
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 5)
                 #expect(try await site.audit().wrong == [])
@@ -94,18 +94,18 @@ import Testing
             let isOpen = "SELECT COUNT(*) FROM breaker WHERE json_extract(state, '$.openedAt') IS NOT NULL"
             try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(20))
-                // Of tokens that Apple never accepted nothing follows, not even that Apple errs.
+                // Rejected tokens that Apple never accepted change nothing, and do not even count as an error of Apple.
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE answer = 'rejected'", is: 20)
                 #expect(try await site.backend.int(isOpen) == 0)
                 try await site.apple.clearFaults()
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 20)
                 try await site.apple.script(fault)
-                // Each is asked and waits, and is asked again an interval later.
+                // siwatch asks about each, waits, and asks again an interval later.
                 try await site.backend.until(isOpen, is: 1)
                 #expect(await daemon.line(containing: "No rejection of a token is believed") != nil)
                 #expect(try await site.folder.run("status").output.contains { $0.hasPrefix("breaker example: open since") })
             }
-            // It is as it was after a restart, until Apple is.
+            // After a restart the breaker is unchanged until Apple answers normally.
             try await site.daemon { _ in
                 #expect(try await site.backend.int(isOpen) == 1)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
@@ -117,11 +117,11 @@ import Testing
         }
     }
 
-    /// In a small app, where so few are asked in that time that the breaker stays closed. One of them has really left.
+    /// In a small app siwatch asks so rarely that the breaker stays closed. One user has really left.
     @Test func aTimeInWhichAppleRejectsEverybodySignsNobodyOut() async throws {
         try await Site.with(["refresh": "interval = \"1h\"", "breaker": "settle = \"1ms\""]) { site in
             let pending = "SELECT COUNT(*) FROM credential WHERE pending_since IS NOT NULL"
-            /// An interval goes by, and the checks of some are due.
+            /// Lets an interval go by, and makes some checks due.
             func check(_ users: String) async throws {
                 try await site.backend.execute(
                     """
@@ -148,7 +148,7 @@ import Testing
                 try await site.backend.until(pending, is: 1)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 10)
             }
-            // Another process, to which Apple has to prove itself anew.
+            // To another process Apple must prove itself anew.
             try await check("user_id IN ('\(signIns[0].userID)', '\(signIns[1].userID)')")
             #expect(try await site.folder.run("run", "--once").status == 0)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected' AND \(gone)") == 1)

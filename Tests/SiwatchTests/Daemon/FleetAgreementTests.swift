@@ -7,7 +7,7 @@ import Testing
 
 @testable import siwatch
 
-/// What replicas compare, of this release and of others.
+/// The values that replicas compare, in this release and in others.
 struct FleetAgreementTests {
     private static var configuration: Configuration {
         var configuration = ConfigurationTests.least
@@ -15,7 +15,7 @@ struct FleetAgreementTests {
         return configuration
     }
 
-    /// A change here has replicas of two releases refuse to run beside each other.
+    /// After a change here, replicas of two releases refuse to run beside each other.
     @Test func itsTextIsTheSameInEveryRelease() {
         let agreement = FleetAgreement(Self.configuration, keyIDs: ["b", "a"])
         #expect(
@@ -41,7 +41,7 @@ struct FleetAgreementTests {
         #expect(agreement.digest == "d0b3f5b40ead515c")
     }
 
-    /// What is compared, by the value of the configuration, and a change that has to be seen.
+    /// The compared values of the configuration, each with a change that the comparison must notice.
     private static let compared: [String: @Sendable (inout Configuration) -> Void] = [
         "app.name": { $0.apps[0].name = "other" },
         "app.clientIDs": { $0.apps[0].clientIDs.removeLast() },
@@ -57,13 +57,13 @@ struct FleetAgreementTests {
         "apple.issuers": { $0.apple.issuers.append("https://example.com") },
     ]
 
-    /// What each replica may have in its own way. How long something is kept is said by the one that keeps house.
+    /// The values that may differ between replicas. The housekeeping replica's retention counts.
     private static let mayDiffer: Set = [
         "source", "database", "encryption", "retention", "operations", "log", "app.teamID", "app.keys", "refresh.maxRequestsPerSecond",
         "refresh.maxConcurrentRequests", "queues.pollInterval", "apple.tokenEndpoint", "apple.revocationEndpoint", "apple.keysEndpoint",
     ]
 
-    /// A new value of the configuration has to be put into one of the two lists above.
+    /// A new value of the configuration must go into one of the two lists above.
     @Test func everyValueOfTheConfigurationIsComparedOrMayDiffer() throws {
         let configuration = Self.configuration
         let parts: [String: Any] = [

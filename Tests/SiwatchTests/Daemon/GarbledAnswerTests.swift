@@ -5,19 +5,19 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// Whatever bytes come from the road, the daemon lives on, and nobody's state changes.
+/// Whatever bytes arrive, the daemon lives on, and no user's state changes.
 struct GarbledAnswerTests {
     private static let seed =
         ProcessInfo.processInfo.environment["GARBLING_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0..<1_000_000)
     private static let answers = ProcessInfo.processInfo.environment["GARBLED_ANSWERS"].flatMap(Int.init) ?? 10_000
     private static let users = 300
 
-    /// All that Apple says comes from `garbling`; who has signed in comes from the simulator.
+    /// All of Apple's answers come from `garbling`. The sign-ins come from the simulator.
     private func with(timeout: String, _ body: (Site, GarblingApple) async throws -> Void) async throws {
         let tables = [
-            // Nothing of it slows the daemon down: there is no outage to spare Apple in.
+            // Nothing slows the daemon down, because there is no outage to spare Apple in.
             "refresh": "max_requests_per_second = 1000000000\nmax_concurrent_requests = 64\ntimeout = \"\(timeout)\"",
-            // Some answers are intact, and rejections among them: they wait, as ever.
+            // Some answers are intact, with rejections among them. siwatch holds these as always.
             "breaker": "window = 10000\nmax_rejections = 9999\nmax_rejected_percent = 99",
         ]
         try await Site.with(listen: "127.0.0.1:0", tables) { site in
@@ -34,7 +34,7 @@ struct GarbledAnswerTests {
             try await site.daemon { daemon in
                 try await site.settle(try await site.apple.signIn(Self.users))
                 while garbling.count < Self.answers, daemon.exitStatus == nil {
-                    // Whoever has been asked is asked again; a day goes by each time.
+                    // Makes answered checks due again. A day goes by each time.
                     try await site.backend.execute(
                         "UPDATE credential SET due_at = 0, answered_at = answered_at - 200000000 WHERE claimed_by IS NULL"
                     )
@@ -51,10 +51,10 @@ struct GarbledAnswerTests {
                 )
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0, comment)
 
-                // It takes sound answers as if nothing had been. Whoever was in flight, or met the short time-out, is asked again.
+                // siwatch takes sound answers as if nothing had happened. It asks again about credentials in flight, or with a time-out.
                 garbling.comeToItsSenses()
                 let now = Int64(Date.now.timeIntervalSince1970 * 1000)
-                // They name nobody, so that they verify nobody.
+                // The answers name no user, so they verify none.
                 let unheard = "SELECT COUNT(*) FROM credential WHERE ifnull(answered_at, 0) < \(now)"
                 while try await site.backend.int(unheard) > 0 {
                     try #require(daemon.exitStatus == nil, comment)
@@ -70,16 +70,16 @@ struct GarbledAnswerTests {
         }
     }
 
-    /// Apple's keys are fetched once by each process, and at most once a minute.
+    /// Each process fetches Apple's keys once, and at most once a minute.
     @Test(.timeLimit(.minutes(10))) func garbledKeySetsHarmNoProcess() async throws {
-        // Longer than above: a question that was given up before it was put would not be counted.
+        // Longer than above, because a request that times out before it is sent does not count.
         try await with(timeout: "5s") { site, garbling in
             for count in 1...25 {
-                // A set that was of use would do for the next minute.
+                // siwatch would use a readable set for the next minute.
                 try await site.backend.execute("DELETE FROM signing_key")
                 let (status, output) = try await site.folder.run("run", "--once")
                 #expect(status == 0, "GARBLING_SEED=\(Self.seed), after \(garbling.lastAnswers.last ?? ""): \(output)")
-                // An answer that the process has not waited for may be counted after its end.
+                // The server may count an answer after the end of the process that gave up on it.
                 let end = ContinuousClock.now + .seconds(60)
                 while garbling.count < count, .now < end { await Task.yield() }
                 #expect(garbling.count == count)

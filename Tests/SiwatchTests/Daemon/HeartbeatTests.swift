@@ -4,7 +4,7 @@
 import DaemonHarness
 import Testing
 
-/// Whether a daemon runs, as backends and scripts ask.
+/// Whether a daemon runs, as backends and scripts find out.
 struct HeartbeatTests {
     @Test(arguments: SiteDatabase.allCases)
     func theHeartbeatIsOfNow(_ database: SiteDatabase) async throws {

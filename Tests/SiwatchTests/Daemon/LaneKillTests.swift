@@ -44,7 +44,7 @@ struct LaneKillTests {
             }
             logs += last.output
 
-            // Every row is in a log, and what is lost is counted.
+            // Every row is in a log, and the lost answers are counted.
             let settled = try await site.backend.rows("SELECT outcome, reason, COUNT(*) FROM grant_log GROUP BY 1, 2")
             let outcomes = Dictionary(uniqueKeysWithValues: settled.map { ($0[1] as String? ?? $0[0], $0[2] as Int) })
             #expect(Set(outcomes.keys).isSubset(of: ["applied", "answer_lost"]))
@@ -57,7 +57,7 @@ struct LaneKillTests {
             }
             #expect(Set(receipts).isSubset(of: ["proved ", "already_invalid "]))
 
-            // Whoever is shown as signed in is, and nobody is out who did not ask for it.
+            // Every user that siwatch shows as signed in is, and only users who asked for it are signed out.
             let truth = Dictionary(uniqueKeysWithValues: try await site.apple.users().map { ($0.userID, $0.credentials.first?.state) })
             let shown = try await site.backend.rows("SELECT user_id, state, reason FROM user_state")
             #expect(shown.count == outcomes["applied"])
@@ -67,7 +67,7 @@ struct LaneKillTests {
                 #expect(reason == (asked.contains(user) ? "revoked_by_app" : "granted"))
             }
 
-            // No code and no token stands in clear.
+            // No code and no token is stored in clear.
             #expect(codes.allSatisfy { Array($0.utf8).holdsSimulatedToken })
             #expect(try site.folder.filesWithTokens() == [])
             #expect(!logs.contains { Array($0.utf8).holdsSimulatedToken })
@@ -78,7 +78,7 @@ struct LaneKillTests {
     /// - Returns: the codes.
     private func signIn(_ count: Int, _ site: Site) async throws -> [String] {
         let signIns = try await site.apple.signInByCode(count)
-        // The backend leaves it to Apple to say who they are.
+        // The backend leaves the user to Apple.
         try await site.backend.insert(
             codes: signIns.compactMap { $0.code }.map { CodeRow(clientID: SimulatedApple.clientIDs[0], code: $0) }
         )

@@ -13,11 +13,11 @@ struct RefreshKillTests {
     private static let kills = 6
     private static let concurrency = 64
     private static let rate = 1000
-    /// What a process may leave: what was under way, and what is done in a twelfth of a second, claimed ahead.
+    /// The most that a killed process leaves: requests under way, and a twelfth of a second's work, claimed ahead.
     private static let mostInFlight = concurrency + rate / 12
 
     @Test(.timeLimit(.minutes(10))) func aKilledDaemonAsksAgainOnlyWhatWasInFlightAndAfterItsLease() async throws {
-        // Leases of more than ten minutes, and nobody is asked again within ten: on a slow machine all of this takes its time.
+        // Leases of more than ten minutes, so that siwatch asks about no token again within ten. A slow machine needs that time.
         let refresh = """
             interval = "10m"
             timeout = "5m"
@@ -25,7 +25,7 @@ struct RefreshKillTests {
             max_concurrent_requests = \(Self.concurrency)
             """
         try await Site.with(["refresh": refresh]) { site in
-            // One has no answer at all, so that at least one is in flight at the first kill.
+            // One request gets no answer at all, so that at least one is in flight at the first kill.
             try await site.apple.script(.hang(count: 1).at(.token))
             try await site.apple.script(.delay(.milliseconds(100)))
             // First checks, spread over half a minute.
@@ -42,12 +42,12 @@ struct RefreshKillTests {
             let lost = "SELECT COUNT(*) FROM credential WHERE verified_at IS NULL"
             try await site.daemon { _ in
                 try await site.backend.until(lost + " AND claimed_by IS NULL", is: 0)
-                // What was in flight at a kill keeps its lease, whatever the new process thinks of the old one's claims.
+                // Requests in flight at a kill keep their lease, whatever the new process does with the old one's claims.
                 let inFlight = try await site.backend.rows("SELECT COUNT(*) FROM credential WHERE verified_at IS NULL GROUP BY claimed_by")
                 #expect(!inFlight.isEmpty && inFlight.allSatisfy { ($0[0] as Int) <= Self.mostInFlight }, "\(inFlight)")
                 #expect(try await site.apple.counters().shortestRefreshGap == nil)
 
-                // Their leases end.
+                // Ends their leases.
                 try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE verified_at IS NULL")
                 try await site.backend.until(lost, is: 0)
             }

@@ -41,7 +41,7 @@ struct ReloadTests {
         }
     }
 
-    /// Atomic: the good half of a bad file is not taken over either.
+    /// Atomic: the daemon does not take over the good half of a bad file.
     @Test func aBrokenConfigurationLeavesTheOldOneAtWork() async throws {
         try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\""]) { site in
             try await site.daemon { daemon in
@@ -61,7 +61,7 @@ struct ReloadTests {
         }
     }
 
-    /// Nor does the parser's end, whatever it is: the daemon is the same process, and nothing is left of the parser's.
+    /// Nor does the parser's end, whatever its cause. The daemon is the same process, and no parser process is left.
     @Test func aConfigurationThatEndsItsParserLeavesTheDaemonAtWork() async throws {
         try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\""]) { site in
             try await site.daemon { daemon in

@@ -7,7 +7,7 @@ import Foundation
 import GRDB
 import Testing
 
-/// Backends that seal tokens as docs/schema.md prints it, and the real daemon that opens them.
+/// Backends that seal tokens with the examples of docs/schema.md, and the real daemon that opens them.
 struct SealedTokenTests {
     private static func example(_ language: String) throws -> String {
         let page = try String(contentsOf: Checkout.root.appending(path: "docs/schema.md"), encoding: .utf8)
@@ -37,7 +37,7 @@ struct SealedTokenTests {
                 [signIn.clientID, signIn.userID, signIn.grantedAt.milliseconds]
             )
             try await site.daemon { _ in
-                // The token is asked about, so it was opened.
+                // siwatch has asked about the token, so it has opened it.
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 1)
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 1)

@@ -10,11 +10,11 @@ import Testing
 
 @testable import siwatch
 
-/// Several daemons, as processes of their own, on one schema of a server.
+/// Several daemon processes on one schema of a server.
 @Suite(.timeLimit(.minutes(10))) struct SeveralDaemonsTests {
     private static let asksApple = "asks Apple for example"
 
-    /// What `status` says of each, by its process.
+    /// The lines of `status` about replicas, by process.
     private func replicas(_ folder: WatchedFolder) async throws -> [pid_t: String] {
         let lines: [(pid_t, String)] = try await folder.run("status").output.compactMap { line in
             guard let match = line.firstMatch(of: #/^replica \S+ (\d+), /#), let process = pid_t(match.1) else { return nil }
@@ -23,7 +23,7 @@ import Testing
         return Dictionary(uniqueKeysWithValues: lines)
     }
 
-    /// - Parameter lane: as `status` says it.
+    /// - Parameter lane: its name in `status`.
     private func owner(_ folder: WatchedFolder, _ lane: String = asksApple) async throws -> pid_t {
         let end = ContinuousClock.now + .seconds(30)
         while .now < end {
@@ -32,7 +32,7 @@ import Testing
         throw HarnessError("nobody \(lane)")
     }
 
-    /// A kill, a stop that thaws too late, and an orderly end: somebody else goes on each time, and nobody is asked about twice.
+    /// A kill, a stop that thaws too late, and an orderly end. Each time another replica goes on, and no token gets two questions.
     @Test(arguments: [SIGKILL, SIGSTOP, SIGTERM])
     func oneTakesOverFromTheOther(signal: Int32) async throws {
         try await Site.with(on: .server) { site in
@@ -60,12 +60,12 @@ import Testing
             try await site.tell(events)
             try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 5)
             #expect(try await site.audit().wrong == [])
-            // A code is good once: one that was sent twice would be an error of ours.
+            // A code is good once. Sending it twice would be a bug of ours.
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_log WHERE outcome = 'rejected'") == 0)
         }
     }
 
-    /// A port that is taken ends a start, and `status` names no replica that was never at work.
+    /// A taken port ends a start, and `status` does not name a replica that never worked.
     @Test func aReplicaThatCannotStartLeaves() async throws {
         try await Site.with(on: .server, listen: "127.0.0.1:0") { site in
             let second = try site.folder.copy()
@@ -86,7 +86,7 @@ import Testing
         #expect(FleetMembership.trouble(skew: skew) == "this host's clock is \(words) the database's")
     }
 
-    /// A sum over all of them counts nothing twice, and each lane is owned once.
+    /// A sum over all replicas counts nothing twice, and each lane has one owner.
     @Test func oneTellsWhatStandsInTheTables() async throws {
         try await Site.with(on: .server, listen: "127.0.0.1:0") { site in
             let second = try site.folder.copy()
@@ -114,7 +114,7 @@ import Testing
             #expect(try await values(of: authorized) == ["3"])
             #expect(try await values(of: "siwatch_queue_depth{queue=\"grant\"}") == ["0"])
 
-            // Who has told it and no longer may be right is silent.
+            // A replica with figures that may be out of date reports none.
             try #require(daemons.first { $0.identifier == housekeeper }).signal(SIGKILL)
             pages[housekeeper] = nil
             _ = try await pages.values.first?.get("metrics", within: .seconds(30)) { $0.contains("lane_owned{lane=\"maintenance\"} 1") }
@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    /// What one of them would reject for good the other would serve.
+    /// Each would reject for good the work that the other serves.
     @Test func oneThatKnowsOtherClientsDoesNotStartBeside() async throws {
         try await Site.with(on: .server) { site in
             let second = try site.folder.copy()
@@ -135,7 +135,7 @@ import Testing
             }
             try await second.withDaemon { _ in }
 
-            // What one seals, the others have to open.
+            // Every replica must open the tokens that another seals.
             try second.edit("client_ids = [\"com.example.new\", ", "client_ids = [")
             let key = second.url.appending(path: "siwatch.key")
             let ring = try Data(contentsOf: key)
@@ -151,7 +151,7 @@ import Testing
             }
             try second.edit("client_ids = [", "client_ids = [\"com.example.new\", ")
 
-            // One that lost its server is about to come back, and was there before.
+            // A replica that lost its server is about to come back, and was there first.
             let first = try await site.folder.startDaemon()
             first.signal(SIGKILL)
             await first.exit()

@@ -7,7 +7,7 @@ import Foundation
 import GRDB
 import Testing
 
-/// The whole life of a sign-in by the real daemon: a code, its tokens, and the proof that they are gone.
+/// The whole life of a sign-in with the real daemon: a code, its tokens, and the proof that they are dead.
 @Suite(.timeLimit(.minutes(10))) struct SignInByCodeTests {
     private static let (app, web) = (SimulatedApple.clientIDs[0], SimulatedApple.clientIDs[1])
     private static let returnAddress = "https://example.com/siwa?x=1&y=ü"
@@ -20,7 +20,7 @@ import Testing
                     + site.apple.signInByCode(3, clientID: Self.web, redirectURI: Self.returnAddress)
                     + site.apple.signInByCode(2, nonce: "n-0S6_WzA2Mj")
                 var rows = signIns.compactMap(CodeRow.init)
-                // Some backends know who it is, others leave it to Apple; and some write an empty text for nothing.
+                // Some backends know the user, and others leave the user to Apple. Some write an empty text for nothing.
                 for index in 0..<3 { rows[index].userID = nil }
                 rows[3].redirectURI = ""
                 rows[4].nonce = ""
@@ -33,7 +33,7 @@ import Testing
                 for signIn in signIns {
                     let row = try #require(try await site.backend.rows("SELECT * FROM user_state WHERE user_id = ?", [signIn.userID]).first)
                     #expect(row["email"] == signIn.email)
-                    // Within the second that Apple names.
+                    // Within the second in Apple's id_token.
                     let changedAt: Int64 = row["changed_at"]
                     #expect(changedAt >= signIn.grantedAt.milliseconds / 1000 * 1000)
                 }
@@ -87,7 +87,7 @@ import Testing
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 2)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 2)
-            // The one whom a mistaken row named is as signed in at Apple as before.
+            // The user of the mistaken row is as signed in at Apple as before.
             #expect(try await site.apple.user(known[0].userID).credentials.map(\.state) == [.authorized])
         }
     }
@@ -122,7 +122,7 @@ import Testing
                 try await site.backend.insert(revocationsOf: [users[0].userID, users[1].userID, "nobody"], at: Self.app)
                 try await site.backend.insert(revocationsOf: [users[2].userID], at: "com.example.nobody")
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_queue", is: 0)
-                // Asked for twice, there is nothing left to revoke.
+                // At the second request there is nothing left to revoke.
                 try await site.backend.insert(revocationsOf: [users[1].userID], at: Self.app)
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 6)
             }
@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    /// Staging has the Apple app of production: a deletion there would end production's consent.
+    /// Staging shares production's Apple app, so a deletion there would end production's consent.
     @Test(arguments: SiteDatabase.allCases) func anAppThatMayNotRevokeAsksAppleForNoRevocation(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             try site.folder.edit("name = \"example\"", "name = \"example\"\nrevocations = false")
@@ -161,7 +161,7 @@ import Testing
                 try await site.settle(users)
                 try await site.backend.insert(revocationsOf: [users[0].userID], at: Self.app)
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE reason = 'revocations_disabled'", is: 1)
-                // Where the one before has brought a sign-in, what comes of a bad code is revoked.
+                // The previous code brought a sign-in, so siwatch revokes the token of a bad code.
                 try await site.backend.insert(codes: [codes[0]])
                 try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE outcome = 'applied'", is: 2)
                 var bad = codes[1]
@@ -181,7 +181,7 @@ import Testing
             let earlier = try #require(users.map(\.grantedAt).max())
             try await site.daemon { _ in
                 try await site.settle(users)
-                // One is known to have signed in again, of the other the row waits beside the request.
+                // One user is known to have signed in again. The other user's row waits beside the request.
                 try await site.settle([again[0]])
                 try await site.backend.execute(
                     "INSERT INTO grant_queue (client_id, user_id, refresh_token, granted_at) VALUES (?, ?, ?, ?)",

@@ -7,9 +7,9 @@ import Foundation
 import GRDB
 import Testing
 
-/// The real program under a wall clock that steps while it runs.
+/// The real program with a wall clock that steps while it runs.
 struct SteppedClockTests {
-    /// An hour behind while somebody signs in.
+    /// The clock is an hour behind during a sign-in.
     @Test func aSignInUnderAClockThatIsBehindIsKept() async throws {
         try await Site.with { site in
             let clock = try await SteppedClock(in: site.folder)
@@ -28,7 +28,7 @@ struct SteppedClockTests {
         }
     }
 
-    /// Eight days ahead for a moment, while the program runs and while it starts.
+    /// The clock is eight days ahead for a moment, while the program runs and while it starts.
     @Test func aClockThatIsAheadEndsNoWaitAndForgetsNothing() async throws {
         try await Site.with { site in
             let clock = try await SteppedClock(in: site.folder)
@@ -58,7 +58,7 @@ struct SteppedClockTests {
                 #expect(await daemon.line(containing: "clock_doubted") != nil)
                 try await site.backend.until("SELECT COUNT(*) FROM grant_queue WHERE due_at > \(now + 8 * 86_400_000)", is: 1)
                 try clock.step(to: .zero)
-                // Without a token: nothing of Apple's is to be asked eight days ahead.
+                // Without a token, because siwatch is to ask Apple nothing eight days ahead.
                 var signIn = try await site.apple.signIn(1)
                 signIn[0].refreshToken = nil
                 try await site.settle(signIn)

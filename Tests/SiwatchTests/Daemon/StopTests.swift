@@ -41,21 +41,21 @@ struct StopTests {
 
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
-                    // A backend that goes on inserting whatever happens to the daemon.
+                    // The backend goes on inserting, whatever happens to the daemon.
                     for start in stride(from: 0, to: 2500, by: 25) {
                         try await site.tell(Array(signIns[start..<start + 25]))
                         try await site.tell(revocations[start..<start + 25])
-                        // As fast as the daemon lives to take them, so that every kill meets work.
+                        // As fast as the daemon takes them, so that every kill meets work.
                         try await site.backend.first(of: logged, within: .seconds(300)) { $0 >= start * 2 - 200 }
                     }
                 }
                 for kill in 1...32 {
                     let daemon = try await site.folder.startDaemon()
-                    // Some die at once, the others after a piece of work of random size.
+                    // Some die at once, the others after a random amount of work.
                     if kill % 4 != 0 {
                         let goal = min(try await site.backend.int(logged) + Int.random(in: 1...130, using: &random), 5000)
                         try await site.backend.first(of: logged, within: .seconds(60)) { $0 >= goal }
-                        // Both lanes move, or five kills in a row would put the same innocent row away as poison.
+                        // Both lanes must advance. Otherwise five kills in a row would quarantine the same innocent row as poison.
                         let notified = "SELECT COUNT(*) FROM notification_log"
                         let before = try await site.backend.int(notified)
                         try await site.backend.first(of: notified, within: .seconds(60)) { $0 > before || $0 == 2500 }
@@ -63,7 +63,7 @@ struct StopTests {
                     daemon.signal(SIGKILL)
                     #expect(await daemon.exit() == 128 + SIGKILL)
                 }
-                // The last one lives.
+                // The last daemon lives.
                 try await site.daemon { _ in
                     try await group.waitForAll()
                     try await site.backend.until("SELECT COUNT(*) FROM grant_queue", is: 0)

@@ -8,7 +8,7 @@ import Testing
 @testable import siwatch
 
 @Suite(.timeLimit(.minutes(5))) struct TogetherTests {
-    /// Ends once the other has heard of the stop, too.
+    /// Ends only after the other has learnt of the stop, too.
     private struct Partner: Service {
         let heard: AsyncStream<Void>.Continuation
         let other: AsyncStream<Void>

@@ -8,7 +8,7 @@ import Testing
 
 /// Trouble around a running daemon.
 struct TroubleTests {
-    /// I10 and I11: not ready while nothing can be committed, and ready again by itself.
+    /// I10 and I11: not ready while the store can commit nothing, and ready again by itself.
     @Test func aLockedDatabaseIsNotReadyAndHeals() async throws {
         try await Site.with(listen: "127.0.0.1:0") { site in
             try await site.daemon { daemon in
@@ -19,7 +19,7 @@ struct TroubleTests {
                 configuration.allowsUnsafeTransactions = true
                 configuration.busyMode = .timeout(10)
                 let hog = try DatabaseQueue(path: site.folder.databasePath, configuration: configuration)
-                // Due in a moment, so that the daemon meets it behind the lock. Where the daemon was there before the lock, another one.
+                // Due in a moment, so that the daemon meets it behind the lock. If the daemon took it before the lock, insert another.
                 var isBehindTheLock = false
                 while !isBehindTheLock {
                     try Task.checkCancellation()
@@ -63,7 +63,7 @@ struct TroubleTests {
         }
     }
 
-    /// A container's log driver that blocks: the daemon goes on, and stops when it is told to.
+    /// A container's log driver blocks. The daemon goes on, and stops on request.
     @Test func aLogThatNobodyReadsHoldsUpNothing() async throws {
         try await Site.with { site in
             let log = site.folder.url.appending(path: "log").path
@@ -96,7 +96,7 @@ struct TroubleTests {
     }
 
     @Test func aLogThatCannotBeWrittenStopsNothing() async throws {
-        // At this level each sign-in is a line.
+        // At this level each sign-in logs a line.
         try await Site.with(["log": "level = \"debug\""]) { site in
             try await site.backend.insert(try await site.apple.signIn(10))
             let siwatch = try ChildProcess.program("siwatch").path

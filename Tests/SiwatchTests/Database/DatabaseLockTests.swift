@@ -41,7 +41,7 @@ struct DatabaseLockTests {
     @Test func anotherProcessIsKeptOutUntilThisOneEnds() async throws {
         let folder = try TemporaryFolder()
         let database = folder.path("siwatch.sqlite")
-        // flock(1) takes the same lock; it says so on its output and holds it until it is ended.
+        // flock(1) takes the same lock. It writes a line when it has the lock, and holds it until its end.
         let holder = try ChildProcess(
             URL(filePath: "/usr/bin/flock"),
             ["--nonblock", "--no-fork", database + ".lock", "sh", "-c", "echo locked; exec sleep 60"]
@@ -72,7 +72,7 @@ struct DatabaseLockTests {
         #expect(!FileManager.default.fileExists(atPath: folder.path("target")))
     }
 
-    /// A link to the database, to its folder, and to what is not there yet.
+    /// A link to the database, to its folder, and to a file that does not exist yet.
     @Test func aSymbolicLinkLeadsToTheSameLock() throws {
         let folder = try TemporaryFolder()
         let database = DatabaseFile(following: folder.path("siwatch.sqlite")).path

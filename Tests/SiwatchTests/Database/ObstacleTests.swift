@@ -7,7 +7,7 @@ import Testing
 
 @testable import siwatch
 
-/// What keeps `run` from its database is said by `check`, with the command that mends it.
+/// `check` reports every obstacle between `run` and its database, with the command that removes it.
 struct ObstacleTests {
     @Test(.enabled(if: Servant.canBeRun), arguments: ["siwatch.sqlite", "siwatch.sqlite.lock", ""])
     func whatCannotBeWrittenIsSaidWithTheCommandThatMendsIt(name: String) async throws {
@@ -58,7 +58,7 @@ struct ObstacleTests {
         }
     }
 
-    /// As another user's backend leaves it that opened the name before there was a database.
+    /// Another user's backend leaves such a file when it opens the name before there is a database.
     @Test(.enabled(if: Servant.canBeRun), arguments: [["migrate"], ["run", "--once"]])
     func anEmptyFileIsSaidAndTakenOver(command: [String]) async throws {
         try await Site.with { site in
@@ -106,14 +106,14 @@ struct ObstacleTests {
     }
 }
 
-/// Somebody whom file modes stop: `nobody` where the tests are root, and else the tests' own user.
+/// A user whom file modes stop: `nobody` if the tests run as root, else the tests' own user.
 private enum Servant {
     private static let isRoot = geteuid() == 0
     private static let nobody = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
     static var user: UInt32 { isRoot ? 65_534 : geteuid() }
 
-    /// Whether the program can be reached by that user.
+    /// Whether that user can reach the program.
     static let canBeRun: Bool = {
         guard isRoot else { return true }
         guard FileManager.default.fileExists(atPath: nobody[0]), let program = try? ChildProcess.program("siwatch").path else {
@@ -122,17 +122,17 @@ private enum Servant {
         return succeeds(nobody + ["/bin/sh", "-c", "test -x \(program) && test -x \(FileManager.default.temporaryDirectory.path)"])
     }()
 
-    /// Whether the tests may mount anything, for themselves alone.
+    /// Whether the tests may mount a folder in a namespace of their own.
     static let canMount = isRoot && succeeds(["/usr/bin/unshare", "--mount", "/bin/sh", "-c", "mount --bind /tmp /tmp"])
 
-    /// Gives a folder and all that is in it to that user.
+    /// Gives a folder with all its files to that user.
     static func take(over folder: WatchedFolder) throws {
         guard isRoot else { return }
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.url.path).map { folder.url.appending(path: $0).path }
         for path in names + [folder.url.path] where chown(path, 65_534, 65_534) != 0 { throw HarnessError("chown \(path)") }
     }
 
-    /// Takes the right to write something away.
+    /// Makes a path read-only.
     static func lose(_ path: String) throws {
         guard !isRoot || chown(path, 0, 0) == 0, chmod(path, path.hasSuffix(".sqlite") ? 0o444 : 0o555) == 0 else {
             throw HarnessError("chown and chmod \(path)")

@@ -5,9 +5,9 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// A server that does not let siwatch in: a sentence says why, and systemd goes on trying.
+/// A server that refuses siwatch. A sentence gives the reason, and systemd retries.
 @Suite(.timeLimit(.minutes(10))) struct ServerRefusalTests {
-    /// Commands that go to the database in ways of their own.
+    /// Commands that open the database in different ways.
     private static let commands = ["check", "run", "migrate", "status"]
 
     private func expect(_ sentence: String, from folder: WatchedFolder, _ commands: [String] = Self.commands) async throws {
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    /// A password is changed first on the server and then in the file, and connections that are open go on.
+    /// An administrator changes a password first on the server and then in the file. Open connections go on.
     @Test func aPasswordThatIsChangedIsReadAgain() async throws {
         let server = try PostgresServer()
         defer { server.stop() }
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func aCertificateIsVerified() async throws {
-        // Of the host itself, and nobody else's.
+        // A loopback address that no other test uses.
         let address = "127.\(Int.random(in: 1...254)).\(Int.random(in: 1...254)).\(Int.random(in: 2...254))"
         let server = try PostgresServer(settings: ["listen_addresses=\(address)"])
         defer { server.stop() }
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    /// As one that an administrator has made a standby, or the wrong one of two after a failover.
+    /// An administrator has made it a standby, or it is the wrong one of two after a failover.
     @Test func aServerThatCannotBeWrittenIsWaitedFor() async throws {
         let server = try PostgresServer()
         defer { server.stop() }
@@ -122,7 +122,7 @@ import Testing
                 try server.demote()
                 #expect(await daemon.line(containing: "session is read-only") != nil)
                 try await expect("session is read-only", from: site.folder, ["check", "run", "migrate"])
-                // To look, a standby will do. Where the daemon cannot write that it lives, it soon counts as none.
+                // A standby is enough to read `status`. A daemon that cannot write its heartbeat soon counts as stopped.
                 let (status, page) = try await site.folder.run("status")
                 #expect([0, 3].contains(status) && page.first?.hasPrefix("siwatch ") ?? false, "\(page)")
                 try await site.backend.execute("SELECT pg_promote()")
@@ -137,7 +137,7 @@ import Testing
         let server = try PostgresServer(settings: ["max_connections=\(room)", "superuser_reserved_connections=0"])
         defer { server.stop() }
         try await Site.with(on: .server(server)) { site in
-            /// Others take every connection but the one that the backend has. A place is free a little later than it looks.
+            /// Other clients take all connections but the backend's. A closed connection frees its place a little later than it seems.
             func fill() async throws -> [Backend] {
                 var taken: [Backend] = []
                 while taken.count < room - 1 {
@@ -155,7 +155,7 @@ import Testing
             let signIns = try await site.apple.signIn(20)
             try await site.daemon { daemon in
                 try await site.settle(Array(signIns[..<10]))
-                // It loses its connections, and others are there before it.
+                // siwatch loses its connections, and other clients take them first.
                 await daemon.freeze()
                 try await site.backend.execute("SELECT pg_terminate_backend(pid) \(activity) = 'siwatch'")
                 try await site.backend.until("SELECT COUNT(*) \(activity) = 'siwatch'", is: 0)

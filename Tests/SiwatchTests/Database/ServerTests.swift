@@ -7,14 +7,14 @@ import Foundation
 import GRDB
 import Testing
 
-/// What is different where the database is on a server of PostgreSQL.
+/// The differences when the database is on a PostgreSQL server.
 @Suite(.timeLimit(.minutes(10))) struct ServerTests {
     @Test func checkSaysWhatIsThereAndMigrateMakesIt() async throws {
         try await Site.with(on: .server) { site in
             let (status, output) = try await site.folder.run("check")
             #expect(status == 0, "\(output)")
             #expect(output.contains { $0.contains("database postgresql://siwatch@/") && $0.hasSuffix(": usable") }, "\(output)")
-            // Nothing is on disk beside the server.
+            // siwatch writes no database file beside the server.
             #expect(!FileManager.default.fileExists(atPath: site.folder.databasePath))
             try site.folder.edit("schema = \"", "schema = \"new_")
             let before = try await site.folder.run("check")
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    /// Its texts would not be those that Apple has sent.
+    /// Its texts would not be the bytes that Apple has sent.
     @Test func aDatabaseOfAnotherEncodingIsRefused() async throws {
         let server = try PostgresServer()
         defer { server.stop() }
@@ -71,14 +71,14 @@ import Testing
             let (status, output) = try await site.folder.run("check")
             #expect(status == 78 && output.joined().contains("may not use the schema"), "\(output)")
             #expect(try await site.folder.run("run").status == 78)
-            // One who could not make it, either.
+            // A user who cannot create the schema, either.
             try site.folder.edit("schema = \"", "schema = \"other_")
             let (other, words) = try await site.folder.run("check")
             #expect(other == 78 && words.joined().contains("GRANT CREATE ON DATABASE postgres TO stranger"), "\(words)")
         }
     }
 
-    /// Who stays with SQLite need not install it, and has no memory for it.
+    /// An installation with SQLite need not have it, and does not load it.
     @Test(arguments: [(SiteDatabase.file, false), (.server, true)])
     func libpqIsLoadedWhereItIsNeeded(on database: SiteDatabase, isNeeded: Bool) async throws {
         try await Site.with(on: database, listen: "127.0.0.1:0") { site in
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    /// By the commands that it prints, in an operator's shell.
+    /// Runs the printed commands in an operator's shell.
     @Test func whatWasBackedUpIsPutBack() async throws {
         try await Site.with(on: .server) { site in
             let schema = try #require(site.schema?.name)
@@ -136,7 +136,7 @@ import Testing
             try await site.daemon { _ in
                 try await site.settle(before)
                 try await shell(commands[0])
-                // Of these the backup knows nothing.
+                // The backup knows nothing of these.
                 try await site.settle(after)
             }
             #expect(try FileManager.default.attributesOfItem(atPath: copy)[.posixPermissions] as? Int == 0o600)
@@ -148,13 +148,13 @@ import Testing
                 try await site.backend.insert(after)
                 try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 7)
             }
-            // Backends and readers may what they might before.
+            // Backends and readers have their rights back.
             let rights = "SELECT has_table_privilege('siwatch_reader', '\(schema).user_state', 'SELECT')::integer"
             #expect(try await site.backend.int(rights) == 1)
         }
     }
 
-    /// It has to itself what it takes down.
+    /// The test takes the server down, so it has a server of its own.
     @Test func aServerThatGoesAndComesBackIsWaitedFor() async throws {
         let server = try PostgresServer()
         defer { server.stop() }
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    /// It stands still until there is no room for what it is to settle.
+    /// siwatch stands still until there is no room for its settlements.
     @Test func aServerWhoseDiskIsFullIsWaitedFor() async throws {
         let server = try PostgresServer(canFill: true)
         defer { server.stop() }

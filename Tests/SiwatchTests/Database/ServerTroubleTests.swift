@@ -5,16 +5,16 @@ import AppleSimulatorKit
 import DaemonHarness
 import Testing
 
-/// What others do to the tables while a daemon is at work: it waits, and nothing is lost.
+/// Other sessions change or lock tables while a daemon works. The daemon waits, and nothing is lost.
 @Suite(.timeLimit(.minutes(10))) struct ServerTroubleTests {
-    /// Another session, which locks a table until it lets go.
+    /// Another session, which locks a table until its transaction ends.
     private func lock(_ table: String, of site: Site) async throws -> Backend {
         let hog = try site.anotherBackend()
         try await hog.execute("BEGIN; LOCK TABLE \(table) IN ACCESS EXCLUSIVE MODE")
         return hog
     }
 
-    /// Those of this site alone: all tests share the server.
+    /// The waiting sessions of this site alone, because all tests share the server.
     private static let waiters = """
         FROM pg_stat_activity WHERE application_name = 'siwatch' AND wait_event_type = 'Lock'
          AND pid IN (SELECT pid FROM pg_locks WHERE NOT granted AND relation IN ('credential'::regclass, 'grant_queue'::regclass))
@@ -27,9 +27,9 @@ import Testing
             try await site.daemon { daemon in
                 try await site.settle(Array(signIns[..<20]))
                 let hog = try await lock(table, of: site)
-                // A settlement waits, or whoever claims.
+                // A settlement waits, or a claim.
                 if table == "credential" { try await site.tell(Array(signIns[20...])) }
-                // Whoever waits gives way after ten seconds, and comes back.
+                // A waiting session gives way after ten seconds, and comes back.
                 #expect(await daemon.line(containing: "lock timeout") != nil)
                 try await hog.execute("COMMIT")
                 if table == "grant_queue" { try await site.tell(Array(signIns[20...])) }
@@ -47,7 +47,7 @@ import Testing
                 try await site.settle(Array(signIns[..<20]))
                 let hog = try await lock("credential", of: site)
                 try await site.tell(Array(signIns[20...]))
-                // Whoever has just given way by itself hears nothing of it: then the next one.
+                // A session that has just given way by itself does not get the cancellation. Cancel the next one then.
                 while daemon.exitStatus == nil, !daemon.output.contains(where: { $0.contains("due to user request") }) {
                     try await site.backend.first(of: "SELECT COUNT(*) \(Self.waiters)", within: .seconds(5)) { $0 > 0 }
                     try await site.backend.execute("SELECT pg_cancel_backend(pid) \(Self.waiters)")
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    /// And nothing is begun on what is left.
+    /// siwatch starts no work on the remaining tables.
     @Test func aTableThatIsGoneIsNamed() async throws {
         try await Site.with(on: .server) { site in
             try await site.backend.execute("DROP TABLE grant_log CASCADE")

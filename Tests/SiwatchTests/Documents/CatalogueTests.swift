@@ -7,7 +7,7 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// The metrics that the documents promise are those that a daemon at work serves, and those that alerts and dashboard read.
+/// The documented metrics are those that a working daemon serves, and those that alerts and dashboard read.
 struct CatalogueTests {
     @Test func aLiveScrapeHasTheWholeCatalogue() async throws {
         try await Site.with(listen: "127.0.0.1:0", ["refresh": "interval = \"1s\""]) { site in
@@ -26,7 +26,7 @@ struct CatalogueTests {
                     "siwatch_ready", "siwatch_settlements_total", "siwatch_seals_total", "siwatch_signing_keys",
                     "siwatch_config_last_reload_successful", "siwatch_config_last_reload_success_timestamp_seconds",
                 ]
-                // Once in a thousand answers, Apple's clock and ours agree to the millisecond.
+                // Once in a thousand answers, Apple's clock and the host's agree to the millisecond.
                 let scrape = try await pages.get("metrics", within: .seconds(60)) { page in
                     (nonzero + ["siwatch_apple_clock_skew_seconds"]).allSatisfy { !page.contains("\n\($0) 0\n") }
                 }
@@ -38,7 +38,7 @@ struct CatalogueTests {
                         scrape.contains("\n\(metric.name){") || scrape.contains("\n\(metric.name) ") || scrape.contains("\n\(metric.name)_")
                     )
                 }
-                // What needs no patience has happened.
+                // Events that need no long wait have happened.
                 for name in nonzero {
                     #expect(scrape.firstMatch(of: try Regex("(?m)^\(name) [1-9]")) != nil, "\(name)")
                 }
@@ -55,7 +55,7 @@ struct CatalogueTests {
         }
     }
 
-    /// Every metric stands in the table for operators, with its labels.
+    /// The operators' table has every metric, with its labels.
     @Test func everyMetricIsDocumented() throws {
         let page = try String(contentsOf: Checkout.root.appending(path: "docs/operations.md"), encoding: .utf8)
         for metric in Metric.allCases {

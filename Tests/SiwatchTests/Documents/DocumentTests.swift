@@ -4,7 +4,7 @@
 import Foundation
 import Testing
 
-/// What the documents name is there: pages and their sections, files, folders and modules.
+/// Everything that the documents name exists: pages and their sections, files, folders and modules.
 struct DocumentTests {
     @Test func everyLinkAndPathLeadsSomewhere() throws {
         var number = 0
@@ -38,7 +38,7 @@ struct DocumentTests {
             .map { Checkout.root.appending(path: $0) }.filter { !$0.pathExtension.isEmpty }
     }
 
-    /// The links of a page, which begin at its folder, and what it names by a path, which begins at the root.
+    /// The links of a page, relative to its folder, and its paths, relative to the root.
     private static func targets(in text: String, of page: URL) -> [(target: Substring, base: URL)] {
         guard page.pathExtension == "md" else {
             return text.matches(of: /(?m)(?:^|[\s"(])((?:docs|etc|scripts|systemd|Sources|Instruments|Tests)\/[\w.\/-]*\w(?:#[\w-]+)?)/)
@@ -49,7 +49,7 @@ struct DocumentTests {
         return links.map { ($0, page.deletingLastPathComponent()) } + paths.map { ($0, Checkout.root) }
     }
 
-    /// The anchors that a Markdown renderer gives to headings.
+    /// The anchors of headings, as a Markdown renderer makes them.
     private static func anchors(in text: String) -> Set<String> {
         let titles = text.replacing(/(?ms)^ *```.*?^ *```$/, with: "").matches(of: /(?m)^#+ +(.+)$/).map(\.1)
         return Set(titles.map { $0.lowercased().filter { $0.isLetter || $0.isNumber || "_- ".contains($0) }.replacing(" ", with: "-") })

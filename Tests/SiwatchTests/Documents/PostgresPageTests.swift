@@ -6,9 +6,9 @@ import DaemonHarness
 import Foundation
 import Testing
 
-/// docs/postgresql.md, block by block, as a new user follows it.
+/// Follows docs/postgresql.md block by block, as a new user does.
 @Suite(.timeLimit(.minutes(10))) struct PostgresPageTests {
-    /// The blocks of a language, without the indentation of a list.
+    /// The page's code blocks in a language, without a list's indentation.
     private static func blocks(_ language: String) throws -> [String] {
         let page = try String(contentsOf: Checkout.root.appending(path: "docs/postgresql.md"), encoding: .utf8)
         return page.matches(of: /(?ms)^( *)```(\w+)\n(.*?)^ *```$/).filter { $0.2 == language }.map { match in
@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    /// A server whose administrator has done the first step, and who lets siwatch in by its password alone.
+    /// A server whose administrator has done the first step. It admits siwatch by its password alone.
     private static func withServer(_ body: (PostgresServer, Backend) async throws -> Void) async throws {
         let server = try PostgresServer(superuser: "postgres")
         defer { server.stop() }
@@ -31,7 +31,7 @@ import Testing
         try await body(server, administrator)
     }
 
-    /// Puts the block of the page in place of a file's table. Where the server is, and how it is reached, is this test's own.
+    /// Replaces a file's table by the page's block. The test sets the address and the way to the server itself.
     private static func name(_ server: PostgresServer, in folder: WatchedFolder) throws {
         let table = try #require(try blocks("toml").first)
         #expect(table.contains("postgresql://siwatch@db.example.com/app?"))
@@ -41,7 +41,7 @@ import Testing
         )
     }
 
-    /// Runs a block in a shell. What stands around it is this test's own: who somebody is, where siwatch keeps its files, and which it is.
+    /// Runs a block in a shell. The test provides its surroundings: the users, siwatch's folder, and the program.
     @discardableResult
     private static func run(_ block: String, in folder: WatchedFolder) async throws -> [String] {
         let around = """

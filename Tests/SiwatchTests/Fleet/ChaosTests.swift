@@ -6,25 +6,25 @@ import CredentialTesting
 import DaemonHarness
 import Testing
 
-/// Three replicas, a real server, and whatever can go wrong around them, while people come and go. `make test-chaos` runs it at its full
+/// Three replicas, a real server, and every kind of fault around them, while people come and go. `make test-chaos` runs it at its full
 /// length.
 ///
-/// After each fault it is looked whether nothing is lost and nothing told twice, nobody is signed out without cause, nothing is stuck, the
-/// feed is whole, and Apple is asked by one replica, within its limits and about nothing twice; and at the end, whether all is as people
-/// did it, no process holds more than before, and no token stands where it has no business.
+/// After each fault the test checks that no row is lost, no change is told twice, no user is signed out without cause, nothing is stuck and
+/// the feed is complete. It checks that one replica asks Apple, within its limits, and about no token twice. At the end it checks that the
+/// tables match the people's actions, no process holds more than before, and no token is stored in clear.
 struct ChaosTests {
     private static let faults = setting("SIWATCH_TEST_FAULTS", FleetFault.Kind.allCases.count)
-    /// Of each lane.
+    /// Rows of each lane.
     private static let rows = setting("SIWATCH_TEST_ROWS", 200)
     private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
-    /// For the time limit.
+    /// The time limit of the test.
     private static let minutes = faults > FleetFault.Kind.allCases.count || rows > 200 ? 180 : 20
 
     @Test(.timeLimit(.minutes(minutes))) func whateverStrikesNothingIsLostAndNobodyIsSignedOut() async throws {
         var generator = SeededGenerator(seed: Self.seed)
         let isLong = Self.faults > FleetFault.Kind.allCases.count * 2
         do {
-            // Then the first faults have had their minute.
+            // Then the first faults have lasted a minute.
             try await FleetRun.with(seed: Self.seed, isLong: isLong, patience: .seconds(75)) { run in
                 run.say("seed \(Self.seed): \(Self.faults) faults, \(Self.rows) rows for each lane")
                 try await strike(&run, isLong: isLong, using: &generator)
@@ -41,7 +41,7 @@ struct ChaosTests {
     }
 
     private func strike(_ run: inout FleetRun, isLong: Bool, using generator: inout SeededGenerator) async throws {
-        /// What goes on while the next fault strikes.
+        /// The fault that goes on while the next one strikes.
         var lasting: FleetFault?
         for (number, kind) in kinds(using: &generator).enumerated() {
             let length = length(of: number, isLong: isLong, using: &generator)
@@ -55,7 +55,7 @@ struct ChaosTests {
             async let wave: Void = people.wave(count)
             try await people.untilAmidWork(of: count)
             try await run.fleet.strike(fault)
-            // Whoever is left has to go on.
+            // The remaining replicas must go on.
             try await people.signInAndWait(byCode: .random(using: &generator))
             try await wave
             try await run.fleet.hold(fault, length)
@@ -72,7 +72,7 @@ struct ChaosTests {
         if let lasting { try await run.fleet.heal(after: lasting) }
     }
 
-    /// The one that asks Apple, where another has to follow it, and now and then otherwise.
+    /// The owner of Apple's lane, if another replica must take over, and now and then another replica.
     private func victim(
         in fleet: ReplicaFleet,
         sparing struck: Int?,
@@ -85,15 +85,15 @@ struct ChaosTests {
         return owner
     }
 
-    /// The first time of each kind it lasts until another asks Apple, and then in one of three cases; in a long run now and then until what
-    /// a replica had claimed is another's.
+    /// The length of a fault. The first of each kind lasts until another replica asks Apple, and so does one in three later ones. In a long
+    /// run some last until another replica has taken over the claims.
     private func length(of number: Int, isLong: Bool, using generator: inout SeededGenerator) -> FleetFault.Length {
         if number < FleetFault.Kind.allCases.count { return .pastTheLease }
         if isLong, Int.random(in: 0..<30, using: &generator) == 0 { return .pastTheClaims }
         return Int.random(in: 0..<3, using: &generator) == 0 ? .pastTheLease : .brief
     }
 
-    /// Each of them once, and then whichever; but seldom what takes long.
+    /// Each kind once, and then random kinds. Slow kinds are rare.
     private func kinds(using generator: inout SeededGenerator) -> [FleetFault.Kind] {
         let all = FleetFault.Kind.allCases
         let frequent = all.filter { $0 != .absence }

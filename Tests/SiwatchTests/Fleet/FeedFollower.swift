@@ -6,12 +6,12 @@ import DaemonHarness
 import GRDB
 import NIOConcurrencyHelpers
 
-/// Follows `credential_change` by `id > :last_seen`, as docs/schema.md tells backends to, and keeps what it was told.
+/// Follows `credential_change` by `id > :last_seen`, as docs/schema.md tells backends to, and keeps the changes.
 final class FeedFollower: Sendable {
     struct Change: Sendable {
         let userID: String
         let clientID: String
-        /// Nil where it is about an address.
+        /// Nil for a change of an address.
         let state: State?
 
         struct State: Sendable {
@@ -20,7 +20,7 @@ final class FeedFollower: Sendable {
             let reason: String
             let occurredAt: Moment
 
-            /// Whether it tells nothing after another: a later end does.
+            /// Whether it is no news after the other state. A later end is news.
             func isSame(as other: State) -> Bool {
                 (to, reason) == (other.to, other.reason) && (to == "authorized" || occurredAt == other.occurredAt)
             }
@@ -41,7 +41,7 @@ final class FeedFollower: Sendable {
         backend = try Backend(site.schema!)
     }
 
-    /// Until the task is cancelled. What ends it before, the next one hears who asks for news.
+    /// Follows until the task is cancelled. The next call for news throws an earlier error.
     func run() async {
         do {
             try await follow()
@@ -71,7 +71,7 @@ final class FeedFollower: Sendable {
         }
     }
 
-    /// What was told since the last call.
+    /// The changes since the last call.
     func takeNews() throws -> [Change] {
         try seen.withLockedValue { seen in
             if let failure = seen.failure { throw failure }
@@ -80,13 +80,13 @@ final class FeedFollower: Sendable {
         }
     }
 
-    /// How many changes stand in the table that were passed over.
+    /// The number of changes in the table that the follower passed over.
     func missed(by backend: Backend) async throws -> Int {
         let (last, count) = seen.withLockedValue { ($0.last, $0.count) }
         return try await backend.int("SELECT COUNT(*) FROM credential_change WHERE id <= \(last)") - count
     }
 
-    /// Waits until all that stands there has been told.
+    /// Waits until the follower has all changes of the table.
     func catchUp(with backend: Backend) async throws {
         let newest = try await backend.first(of: "SELECT COALESCE(MAX(id), 0) FROM credential_change", within: .seconds(30), where: isTold)
         guard isTold(newest) else { throw HarnessError("the feed stands still before \(newest)") }

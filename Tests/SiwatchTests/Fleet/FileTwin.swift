@@ -6,11 +6,11 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// One siwatch on an SQLite file that is told what a fleet was told: by the facts alone it has to come to the same rows.
+/// One siwatch on an SQLite file with the same input as a fleet. From the facts alone it must derive the same rows.
 ///
-/// What is told are the same sign-ins with the same tokens at the same times, the same notifications byte by byte, and the same requests. A
-/// code is good once, so that whoever came by code signs in by another one here; and all sign-ins come first, then all notifications, then
-/// all requests, because the order is not to matter.
+/// It gets the same sign-ins with the same tokens and times, the same notifications byte by byte, and the same requests. A code is good
+/// once, so people with codes sign in by new codes here. All sign-ins come first, then all notifications, then all requests, because the
+/// order must not matter.
 struct FileTwin {
     private let site: Site
 
@@ -18,8 +18,8 @@ struct FileTwin {
         self.site = site
     }
 
-    /// - Parameter facts: of which all are settled there.
-    /// - Returns: the rows that stand on one side only.
+    /// - Parameter facts: the fleet has settled all of them.
+    /// - Returns: the rows that are on one side only.
     func differences(after facts: [FleetPeople.Fact]) async throws -> [String] {
         var differences: [String] = []
         try await site.withNeighbour { folder in
@@ -42,7 +42,7 @@ struct FileTwin {
         return differences.sorted()
     }
 
-    /// - Parameter lost: whose code was.
+    /// - Parameter lost: users whose code's answer was lost.
     private func tell(_ facts: [FleetPeople.Fact], without lost: Set<String>, to backend: Backend) async throws {
         for case .signIns(let signIns) in facts { try await backend.insert(signIns) }
         for signIns in facts.map(\.byCode) {
@@ -65,17 +65,20 @@ extension FleetPeople.Fact {
     }
 }
 
-/// What of a table follows from the facts, and so has to be the same wherever they were told.
+/// The columns of a table that follow from the facts, and so must be the same on both sides.
 ///
-/// Left out is what hangs on when Apple was asked and what it said then (`verified_at`, `rejected_at`, `answered_at`, `answer`, `due_at`,
-/// `failures`, `first_check`, the moments of a proof), on who has claimed what (`attempts`, `claimed_by`, `claims`), on the order in which
-/// facts came (ids, `settled_at`, `applied` or `stale`, which of two receipts is the duplicate, all of `credential_change` but its last word),
-/// and on the database's own random keys (`token_fingerprint`, `sealed_token`). The sign-in by a code is dated by its exchange, so that of
-/// whoever came by code the moments are left out, too. Codes whose answer was lost have no like: their people have signed in once more.
+/// It leaves out columns that depend on when siwatch asked Apple and on the answer (`verified_at`, `rejected_at`, `answered_at`, `answer`,
+/// `due_at`, `failures`, `first_check`, the moments of a proof). It leaves out the claims (`attempts`, `claimed_by`, `claims`). It leaves
+/// out columns that depend on the order of the facts (ids, `settled_at`, `applied` or `stale`, the choice of the duplicate among two
+/// receipts, all of `credential_change` but its last row). It leaves out values under the database's own random keys (`token_fingerprint`,
+/// `sealed_token`).
+///
+/// A sign-in by code has the date of its exchange, so the moments of people with codes are left out, too. Codes with a lost answer have no
+/// counterpart, because their people have signed in once more.
 private struct Comparison {
     let table: String
     let sql: String
-    /// Columns that are left out of those who came by code.
+    /// Columns that it leaves out for people with codes.
     var moments: Set<String> = []
 
     static let all = [
@@ -92,7 +95,7 @@ private struct Comparison {
                 """,
             moments: ["changed_at", "granted_at", "token_granted_at", "revoked_at"]
         ),
-        // The server has an empty row for whoever it knows nothing of.
+        // The server has an empty row for a user without facts.
         Comparison(
             table: "user_event",
             sql: """
@@ -128,7 +131,7 @@ private struct Comparison {
                 """,
             moments: ["granted_at"]
         ),
-        // What whoever follows the feed believes in the end.
+        // The final state of a follower of the feed.
         Comparison(
             table: "credential_change",
             sql: """
@@ -145,9 +148,9 @@ private struct Comparison {
         ),
     ]
 
-    /// How often each row stands there.
+    /// The number of times that each row occurs.
     ///
-    /// - Parameter byCode: people.
+    /// - Parameter byCode: users who signed in by code.
     func rows(of backend: Backend, _ byCode: Set<String>) async throws -> [String: Int] {
         let rows = try await backend.rows(sql).map { row in
             let isByCode = row.hasColumn("user_id") && byCode.contains(row["user_id"])

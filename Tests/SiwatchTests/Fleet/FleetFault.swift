@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What may go wrong around several siwatch on one server.
+/// A fault around several siwatch on one server.
 enum FleetFault: Sendable {
-    /// A replica dies, and is started anew.
+    /// A replica dies, and systemd would start it again.
     case kill(Int)
-    /// One stands still, and goes on where it stood.
+    /// A replica freezes, and goes on where it stood.
     case freeze(Int)
-    /// The server ends one of their sessions, the one at this share of all.
+    /// The server ends one of the replicas' sessions, the one at this share of all.
     case endOfSession(Double)
-    /// The server dies, and is there again at once.
+    /// The server dies, and starts again at once.
     case restart
-    /// The server dies, and is there again once every replica has said that it is not ready.
+    /// The server dies, and starts again once every replica has reported that it is not ready.
     case absence
-    /// A replica loses all of its connections, and finds no way to new ones.
+    /// A replica loses all of its connections, and cannot make new ones.
     case cut(Int)
-    /// What it sends and is sent stays on the way, and comes late or not at all.
+    /// Bytes to and from a replica stay on the way, and come late or never.
     case darkness(Int, isForGood: Bool)
-    /// What it sends and is sent comes late.
+    /// Bytes to and from a replica come late.
     case delay(Int, Duration)
     /// The server's disk is full.
     case fullDisk
-    /// The wall clock of the one that has a clock of its own is set.
+    /// The wall clock of the replica with a clock of its own is set.
     case step(Duration)
 
     enum Kind: String, CaseIterable, Sendable {
         case kill, freeze, endOfSession, restart, absence, cut, darkness, delay, fullDisk, step
     }
 
-    /// - Parameter replica: the one that is struck, where one is.
+    /// - Parameter replica: the struck replica, for faults that strike one.
     static func random(_ kind: Kind, of replica: Int, using generator: inout some RandomNumberGenerator) -> FleetFault {
         switch kind {
         case .kill: .kill(replica)
@@ -59,7 +59,7 @@ enum FleetFault: Sendable {
         }
     }
 
-    /// The replica that cannot do its work while it lasts.
+    /// The replica that cannot work while the fault lasts.
     var struck: Int? {
         switch self {
         case .kill(let replica), .freeze(let replica), .cut(let replica), .darkness(let replica, _): replica
@@ -67,7 +67,7 @@ enum FleetFault: Sendable {
         }
     }
 
-    /// Whether it may go on while the next one strikes.
+    /// Whether the fault may go on while the next one strikes.
     var lasts: Bool {
         switch self {
         case .kill, .freeze, .cut, .darkness, .delay, .step: true
@@ -75,7 +75,7 @@ enum FleetFault: Sendable {
         }
     }
 
-    /// Whether it is looked for in what all replicas say of themselves, so that none may be struck already.
+    /// Whether the test looks for it in the reports of all replicas, so that no replica may be struck already.
     var isAlone: Bool {
         switch self {
         case .absence, .fullDisk, .step: true
@@ -83,7 +83,7 @@ enum FleetFault: Sendable {
         }
     }
 
-    /// Whether whoever is struck by it finds no way to the server, and so may not be ready.
+    /// Whether the struck replica cannot reach the server, and so may not be ready.
     var isOnTheRoad: Bool {
         switch self {
         case .cut, .darkness: true
@@ -91,7 +91,7 @@ enum FleetFault: Sendable {
         }
     }
 
-    /// Whether a replica may end over it, for systemd to start it again: it takes the server from it.
+    /// Whether a replica may end because of it, for systemd to start it again. Such a fault takes the server from it.
     var mayEndReplicas: Bool {
         switch self {
         case .endOfSession, .restart, .absence, .cut, .darkness, .delay, .fullDisk: true
@@ -99,13 +99,13 @@ enum FleetFault: Sendable {
         }
     }
 
-    /// For how long a replica is struck.
+    /// How long a replica is struck.
     enum Length: Sendable {
-        /// Until somebody else has shown that he goes on.
+        /// Until another replica has shown that it works.
         case brief
-        /// Until its lease has ended, and another asks Apple.
+        /// Until the replica's lease has ended, and another asks Apple.
         case pastTheLease
-        /// Until its claims have ended as well, and others have settled what it had.
+        /// Until the replica's claims have ended as well, and others have settled them.
         case pastTheClaims
     }
 }

@@ -3,20 +3,20 @@
 
 import AppleSimulatorKit
 
-/// What has happened to a fleet so far, as far as it explains what is found.
+/// The events of a fleet so far, as far as they explain findings.
 struct FleetHistory: Sendable {
     var strikes: [FleetFault.Kind: Int] = [:]
     var deaths = 0
-    /// How often somebody who had asked Apple has lost what it had in hand: it died, or was kept apart for longer than its claims last.
+    /// How often a replica that asked Apple lost its work in hand, because it died or was cut off for longer than its claims last.
     var losses = 0
-    /// Who has gone on where it stood, and when.
+    /// The replicas that have thawed, and when.
     var thaws: [Thaw] = []
     var ends: [End] = []
-    /// How often a replica said that the disk was full.
+    /// How often a replica reported a full disk.
     var fullDisks = 0
-    /// The most that any process has held.
+    /// The largest footprint of any process.
     var largest: Footprint?
-    /// I8 and I9, of those who are dead: what was found when they were buried.
+    /// I8 and I9: findings about dead replicas, recorded after their end.
     var findings: [String] = []
 
     struct Thaw: Sendable {
@@ -24,20 +24,20 @@ struct FleetHistory: Sendable {
         let at: Moment
     }
 
-    /// Of a replica that nobody had killed.
+    /// The end of a replica that the test had not killed.
     struct End: Sendable, CustomStringConvertible {
         let status: Int32
         let lastWords: String
-        /// Whether something had struck over which it may end.
+        /// Whether a fault had struck that may end a replica.
         let hasCause: Bool
 
-        /// Whether systemd starts it again, as it does not after 64 and 78, and nobody has to look for a crash.
+        /// Whether systemd starts it again, as it does not after 64 and 78, and the end was no crash.
         var isInOrder: Bool { hasCause && [69, 70, 1].contains(status) }
         var description: String { "\(status): \(lastWords)" }
     }
 
-    /// Requests of those who did not own the app. Between its last look at the lease and the first byte of one a process can be frozen all
-    /// the same, and then that one comes when it goes on.
+    /// Requests of replicas that did not own the app, without an explanation. A process can freeze between its last look at the lease and
+    /// the first byte of a request. Then that request comes after the thaw.
     func unexplained(_ strays: [Traffic.Stray]) -> [Traffic.Stray] {
         thaws.reduce(strays) { strays, thaw in
             let late = strays.firstIndex {

@@ -5,11 +5,11 @@ import AppleSimulatorKit
 import DaemonHarness
 import GRDB
 
-/// What must hold at any moment, whatever has struck: looked at in the tables, in the feed, and at Apple's.
+/// Checks the tables, the feed and Apple's records for what must hold at any moment, after any fault.
 struct FleetInspector {
-    /// No process may ask about a token again before the claim of another has ended, in milliseconds. A claim lasts a minute, and up to 20
-    /// seconds of it a claimed check may wait for a hand on a busy machine (`RefreshPolicy.longestReserve`). Two roads to one clock differ a
-    /// little.
+    /// The shortest time between two questions about a token by different processes, in milliseconds. The second process must wait for the
+    /// end of the first one's claim, which lasts a minute. On a busy machine a claimed check may wait for up to 20 seconds of it
+    /// (`RefreshPolicy.longestReserve`). Two roads to one clock differ a little.
     private static let shortestGap: Int64 = 39_000
     private static let haziness = Duration.seconds(1)
 
@@ -17,7 +17,7 @@ struct FleetInspector {
     private let site: Site
     private let looks: Backend
     private let feed: FeedFollower
-    /// What the feed has last told of each credential.
+    /// The state of each credential in the feed's last change.
     private var shown: [Name: FeedFollower.Change.State] = [:]
 
     private struct Name: Hashable {
@@ -32,8 +32,8 @@ struct FleetInspector {
         looks = try Backend(site.schema!)
     }
 
-    /// - Parameter told: while nobody tells more.
-    /// - Returns: a sentence on each thing that is wrong.
+    /// - Parameter told: the numbers while no backend inserts more.
+    /// - Returns: a sentence for each error.
     mutating func look(told: FleetPeople.Told, _ fleet: ReplicaFleet) async throws -> [String] {
         var wrong = try await nothingIsLost(told) + countsAreRight() + nothingIsStuck() + feedIsRight()
         wrong += try await fleet.lookAtProcesses()
@@ -43,7 +43,7 @@ struct FleetInspector {
         return wrong
     }
 
-    /// I1: what was told waits, or stands in a log or the quarantine.
+    /// I1: every inserted row waits, or is in a log or the quarantine.
     private func nothingIsLost(_ told: FleetPeople.Told) async throws -> [String] {
         let row = try await looks.rows(
             """
@@ -62,7 +62,7 @@ struct FleetInspector {
         return figures.filter { $0.told != $0.found }.map { "I1: \($0.told) \($0.name) were told, \($0.found) are there" }
     }
 
-    /// I2: what is counted by the way is what the rows say, so nothing was settled twice.
+    /// I2: the counters match the rows, so siwatch settled nothing twice.
     private func countsAreRight() async throws -> [String] {
         try await looks.rows(
             """
@@ -85,7 +85,7 @@ struct FleetInspector {
         ).map { "I2: \($0[0] as String) are not what their rows say" }
     }
 
-    /// I6: what is claimed becomes due again.
+    /// I6: claimed rows become due again.
     private func nothingIsStuck() async throws -> [String] {
         let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         return try await looks.rows(
@@ -99,7 +99,7 @@ struct FleetInspector {
         ).map { "I6: the \($0[0] as String) is due too far ahead" }
     }
 
-    /// I2, I3 and I5: nothing is passed over, one change follows from the one before, and nobody loses a sign-in without cause.
+    /// I2, I3 and I5: the feed misses no change, each change follows from the one before, and no user loses a sign-in without cause.
     private mutating func feedIsRight() async throws -> [String] {
         var wrong: [String] = []
         let missed = try await feed.missed(by: looks)
@@ -137,14 +137,14 @@ struct FleetInspector {
 
     // MARK: The end
 
-    /// What holds once nothing waits any more and all are stopped.
+    /// Checks that hold once nothing waits any more and all replicas are stopped.
     ///
     /// - Parameters:
-    ///   - losses: each of what somebody had in hand.
-    ///   - lost: codes whose answer was.
+    /// - losses: how often a replica lost its work in hand.
+    /// - lost: the number of codes with a lost answer.
     func lookAtTheEnd(losses: Int, lost: Int) async throws -> [String] {
         let audit = try await site.audit()
-        // Of several events about one user it hangs on their order which of them is stale.
+        // The order of several events about one user decides which of them is stale.
         let ordered = ["sign-ins ", "notifications applied", "notifications stale"]
         var wrong = audit.wrong.filter { figure in !ordered.contains(where: figure.name.hasPrefix) }.map(\.description)
         wrong += audit.disagreements
@@ -157,7 +157,7 @@ struct FleetInspector {
         if repetitions > losses * limits.mostChecksLost {
             wrong.append("I4: \(repetitions) tokens were asked about again within an interval, and \(losses) have lost answers")
         }
-        // An answer that was lost is asked for again when its claim ends.
+        // siwatch asks again for a lost answer when its claim ends.
         let checks = audit.latestChecks
         let claimed = try await looks.int("SELECT COUNT(*) FROM credential WHERE claimed_by IS NOT NULL")
         if checks.expected - checks.found > claimed { wrong.append("\(checks), and \(claimed) are still claimed") }
@@ -165,7 +165,7 @@ struct FleetInspector {
         return wrong
     }
 
-    /// Where siwatch has the sign-in of a code, it had sent it once.
+    /// siwatch had sent the code of each sign-in once.
     private func noCodeIsSentTwice() async throws -> [String] {
         let lost = Set(
             try await looks.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }

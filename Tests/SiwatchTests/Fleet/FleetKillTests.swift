@@ -4,12 +4,12 @@
 import DaemonHarness
 import Testing
 
-/// Three replicas that are killed in turn while people come and go: the end is the same as on one SQLite file that nothing has struck.
-/// `make test-fleet-kills` runs it for ten minutes.
+/// Three replicas that the test kills in turn while people come and go. The result is the same as on one undisturbed SQLite file. `make
+/// test-fleet-kills` runs it for ten minutes.
 struct FleetKillTests {
     private static let minutes = setting("SIWATCH_TEST_MINUTES", 0)
     private static let kills = 4
-    /// Rows of each lane that come at a time, for as long as somebody is killed and starts again.
+    /// Rows of each lane that come at a time, during the kills and restarts.
     private static let wave = 20
     private static let seed = setting("SIWATCH_TEST_SEED", UInt64.random(in: 0...9_999))
 

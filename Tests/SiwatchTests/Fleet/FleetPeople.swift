@@ -7,10 +7,10 @@ import DaemonHarness
 import GRDB
 import NIOConcurrencyHelpers
 
-/// People who sign in, leave and come back, and the backend that tells of it: rows for every lane, wave after wave.
+/// People who sign in, leave and come back, and their backend, which inserts rows for every lane, wave after wave.
 ///
-/// Those who sign in with a token may withdraw their consent, delete their accounts, come back, or switch their mail off. Those who sign in
-/// by code may leave the app, which is to be revoked then; of their tokens nothing is asked but that.
+/// People with a token may withdraw their consent, delete their accounts, come back, or switch their mail off. People with a code may leave
+/// the app, so that siwatch must revoke their tokens. It asks nothing else about those.
 actor FleetPeople {
     /// Rows of each lane so far.
     struct Told: Equatable {
@@ -20,7 +20,7 @@ actor FleetPeople {
         var requests = 0
     }
 
-    /// What a backend was told, in the order in which it was.
+    /// A fact that the backend reported.
     enum Fact: Sendable {
         case signIns([SignIn])
         case codes([SignIn])
@@ -33,13 +33,13 @@ actor FleetPeople {
     private let site: Site
     private let looks: Backend
     private var generator: SeededGenerator
-    /// Those with a token to whom something can happen.
+    /// People with a token who are signed in.
     private var present: [String] = []
-    /// Those who have withdrawn their consent and will come back.
+    /// People who have withdrawn their consent and will come back.
     private var returning: [String] = []
-    /// Those who came by code and have not left.
+    /// People who signed in by code and have not left.
     private var byCode: [String] = []
-    /// Notifications that may be told once more.
+    /// Notifications that the backend may report once more.
     private var last: [SignedNotification] = []
     private var requestsOwed = 0
 
@@ -51,17 +51,17 @@ actor FleetPeople {
         generator = SeededGenerator(seed: seed)
     }
 
-    /// Something of everything: so many rows for each lane.
+    /// A wave: this many rows for each lane.
     func wave(_ count: Int) async throws {
         try await signIn(count)
-        // A few codes get lost with whoever had sent them, and their people cannot leave.
+        // A few codes get lost with the replica that sent them, and their people cannot leave.
         try await signInByCode(count + count / 16 + 1)
         try await makeNews(count)
         requestsOwed += count
         try await leave()
     }
 
-    /// Lets wave after wave come for as long as `body` takes. The next one comes when little is left of the one before.
+    /// Inserts wave after wave while `body` runs. The next wave comes when little is left of the one before.
     nonisolated func keepComing(_ count: Int, while body: () async throws -> Void) async throws {
         let isOver = NIOLockedValueBox(false)
         let rest = "\(Self.waiting) + (\(Self.due))"
@@ -76,7 +76,7 @@ actor FleetPeople {
         try await waves
     }
 
-    /// Waits until so many more rows, at most, have been claimed or settled: somewhere in the midst of the work that a wave makes.
+    /// Waits until at most this many more rows have been claimed or settled, somewhere during the work on a wave.
     func untilAmidWork(of count: Int) async throws {
         let queues = ["notification_queue", "grant_queue", "revocation_queue", "revocation"]
         let claimed = queues.map { "(SELECT COUNT(*) FROM \($0) WHERE claimed_by IS NOT NULL)" }.joined(separator: " + ")
@@ -87,7 +87,7 @@ actor FleetPeople {
         }
     }
 
-    /// Somebody signs in, and is waited for: does this fleet work?
+    /// Signs a person in and waits for the result, to see that the fleet works.
     func signInAndWait(byCode: Bool) async throws {
         let signIn = try await byCode ? signInByCode(1)[0] : tell(signIns: site.apple.signIn(1))[0]
         try await looks.until("SELECT COUNT(*) FROM grant_log WHERE user_id = '\(signIn.userID)'", is: 1, within: .seconds(180))
@@ -108,7 +108,7 @@ actor FleetPeople {
         try await site.tell(signIns)
         facts.append(.signIns(signIns))
         told.tokens += signIns.count
-        // Whoever has come back at another client stays: a second withdrawal would date the first one's end anew.
+        // A person who has come back at another client stays, because a second withdrawal would date the first one's end anew.
         present += signIns.filter { $0.clientID == Self.clientIDs[0] }.map(\.userID)
         return signIns
     }
@@ -153,7 +153,7 @@ actor FleetPeople {
         }
     }
 
-    /// Those who are owed leave the app, as far as there are any whom siwatch knows.
+    /// Lets the owed number of people leave the app, as far as siwatch knows that many.
     func leave() async throws {
         let candidates = byCode.prefix(requestsOwed * 2)
         guard !candidates.isEmpty else { return }
@@ -172,9 +172,9 @@ actor FleetPeople {
         requestsOwed -= leaving.count
     }
 
-    /// Waits until nothing waits any more.
+    /// Waits until the queues are empty.
     ///
-    /// - Returns: whether it came to that.
+    /// - Returns: whether they are empty within the limit.
     func areAllSettled(within limit: Duration) async throws -> Bool {
         try await looks.first(of: Self.waiting, within: limit) { $0 == 0 } == 0
     }
@@ -183,9 +183,9 @@ actor FleetPeople {
         SELECT (SELECT COUNT(*) FROM notification_queue) + (SELECT COUNT(*) FROM grant_queue) + (SELECT COUNT(*) FROM revocation_queue)
         """
 
-    /// Waits until Apple has been asked about everybody who was due.
+    /// Waits until siwatch has asked about all due credentials.
     ///
-    /// - Returns: whether it came to that.
+    /// - Returns: whether it has, within the limit.
     func areAllChecked(within limit: Duration) async throws -> Bool {
         try await looks.first(of: Self.due, within: limit) { $0 == 0 } == 0
     }
@@ -196,9 +196,9 @@ actor FleetPeople {
 
     private static let due = "SELECT COUNT(*) FROM credential WHERE due_at <= \(ReplicaFleet.now)"
 
-    /// Those whose code was lost sign in again.
+    /// People whose code was lost sign in again.
     ///
-    /// - Returns: how many they are.
+    /// - Returns: the number of people.
     func signInAgain() async throws -> Int {
         let lost = try await looks.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
         if !lost.isEmpty { try await tell(signIns: try await site.apple.signIn(lost, clientID: Self.clientIDs[0])) }

@@ -5,7 +5,7 @@ import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 
-/// Three siwatch on a server, people, a follower of the feed and an inspector, for as long as a test takes.
+/// Three siwatch on a server, people, a follower of the feed and an inspector, for the length of a test.
 struct FleetRun {
     let site: Site
     let fleet: ReplicaFleet
@@ -15,7 +15,7 @@ struct FleetRun {
 
     let limits: FleetLimits
     let isLong: Bool
-    /// How long after its start a run that is not long waits for lost claims, once all else is settled. Then they are ended by hand.
+    /// How long after its start a short run waits for lost claims, once all else is settled. Then the run ends them by hand.
     let patience: Duration
     private let start = ContinuousClock.now
 
@@ -25,13 +25,13 @@ struct FleetRun {
         patience: Duration,
         _ body: (inout FleetRun) async throws -> Void
     ) async throws {
-        // Its log quotes what fails.
+        // Its log quotes failing statements.
         let server = try PostgresServer(canFill: true, settings: ["log_min_messages=warning"])
         defer { server.stop() }
         let limits = FleetLimits(isLong: isLong)
         let tables = ["refresh": limits.configuration, "log": "level = \"trace\""]
         try await Site.with(on: .server(server), listen: "127.0.0.1:0", tables) { site in
-            // So that something is under way whenever something strikes.
+            // Requests take this long, so that every fault strikes while some are under way.
             try await site.apple.script(.delay(.milliseconds(15)))
             let (people, feed) = (try FleetPeople(site, seed: seed), try FeedFollower(site))
             let inspector = try FleetInspector(site, feed, limits)
@@ -52,7 +52,7 @@ struct FleetRun {
         }
     }
 
-    /// - Throws: with all that is wrong, if anything is.
+    /// - Throws: an error with all findings, if there are any.
     mutating func look(after what: @autoclosure () -> String) async throws {
         let wrong = try await inspector.look(told: people.told, fleet)
         try refuse(wrong, after: what())
@@ -62,7 +62,7 @@ struct FleetRun {
         guard wrong.isEmpty else { throw HarnessError("after \(what()):\n\(wrong.prefix(20).joined(separator: "\n"))") }
     }
 
-    /// Waits until nothing waits, and looks whether all is as it has to be. Then the replicas are stopped.
+    /// Waits until the queues are empty, and checks everything. Then it stops the replicas.
     mutating func end() async throws {
         let limit = ContinuousClock.now + Self.longest
         while try await !people.areAllSettled(within: isLong ? Self.longest : max(.seconds(2), patience - start.duration(to: .now))) {
@@ -96,21 +96,21 @@ struct FleetRun {
         )
     }
 
-    /// A claim doubles each time that it is lost.
+    /// A claim doubles its length each time that it is lost.
     private static let longest = Duration.seconds(900)
 
-    /// What Apple has seen so far.
+    /// Apple's records of requests so far.
     var traffic: Traffic {
         get async throws { try await site.apple.counters().counters.traffic }
     }
 
-    /// Of a run that takes long, people want to know how far it is.
+    /// Reports progress, for a run that takes long.
     func say(_ words: String) {
         if isLong { FileHandle.standardError.write(Data("\(Date.now.formatted(.iso8601)) \(words)\n".utf8)) }
     }
 }
 
-/// A number that the environment gives.
+/// A number from the environment.
 func setting<Number: LosslessStringConvertible>(_ name: String, _ otherwise: Number) -> Number {
     ProcessInfo.processInfo.environment[name].flatMap { Number($0) } ?? otherwise
 }

@@ -4,12 +4,12 @@
 import DaemonHarness
 import Foundation
 
-/// What may stand nowhere but in its place: tokens and codes, what is signed, and keys.
+/// Secrets that must stay in their place: tokens, codes, signed texts and keys.
 struct FleetSecrets: Sendable {
-    /// Their base64, line by line.
+    /// The keys' base64, line by line.
     private let keys: [String]
 
-    /// - Parameter site: which is migrated, so that its keys are made.
+    /// - Parameter site: a migrated site, whose keys exist.
     init(of site: Site) throws {
         let files = try FileManager.default.contentsOfDirectory(at: site.folder.url, includingPropertiesForKeys: nil)
         keys = try files.filter { ["p8", "key"].contains($0.pathExtension) }.flatMap { file in
@@ -18,7 +18,7 @@ struct FleetSecrets: Sendable {
         guard keys.count >= 2 else { throw HarnessError("no keys: \(files.map(\.lastPathComponent))") }
     }
 
-    /// Client secrets, identity tokens and notifications begin alike: with `{"` in base64.
+    /// Client secrets, identity tokens and notifications all begin with `{"` in base64.
     func areIn(_ text: String) -> Bool {
         text.contains("eyJ") || keys.contains(where: text.contains) || text.contains(".0.") && Array(text.utf8).holdsSimulatedToken
     }

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// What a process holds of the system.
+/// The system resources of a process.
 struct Footprint {
     let descriptors: Int
     let threads: Int
@@ -20,7 +20,7 @@ struct Footprint {
         memory = (status?.firstMatch(of: /VmRSS:\s*([0-9]+) kB/)?.1).flatMap { Int($0) }.map { $0 >> 10 } ?? 0
     }
 
-    /// A pool keeps connections to Apple for a while, and Dispatch threads; an allocator keeps what a wave has taken.
+    /// A pool keeps connections to Apple for a while, Dispatch keeps threads, and an allocator keeps the memory of a wave.
     func excess(over before: Footprint) -> String? {
         guard descriptors > before.descriptors + 32 || threads > before.threads + 16 || memory > before.memory + 32 else { return nil }
         return "\(self) after \(before)"

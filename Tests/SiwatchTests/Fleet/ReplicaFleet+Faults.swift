@@ -8,7 +8,7 @@ import GRDB
 
 /// Striking and healing.
 extension ReplicaFleet {
-    /// When what a process has claimed may be another's: a claim is for a minute.
+    /// After this time another replica may take over a claim. A claim lasts a minute.
     private static let claim = Duration.seconds(50)
 
     func strike(_ fault: FleetFault) async throws {
@@ -63,7 +63,8 @@ extension ReplicaFleet {
         bury(index)
     }
 
-    /// Until somebody has met it and is not ready or has found room all the same, or there is nothing left to meet it with.
+    /// Waits until a replica has met the full disk and is not ready or has found room all the same, or until no work is left that could
+    /// meet it.
     private func fillDisk() async throws {
         server.isFull = true
         defer { server.isFull = false }
@@ -85,12 +86,12 @@ extension ReplicaFleet {
         }
     }
 
-    /// For how long a replica may say that it is ready while nothing can be committed: five seconds, and what a busy machine takes.
+    /// How long a replica may report ready while it can commit nothing: five seconds, plus the delay of a busy machine.
     private static let longestPretence = Duration.seconds(15)
 
-    /// Leaves a replica struck for as long as is said.
+    /// Leaves a replica struck for the given length.
     ///
-    /// - Throws: where others do not go on meanwhile, or where it is not to be relied on and says it is (I10).
+    /// - Throws: an error if the others do not go on meanwhile, or if the struck replica still reports ready (I10).
     func hold(_ fault: FleetFault, _ length: FleetFault.Length) async throws {
         guard let index = fault.struck, length != .brief else { return }
         let name = replicas[index].name
@@ -106,7 +107,7 @@ extension ReplicaFleet {
         if fault.isOnTheRoad { try await untilReady(false, index, within: .zero) }
     }
 
-    /// Ends all faults, and brings back who has died.
+    /// Ends all faults, and restarts dead replicas.
     func heal(after fault: FleetFault) async throws {
         if case .darkness(let index, isForGood: true) = fault { replicas[index].road.cut() }
         for index in replicas.indices {
@@ -115,7 +116,7 @@ extension ReplicaFleet {
             rejoin(index)
         }
         if server.isAway { try server.restart() }
-        // It may be recovering.
+        // The server may be recovering.
         _ = try await looks.int("SELECT 1")
         for index in replicas.indices {
             if let process = replicas[index].life?.process, let status = process.exitStatus {
@@ -128,7 +129,7 @@ extension ReplicaFleet {
         isHealed = true
     }
 
-    /// Lets go on who was kept apart.
+    /// Lets a replica that was cut off or frozen go on.
     private func rejoin(_ index: Int) {
         guard let since = replicas[index].apartSince else { return }
         if since.duration(to: .now) > Self.claim, replicas[index].life?.hasAskedApple ?? false { history.losses += 1 }

@@ -6,20 +6,19 @@ import DaemonHarness
 import Foundation
 import GRDB
 
-/// Three siwatch on one schema of a server, each a process of its own in a folder of its own, with a road of its own to the server and a
-/// name of its own at Apple's.
+/// Three siwatch on one schema of a server. Each is a process with its own folder, its own road to the server and its own name at Apple.
 actor ReplicaFleet {
     static let size = 3
-    /// The one whose wall clock can be set.
+    /// The replica with a wall clock that a test can set.
     static let clocked = 2
 
     struct Replica {
         let folder: WatchedFolder
         let road: RoadToServer
         let clock: SteppedClock?
-        /// Nil while it is dead.
+        /// Nil while the replica is dead.
         var life: Life?
-        /// Under which name it was last struck, and since when it is frozen or finds no way to the server.
+        /// Its name when a fault last struck it, and since when it is frozen or cut off from the server.
         var name = ""
         var apartSince: ContinuousClock.Instant?
         var isFrozen = false
@@ -30,7 +29,7 @@ actor ReplicaFleet {
         let pages: OperationsPages
         let footprint: Footprint
 
-        /// Whether it has ever been the one that asks.
+        /// Whether it has ever asked Apple.
         var hasAskedApple: Bool {
             process.output.contains { $0.contains(#""event":"lane_taken""#) && $0.contains(#""lane":"example""#) }
         }
@@ -40,14 +39,14 @@ actor ReplicaFleet {
     let looks: Backend
     private let secrets: FleetSecrets
     var replicas: [Replica] = []
-    /// What has struck since all was well, and whether it has been healed.
+    /// The faults since all was well, and whether they have been healed.
     var raging: [FleetFault] = []
     var isHealed = false
     var history = FleetHistory()
 
-    /// Starts them, and takes them down again whatever happens.
+    /// Starts the replicas, runs `body`, and always takes them down again.
     ///
-    /// - Parameter site: on that server, with a port for whoever watches.
+    /// - Parameter site: a site on that server, with a port for operators.
     static func with<Result: Sendable>(
         on server: PostgresServer,
         _ site: Site,
@@ -66,7 +65,7 @@ actor ReplicaFleet {
         }
     }
 
-    /// What each has written last.
+    /// The last lines of each replica.
     private var lastWords: String {
         replicas.enumerated().map { index, replica in
             "replica \(index):\n" + (replica.life?.process.output ?? []).suffix(12).map { "  \($0)\n" }.joined()
@@ -108,9 +107,9 @@ actor ReplicaFleet {
         }
     }
 
-    /// Stops them in order.
+    /// Stops the replicas in order.
     ///
-    /// - Returns: a sentence on each thing that is wrong with it.
+    /// - Returns: a sentence for each error.
     func stop() async throws -> [String] {
         for index in replicas.indices {
             guard let process = replicas[index].life?.process else { continue }
@@ -132,9 +131,9 @@ actor ReplicaFleet {
         replicas[index].life = nil
     }
 
-    // MARK: Looking
+    // MARK: Checks
 
-    /// I8 and I9: what those who live show to whoever watches, and what they hold.
+    /// I8 and I9: the pages of the living replicas for operators, and their footprints.
     func lookAtProcesses() async throws -> [String] {
         for index in replicas.indices {
             weigh(index)
@@ -146,7 +145,7 @@ actor ReplicaFleet {
         return history.findings
     }
 
-    /// I9: what a process has taken since it was ready, and has not given back.
+    /// I9: the resources that a process has taken since it was ready and has not given back.
     func weigh(_ index: Int) {
         guard let life = replicas[index].life, life.process.exitStatus == nil else { return }
         let footprint = Footprint(of: life.process.identifier)
@@ -154,7 +153,7 @@ actor ReplicaFleet {
         if let excess = footprint.excess(over: life.footprint) { history.findings.append("I9: replica \(index) holds \(excess)") }
     }
 
-    /// Who asks Apple; nil while nobody does.
+    /// The replica that asks Apple; nil while none does.
     var owner: Int? {
         get async throws {
             let row = try await looks.rows(
@@ -164,16 +163,16 @@ actor ReplicaFleet {
         }
     }
 
-    /// Under which name a replica holds what it holds; nothing while it is dead.
+    /// The name of a replica on its claims and lanes; empty while it is dead.
     func name(of index: Int) async throws -> String {
         guard let life = replicas[index].life else { return "" }
         return try await looks.rows("SELECT owner FROM replica WHERE replica LIKE '%\(Self.mark(of: life))%'").first?[0] ?? ""
     }
 
-    /// What stands in the row of a process.
+    /// The text that identifies a process in its row.
     private static func mark(of life: Life) -> String { "\"processID\":\(life.process.identifier)," }
 
-    /// Waits until all, or one of them, say that they are ready, or that they are not.
+    /// Waits until all replicas, or one of them, report that they are ready, or that they are not.
     func untilReady(_ isReady: Bool, _ only: Int? = nil, within limit: Duration = .seconds(60)) async throws {
         for (index, replica) in replicas.enumerated() where only == nil || only == index {
             guard let life = replica.life, life.process.exitStatus == nil else { continue }
@@ -185,7 +184,7 @@ actor ReplicaFleet {
         }
     }
 
-    /// Claims end now, and not only after a minute: those of the dead, and those of ten seconds ago, of which nobody heard.
+    /// Ends lost claims now and not only after a minute: claims of dead replicas, and claims of ten seconds ago without a result.
     func endLostClaims() async throws {
         let dead = "claimed_by NOT IN (SELECT owner FROM replica WHERE seen_at > \(Self.now) - 3000)"
         let lost = "claimed_by IS NOT NULL AND (\(dead) OR due_at < \(Self.now) + 50000)"

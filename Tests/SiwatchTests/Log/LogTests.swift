@@ -39,7 +39,7 @@ struct LogTests {
         )
     }
 
-    /// Whatever stands in a value, the line is one line, harmless to a terminal, and says the same when it is read again.
+    /// With any value, a log line is one line, harmless to a terminal, and reads back unchanged.
     @Test(arguments: ["\u{1b}[2J", "a\r\nb", "\u{9b}31m", "\u{0}", "é ✓ 🙂", "\\\"", "\u{7f}\u{85}", "</script>"])
     func anyTextStaysOneLine(_ text: String) throws {
         let json = line(text, [("error", text)]).json
@@ -61,7 +61,7 @@ struct LogTests {
         #expect(gate.takeSuppressed().isEmpty)
     }
 
-    /// What a reader misses is counted, and told once it reads again.
+    /// The log counts the lines that a reader misses, and reports them once the reader goes on.
     @Test func aReaderThatStallsHoldsUpNobodyWhoLogs() throws {
         var ends: [Int32] = [-1, -1]
         try #require(pipe(&ends) == 0)
@@ -103,7 +103,7 @@ struct LogTests {
         #expect(!LogOutput.isJournal(descriptor, stream: nil))
     }
 
-    /// The page for operators lists every event as the code has it.
+    /// The operators' page lists every event of the code.
     @Test func everyEventIsDocumented() throws {
         let page = try String(contentsOf: Checkout.root.appending(path: "docs/operations.md"), encoding: .utf8)
         let rows = page.matches(of: /(?m)^\| `([a-z_]+)` \| (debug|info|notice|warning|error) \| (.+?) \|/).map {

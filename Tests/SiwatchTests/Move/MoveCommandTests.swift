@@ -9,11 +9,11 @@ import Testing
 
 @testable import siwatch
 
-/// `siwatch move` as operators use it. One after another: each starts many processes.
+/// `siwatch move` as operators use it. The tests run one after another, because each starts many processes.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct MoveCommandTests {
     private static let password = "not-to-be-seen"
 
-    /// With a password that nobody needs and nobody is to see.
+    /// With a password that the server does not need, and that no output may show.
     private func address(_ server: PostgresServer) -> String {
         server.url().replacing("@/", with: ":\(Self.password)@/")
     }
@@ -54,7 +54,7 @@ import Testing
             #expect(!again.output.joined().contains(Self.password))
             #expect(try await move("--from", url, "--to", back).status == 78)
 
-            // What is left out is what the configuration names.
+            // The configuration names the end that the command leaves out.
             try site.folder.edit("path = \"siwatch.sqlite\"", "path = \"back.sqlite\"")
             #expect(try await site.folder.run("move", "--to", url, "--schema", "once_more").status == 0)
             try FileManager.default.removeItem(atPath: back)
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    /// As it is left by a process that died once the destination had committed.
+    /// A process died after the destination had committed.
     @Test func aMoveThatWasCutShortIsFinished() async throws {
         let server = try PostgresServer()
         try await Site.with { site in
@@ -81,14 +81,14 @@ import Testing
                 #expect(status == 78 && output.joined().contains("is on the way to postgresql://siwatch@"), "\(command): \(output)")
             }
             let elsewhere = try await move("--from", file, "--to", url, "--schema", "elsewhere")
-            // As it can be typed.
+            // The advice can be pasted into a shell.
             let advice = "repeat the command with --to '\(server.url())' --schema siwatch"
             #expect(elsewhere.status == 78 && elsewhere.output.joined().contains(advice), "\(elsewhere.output)")
             let again = try await move("--from", file, "--to", url)
             #expect(again.status == 0 && again.output.joined().contains("had arrived in"), "\(again.output)")
             #expect(try await site.folder.run("status").output.joined().contains("was moved to"))
 
-            // Nothing has arrived in this one, so it is moved there after all.
+            // Nothing has arrived in this schema, so the command moves the rows there after all.
             try await site.backend.execute(
                 "UPDATE departure SET is_complete = 0, destination = replace(destination, 'schema siwatch', 'schema new')"
             )
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    /// The worst moment to die: the source is left, and the server has the COMMIT and is not done with it.
+    /// The worst moment to die: the source is closed, and the server has the COMMIT and is not done with it.
     @Test func aCommitThatOutlivesItsProcessIsFound() async throws {
         let server = try PostgresServer()
         try await Site.with { site in
@@ -106,7 +106,7 @@ import Testing
             let administrator = try Backend(on: server, as: PostgresServer.user, schema: "siwatch")
             defer { try? administrator.close() }
             try await administrator.execute("CREATE TABLE arrival (id TEXT PRIMARY KEY, origin TEXT NOT NULL, at BIGINT NOT NULL)")
-            // It waits there for as long as the rest takes, however slow the machine is.
+            // The server waits there for as long as the rest takes, however slow the machine is.
             try await administrator.execute(
                 """
                 CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
@@ -127,7 +127,7 @@ import Testing
             let status = try await site.folder.run("status")
             #expect(status.status == 78 && status.output.joined().contains("is on the way to"), "\(status.output)")
 
-            // It waits for the other to end.
+            // The next command waits for the end of the other.
             let next = try ChildProcess("siwatch", ["move", "--from", file, "--to", url])
             try await administrator.until(waiting, is: 2)
             try await administrator.execute("COMMIT")
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    /// Nothing has left the file until all is proved.
+    /// No row has left the file until the proof is complete.
     @Test func aMoveThatDiesAmongItsRowsLeavesTheFileAsItWas() async throws {
         let server = try PostgresServer()
         try await Site.with { site in
@@ -178,7 +178,7 @@ import Testing
         }
     }
 
-    /// Nothing is moved to where a configuration could not name it, and no word is said of what may be a password.
+    /// `move` refuses a destination that a configuration could not name, and its message shows no possible password.
     @Test(
         arguments: [
             (["--schema", "Prod"], "--schema must be 1 to 63 characters"),
@@ -219,7 +219,7 @@ import Testing
     @Test func theBarFillsOnce() {
         #expect(ProgressBar.line(.copying, rows: 0, of: 1_000).hasPrefix("copying  ░░"))
         #expect(ProgressBar.line(.copying, rows: 500, of: 1_000).hasSuffix("░   50 %  500 rows"))
-        // Each row is proved twice.
+        // `move` proves each row twice.
         #expect(ProgressBar.line(.proving, rows: 4_000_000, of: 4_000_000).hasSuffix("█  100 %  2,000,000 rows"))
     }
 

@@ -53,7 +53,7 @@ struct OpenConnectionsTests {
         #expect(channels.map(\.isActive) == [true, true, false])
         connections.asked(on: next)
         connections.asked(on: channels[0])
-        // All are being answered: the first of them has had its time.
+        // The server is answering all of them, and the first has had its time.
         let last = try open(connections)
         #expect(channels.map(\.isActive) == [true, false, false])
         #expect(next.isActive && last.isActive)

@@ -14,10 +14,10 @@ import Testing
 @testable import siwatch
 
 struct OperationsServerTests {
-    /// A server on a free port, stopped gracefully after the body.
+    /// A server on a free port. It stops gracefully after the body.
     private func withServer(
         metrics: String = "",
-        // However long a busy machine takes: only those that ask for it are closed for their age.
+        // Enough for any busy machine. Only tests that ask for shorter limits see connections closed for their age.
         limits: ConnectionLimits = ConnectionLimits(request: .seconds(300), answer: .seconds(300)),
         health: OperationsServer.Condition = .good,
         readiness: @escaping @Sendable () -> OperationsServer.Condition = { .good },
@@ -135,7 +135,7 @@ struct OperationsServerTests {
         }
     }
 
-    /// The pool of the client keeps its connections open; a stop must not wait for them.
+    /// The client's pool keeps its connections open. A stop must not wait for them.
     @Test func anIdleConnectionDoesNotDelayTheStop() async throws {
         try await withServer { base in
             let answer = try await fetch("\(base)/healthz")
@@ -154,7 +154,7 @@ struct OperationsServerTests {
                 let answer = try await fetch("\(base)/\(page)")
                 #expect(answer.status == 200, "\(page)")
             }
-            // The first made room; the last is as welcome as any.
+            // The first one made room, and the server accepts the last like any other.
             await idle[0].closed()
             try await idle[999].write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             #expect(await idle[999].next()?.hasPrefix("HTTP/1.1 200 OK") == true)
@@ -174,7 +174,8 @@ struct OperationsServerTests {
     @Test(.timeLimit(.minutes(5))) func anAnsweredConnectionIsKeptForAWhileOnly() async throws {
         try await withServer(limits: ConnectionLimits(idle: .milliseconds(300))) { base in
             var answers = 0
-            // Where the machine stalls for longer than that between two requests, the connection is rightly gone: then another one.
+            // If the machine stalls for longer than that between two requests, the server has rightly closed the connection. Open another
+            // one.
             while answers < 2 {
                 try Task.checkCancellation()
                 answers = 0
@@ -214,7 +215,7 @@ struct OperationsServerTests {
     }
 }
 
-/// A bare connection, for what no HTTP client does.
+/// A bare connection, for behaviour that no HTTP client has.
 private final class Connection: Sendable {
     private let channel: any Channel
     private let texts: AsyncStream<String>
@@ -235,12 +236,12 @@ private final class Connection: Sendable {
         try await channel.writeAndFlush(ByteBuffer(string: text))
     }
 
-    /// Writes a text, unless the other end has closed the connection.
+    /// Writes a text, unless the peer has closed the connection.
     func send(_ text: String) {
         channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
     }
 
-    /// Writes a text again and again for as long as the connection lasts.
+    /// Writes a text again and again until the connection ends.
     func drip(_ text: String, every interval: TimeAmount) {
         let drops = channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: interval) { [channel] _ in
             channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
@@ -248,12 +249,12 @@ private final class Connection: Sendable {
         channel.closeFuture.whenComplete { _ in drops.cancel() }
     }
 
-    /// What comes next; nil at the end.
+    /// The next bytes; nil at the end.
     func next() async -> String? {
         await texts.first { _ in true }
     }
 
-    /// Waits until the other end closes it.
+    /// Waits until the peer closes it.
     func closed() async {
         for await _ in texts {}
     }

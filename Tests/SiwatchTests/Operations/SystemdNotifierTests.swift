@@ -46,7 +46,7 @@ struct SystemdNotifierTests {
         #expect(throws: SystemdNotifierError(code: EAFNOSUPPORT)) { try SystemdNotifier(address: address).notify(.ready) }
     }
 
-    /// It blocked the daemon once, when nobody read its reports any more.
+    /// A listener that stopped reading once blocked the daemon.
     @Test func aListenerThatDoesNotReadIsNotWaitedFor() async throws {
         let folder = try TemporaryFolder(in: URL(filePath: "/tmp"))
         let socket = try DatagramSocket(folder.path("notify"))
@@ -67,7 +67,7 @@ struct SystemdNotifierTests {
     }
 }
 
-/// The listening end, as systemd holds it.
+/// systemd's end of the socket.
 private final class DatagramSocket {
     private let descriptor: Int32
 
@@ -91,7 +91,7 @@ private final class DatagramSocket {
         close(descriptor)
     }
 
-    /// What was sent already; it does not wait.
+    /// The datagram that has already arrived. Does not wait.
     func receive() -> String? {
         var buffer = [UInt8](repeating: 0, count: 4096)
         let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))

@@ -59,7 +59,7 @@ struct SystemdTests {
                     let body = try await operations.get(page, within: .seconds(60)) { $0 == "ok\n" }
                     #expect(body == "ok\n", "\(page)")
                 }
-                // What is settled can be seen before it is counted.
+                // A settlement shows in the tables before it shows in the counters.
                 let figures = [
                     #"siwatch_credentials{app="example",state="authorized"} 7"#, #"siwatch_grants_total{outcome="applied"} 7"#,
                     "siwatch_seals_total 7",
@@ -73,7 +73,7 @@ struct SystemdTests {
 
 /// The other end of `NOTIFY_SOCKET`.
 private final class NotifySocket: Sendable {
-    /// Not in the folder of the site, whose path may be too long for a socket.
+    /// Not in the site's folder, whose path may be too long for a socket.
     let path = "/tmp/siwatch-notify-\(UUID().uuidString.prefix(8))"
     private let descriptor: Int32
     private let others = NIOLockedValueBox<[String]>([])
@@ -97,10 +97,10 @@ private final class NotifySocket: Sendable {
         unlink(path)
     }
 
-    /// What came instead of what was waited for.
+    /// The messages that came in place of the awaited one.
     var passed: [String] { others.withLockedValue { $0 } }
 
-    /// Waits for a message, past others.
+    /// Waits for a message, and skips others.
     func receive(_ message: String) async -> Bool {
         await receive { $0 == message } != nil
     }
@@ -117,7 +117,7 @@ private final class NotifySocket: Sendable {
     /// The next message; nil after 30 seconds without one.
     private func receive() async -> String? {
         await withCheckedContinuation { continuation in
-            // On a thread of its own: it blocks.
+            // On a thread of its own, because it blocks.
             DispatchQueue.global().async { [descriptor] in
                 var buffer = [UInt8](repeating: 0, count: 4096)
                 let count = recv(descriptor, &buffer, buffer.count, 0)

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// The files beside the code that these tests were built from.
+/// The files of the repository that these tests were built from.
 enum Checkout {
     static let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
 }

@@ -7,7 +7,7 @@ import Foundation
 @testable import siwatch
 
 extension Configuration {
-    /// Reads a text that does its parser no harm, in this very process.
+    /// Parses a text in this process. The text must not harm the parser.
     init(parsing text: String, from path: String, credentials: String? = nil) throws(InvalidConfiguration) {
         let table: ConfigurationTable
         do {
@@ -20,7 +20,7 @@ extension Configuration {
 }
 
 extension TOMLParser {
-    /// One that starts the siwatch of this build: the program that runs now is that of the tests.
+    /// A parser that starts this build's siwatch, because the running program is the tests'.
     static func built(processorSeconds: Int = 5) throws -> TOMLParser {
         TOMLParser(program: try ChildProcess.program("siwatch").path, processorSeconds: processorSeconds)
     }

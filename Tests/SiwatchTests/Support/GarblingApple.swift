@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// Apple's endpoints gone mad: they give some odd answers, and then what a seed makes of those, byte by byte.
+/// Apple's endpoints with garbled answers: first some odd answers, then mutations of them, byte by byte, made from a seed.
 final class GarblingApple: Sendable {
     private struct State {
         var generator: SeededGenerator
@@ -17,7 +17,7 @@ final class GarblingApple: Sendable {
             if isSound {
                 said.append(sound)
             } else if said.count < answers.count {
-                // Each of them as it stands, once.
+                // Each odd answer unchanged, once.
                 said.append(answers[said.count])
             } else {
                 said.append(garbled(using: &generator))
@@ -29,7 +29,7 @@ final class GarblingApple: Sendable {
     private let state: NIOLockedValueBox<State>
     private let channel: any Channel
 
-    /// Runs the body with a server that is gone afterwards.
+    /// Runs the body with a server, and stops the server afterwards.
     static func with(seed: UInt64, _ body: (GarblingApple) async throws -> Void) async throws {
         let state = NIOLockedValueBox(State(generator: SeededGenerator(seed: seed)))
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -54,17 +54,17 @@ final class GarblingApple: Sendable {
     }
 
     var url: String { "http://127.0.0.1:\(channel.localAddress!.port!)" }
-    /// How many requests were answered.
+    /// The number of answered requests.
     var count: Int { state.withLockedValue { $0.said.count } }
-    /// What was said last, for the report of a test that fails.
+    /// The last answers, for the report of a failing test.
     var lastAnswers: [String] { state.withLockedValue { $0.said.suffix(100).map { String(decoding: $0, as: UTF8.self) } } }
 
-    /// From now on every token is accepted.
+    /// From now on it accepts every token.
     func comeToItsSenses() {
         state.withLockedValue { $0.isSound = true }
     }
 
-    // MARK: What it says
+    // MARK: Answers
 
     private static func text(_ head: String, _ body: String, length: String = "Content-Length: ") -> [UInt8] {
         Array("HTTP/1.1 \(head)\r\n\(length)\(body.utf8.count)\r\n\r\n\(body)".utf8)
@@ -97,7 +97,7 @@ final class GarblingApple: Sendable {
 
     private static let modulus = "0" + String(repeating: "a7Xq", count: 85) + "Q"
 
-    /// Pieces that mean something to one parser or another.
+    /// Pieces with a meaning to one parser or another.
     private static let pieces = [
         "\r\n", "\r\n\r\n", "\n", "\r", " ", ":", ";", ",", "\0", "\u{7f}", "HTTP/1.1 000 \r\n\r\n", "HTTP/1.1 199 \r\n\r\n", "HTTP/2.0",
         "Content-Length: 0\r\n", "Content-Length: -1\r\n", "Content-Length: 18446744073709551616\r\n", "Transfer-Encoding: chunked\r\n",
@@ -106,7 +106,7 @@ final class GarblingApple: Sendable {
         "\"", "\\u", "\\ud800", "{", "}", "[[[[[[[[", "]", "null", "1e999", "-", "\u{feff}", "é",
     ].map { Array($0.utf8) }
 
-    /// One to four changes; nothing that Apple could mean and that would hold up the test: 429 asks to be left alone for a while.
+    /// One to four changes. No answer is a valid 429, because it would hold up the test by asking siwatch to wait.
     private static func garbled(using generator: inout SeededGenerator) -> [UInt8] {
         while true {
             var bytes = answers.randomElement(using: &generator)!
@@ -118,7 +118,7 @@ final class GarblingApple: Sendable {
     }
 
     private static func change(_ bytes: inout [UInt8], using generator: inout SeededGenerator) {
-        // Half of all changes strike the head, which is the shorter part.
+        // Half of all changes strike the head, which is shorter.
         let place = Int.random(in: 0..<(Bool.random(using: &generator) ? min(bytes.count, 40) : bytes.count), using: &generator)
         switch Int.random(in: 0..<9, using: &generator) {
         case 0: bytes[place] = UInt8.random(in: 0...255, using: &generator)
@@ -155,7 +155,7 @@ final class GarblingApple: Sendable {
             request = ""
             let (answer, cut, closes) = state.withLockedValue { state in
                 let answer = state.next()
-                // Some connections stay open, for the client to wait or to ask again; some answers come in two pieces.
+                // Some connections stay open, for the client to wait or to ask again. Some answers come in two pieces.
                 let cut = Int.random(in: 0...answer.count, using: &state.generator)
                 return (answer, cut, !state.isSound && Int.random(in: 0..<16, using: &state.generator) > 0)
             }

@@ -4,10 +4,10 @@
 import DaemonHarness
 import Foundation
 
-/// A wall clock of a process that a test sets while the process runs. Clocks that never step are left alone, and so are timers: libfaketime
-/// would have those of them wait as well that go by such a clock, which no real step does.
+/// A process's wall clock that a test sets while the process runs. It does not change timers and clocks that never step. libfaketime would
+/// delay timers on such clocks, which no real step does.
 struct SteppedClock {
-    /// What the process is to be started with.
+    /// The environment to start the process with.
     let environment: [String: String]
     private let file: URL
 
@@ -55,7 +55,7 @@ struct SteppedClock {
         }
         """
 
-    /// Builds the library that stands between the process and the system: whoever has Swift has a compiler of C.
+    /// Builds the library between the process and the system. Every Swift toolchain has a C compiler.
     ///
     /// - Throws: `HarnessError`
     init(in folder: WatchedFolder) async throws {
@@ -72,10 +72,10 @@ struct SteppedClock {
         guard await compiler.exit() == 0 else { throw HarnessError("no library for the clock: \(compiler.output)") }
     }
 
-    /// - Parameter ahead: of the machine's clock, in whole seconds.
+    /// - Parameter ahead: the lead over the machine's clock, in whole seconds.
     func step(to ahead: Duration) throws {
         let writer = try FileHandle(forWritingTo: file)
-        // In its place, where the process has mapped it.
+        // Overwrite it in place, because the process has mapped it.
         withUnsafeBytes(of: ahead.components.seconds) { writer.write(Data($0)) }
         try writer.close()
     }

@@ -3,12 +3,12 @@
 
 import Foundation
 
-/// A folder that goes with the test.
+/// A folder that its deinit removes.
 final class TemporaryFolder {
-    /// Without a slash at its end.
+    /// Without a slash at the end.
     let path: String
 
-    /// - Parameter parent: `/tmp` for sockets, whose paths are short.
+    /// - Parameter parent: `/tmp` for sockets, because their paths are short.
     init(in parent: URL = FileManager.default.temporaryDirectory) throws {
         path = parent.appending(path: "siwatch-\(UUID().uuidString.prefix(8))").path
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)

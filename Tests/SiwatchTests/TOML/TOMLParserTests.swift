@@ -6,9 +6,9 @@ import Testing
 
 @testable import siwatch
 
-/// Documents that a process of its own parses, and what is said of those that end it.
+/// Documents that a separate process parses, and the errors for documents that end it.
 struct TOMLParserTests {
-    /// What toml++ aborts or overflows its stack at, where nothing refuses it first.
+    /// Documents that make toml++ abort or overflow its stack, if nothing refuses them first.
     static let deadly = [
         "\u{feff}\u{feff}[[[app]]]\n",
         "\u{feff}\u{feff}[[\u{85}\"x\"'''07:32:00binf",
@@ -49,7 +49,7 @@ struct TOMLParserTests {
             """#
         let table = try TOMLParser.built().parse(text)
         #expect(table == (try ConfigurationTable(parsing: text)))
-        // Two of them are equal to Swift.
+        // Swift treats two of them as equal.
         #expect(Set(table.keys.map { Array($0.utf8) }).count == 7)
         #expect(table[""] == .integer(.min))
         let list = try #require(table["a"]?.list)
@@ -65,7 +65,7 @@ struct TOMLParserTests {
     }
 
     @Test func aDateIsSaidToBeOne() throws {
-        // In strings and comments a date is none.
+        // In strings and comments a date is allowed.
         #expect(try TOMLParser.built().parse("a = '2020-01-01' # 2020-01-01\n")["a"] == .string("2020-01-01"))
         #expect(ConfigurationValue.date.kind == "a date")
     }
@@ -86,7 +86,7 @@ struct TOMLParserTests {
         #expect(error == .mistake(ConfigurationMistake(place: .file, problem: "is nested too deeply")))
     }
 
-    /// Where the parser's process is at fault, nothing is said against the document: a service has to try again.
+    /// If the parser's process is at fault, the error does not blame the document, because a service must try again.
     @Test(arguments: [
         ("/nonexistent/siwatch", "cannot be started: No such file or directory"), ("/bin/false", "ended with status 1"),
     ])
@@ -105,7 +105,7 @@ struct ParserProcessTests {
         #expect(output == [] && end == .killed)
     }
 
-    /// A child that never reads does not hold us up either.
+    /// A child that never reads does not block siwatch either.
     @Test func whatTakesNoInputIsKilled() throws {
         let input = [UInt8](repeating: 0x20, count: 1 << 24)
         let (_, end) = try ParserProcess("/bin/sleep", ["sleep", "600"]).exchange(input, within: .milliseconds(50))
@@ -119,7 +119,7 @@ struct ParserProcessTests {
         #expect(output == Array("200000\n".utf8) + [UInt8](repeating: 0, count: 300_000) && end == .status(0))
     }
 
-    /// Not even what does not close itself, as SwiftNIO's sockets.
+    /// Not even descriptors that stay open on exec, such as SwiftNIO's sockets.
     @Test func theChildGetsNoDescriptorOfOurs() throws {
         let null = open("/dev/null", O_RDONLY)
         let open = fcntl(null, F_DUPFD, 700)
@@ -127,11 +127,11 @@ struct ParserProcessTests {
         let (output, end) = try ParserProcess("/bin/ls", ["ls", "/proc/self/fd"]).exchange([], within: .seconds(30))
         #expect(end == .status(0))
         let descriptors = String(decoding: output, as: UTF8.self).split(separator: "\n").compactMap { Int32($0) }
-        // Another test may have opened something in between.
+        // Another test may have opened a descriptor in between.
         #expect(Set(descriptors).isSuperset(of: [0, 1, 2]) && !descriptors.contains(open))
     }
 
-    /// It blocks nothing and ignores nothing that we block or ignore.
+    /// The child does not inherit blocked or ignored signals.
     @Test func theChildHandlesSignalsAsANewProgram() throws {
         let (output, end) = try ParserProcess("/bin/grep", ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]).exchange(
             [],

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// Consent is given to an app group: what is said of a user there holds for every client of it, and for no other group.
+/// A user consents to an app group. A fact about the user there holds for every client of the group, and for no other group.
 @Suite(.timeLimit(.minutes(10))) struct AppGroupTests {
     private static let later = Timestamp.start + .hours(1)
 
@@ -58,7 +58,7 @@ import Testing
         )
     }
 
-    /// Two developers' teams may see the same `sub`, as far as the tables go.
+    /// Two developers' teams may see the same `sub`. The tables do not forbid it.
     @Test(arguments: StoreKind.allCases)
     func anotherAppIsAnotherWorld(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -76,7 +76,7 @@ import Testing
         #expect(try await store.claimCredentials(of: "example", at: .start + .days(3)).count == 1)
     }
 
-    /// To Swift the two spellings are one string; to Apple, and to the tables, they are two users.
+    /// Swift treats the two spellings as one string. To Apple, and to the tables, they are two users.
     @Test(arguments: StoreKind.allCases)
     func usersAreToldApartByBytes(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// `credential_change` tells every change of what is published, once, in order.
+/// `credential_change` has every change of the published rows, once, in order.
 @Suite(.timeLimit(.minutes(10))) struct ChangeFeedTests {
     private static let query = """
         SELECT app, client_id, user_id, kind, from_state, to_state, reason, email, email_forwarding, source, notification_jti,
@@ -75,7 +75,7 @@ import Testing
         )
     }
 
-    /// Several facts in one commit: what was true in between is told too, so that a reader can follow.
+    /// Several facts in one commit: the feed also has the states in between, so that a reader can follow.
     @Test(arguments: StoreKind.allCases)
     func oneCommitOfManyFactsTellsEachChange(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -93,7 +93,7 @@ import Testing
         )
     }
 
-    /// A later sign-in of somebody who is signed in changes `changed_at`, and neither state nor reason.
+    /// A later sign-in of a user who is signed in changes `changed_at`, and neither state nor reason.
     @Test(arguments: StoreKind.allCases)
     func theSameAgainIsNoChange(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -105,7 +105,8 @@ import Testing
         #expect(try await store.column("SELECT changed_at FROM credential_state") == [.at(Self.hour(1))])
     }
 
-    /// Behind a long queue the second end is settled before the sign-in that it ends. A follower that keeps its session is told by then.
+    /// Behind a long queue siwatch settles the second end before the sign-in that it ends. By then the feed tells a follower that keeps the
+    /// session.
     @Test(arguments: StoreKind.allCases)
     func aSecondEndIsTold(_ kind: StoreKind) async throws {
         let store = try kind.make()

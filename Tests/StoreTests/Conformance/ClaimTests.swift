@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// A claim takes what is due, oldest first, and keeps it from everybody else until its lease ends.
+/// A claim takes due rows, oldest first, and keeps them from other claims until its lease ends.
 @Suite(.timeLimit(.minutes(10))) struct ClaimTests {
     @Test(arguments: StoreKind.allCases)
     func takesTheOldestFirst(_ kind: StoreKind) async throws {
@@ -72,7 +72,7 @@ import Testing
         #expect(try await store.claimNotifications(upTo: 2).count == 2)
     }
 
-    /// An endpoint is open to the world: what is sent there must not fill the memory.
+    /// An endpoint is open to the world. A flood of posts must not fill the memory.
     @Test(arguments: StoreKind.oneOfEach)
     func longRubbishIsClaimedInPortions(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -94,7 +94,7 @@ import Testing
         #expect(Set(claimed).count == 100)
     }
 
-    /// Someone set the clock back by a day: what was put off before is not put off for a day.
+    /// An operator set the clock back by a day. Rows that were put off do not wait for a day.
     @Test(arguments: StoreKind.allCases)
     func aDueTimeThatNobodySetsIsNoReasonToWait(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// That Apple refuses a client is written down, whichever lane has asked, and taken back with the next 200.
+/// The store records that Apple refuses a client, for any lane that asked, and clears it with the next 200.
 @Suite(.timeLimit(.minutes(10))) struct ClientRefusalTests {
     private static let asked = Timestamp.start + .days(2)
     private static let word = "invalid_client: bad key"
@@ -19,7 +19,7 @@ import Testing
         [.text(client), .at(since), .at(time), .text(word)]
     }
 
-    /// A check of the first user that is due.
+    /// A check of the first due user.
     private func check(_ store: StoreUnderTest, _ answer: ClientAnswer, at now: Timestamp) async throws {
         try await store.run("UPDATE credential SET due_at = 0, first_check = 0")
         var due = try await store.claimCredentials(upTo: 1, at: now)[0]
@@ -58,7 +58,7 @@ import Testing
         #expect(try await refusals(store) == [refusal("app", since: later + .minutes(3), at: later + .minutes(3))])
     }
 
-    /// A 200 counts whatever became of the code.
+    /// A 200 counts with any outcome of the code.
     @Test(arguments: StoreKind.allCases)
     func aCodeWritesItDownAndTakesItBack(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -74,7 +74,7 @@ import Testing
         #expect(try await store.settle(.code(work, .rejected(.userMismatch)), at: later) == .grant(.rejected, .userMismatch))
         #expect(try await refusals(store).isEmpty)
         #expect(try await store.ports.clients().first { $0.clientID == "web" }?.validAt == later)
-        // Who holds the row no longer writes nothing.
+        // A claimer that no longer holds the row writes nothing.
         work.clientAnswer = .refused(word: Self.word, at: later + .seconds(1))
         #expect(try await store.settle(.code(work, .rejected(.codeUsed)), at: later + .seconds(1)) == .superseded)
         #expect(try await refusals(store).isEmpty)
@@ -98,7 +98,7 @@ import Testing
         #expect(try await store.ports.clients()[0].validAt == later)
     }
 
-    /// Nobody sends a code of a client that Apple refuses: it was not late, and another one would fare no better.
+    /// siwatch sends no code of a client that Apple refuses. The code was not late, and another one would fare no better.
     @Test(arguments: StoreKind.allCases)
     func aCodeThatNobodySentEndsAsThat(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -112,7 +112,7 @@ import Testing
         #expect(batch.results == [.grant(.rejected, .invalidClient), .grant(.rejected, .invalidClient)])
         let entry: [SQLValue] = ["rejected", "invalid_client", .text(Self.word)]
         #expect(try await store.rows("SELECT outcome, reason, detail FROM grant_log WHERE outcome = 'rejected'") == [entry, entry])
-        // Apple accepts it again: what comes late now has come late.
+        // Apple accepts the client again. A code that is late now counts as late.
         try await check(store, .accepted(at: now), at: now)
         try await store.grant(nil, code: "c", at: now - .minutes(6))
         let late = try await claimCodes(store, at: now)[0]
@@ -141,7 +141,7 @@ import Testing
         #expect(try await store.ports.revocations(of: "nobody").isEmpty)
     }
 
-    /// A request of a user with a token, opened.
+    /// Requests a revocation for a user with a token, and opens it.
     private func open(_ store: StoreUnderTest, _ user: String, at now: Timestamp) async throws {
         try await store.signIn(user, token: "r-\(user)")
         try await store.requestRevocation(user, at: now)

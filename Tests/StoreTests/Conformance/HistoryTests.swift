@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// Everything that is known of one user, and of nobody else.
+/// All records of one user, and of no other.
 @Suite(.timeLimit(.minutes(10))) struct HistoryTests {
     @Test(arguments: StoreKind.allCases)
     func holdsEveryFact(_ kind: StoreKind) async throws {
@@ -41,7 +41,7 @@ import Testing
         #expect(limited.credentials.isEmpty && limited.grants.isEmpty && limited.waiting.map(\.clientID) == ["web"])
     }
 
-    /// Whatever the clocks said: what Apple answered stands by itself, until it says something else or another token comes.
+    /// With any clocks, Apple's last answer stays until Apple gives another or another token comes.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatAppleAnswered(_ kind: StoreKind) async throws {
         let store = try kind.make()

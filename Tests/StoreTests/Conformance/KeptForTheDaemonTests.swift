@@ -5,7 +5,7 @@ import CredentialCore
 import NIOConcurrencyHelpers
 import Testing
 
-/// What a store keeps for the daemon besides its work.
+/// The daemon's own data in the store, beside its work.
 @Suite(.timeLimit(.minutes(10))) struct KeptForTheDaemonTests {
     @Test(arguments: StoreKind.allCases)
     func aSecretIsMadeOnce(_ kind: StoreKind) async throws {
@@ -30,11 +30,11 @@ import Testing
         #expect(try store.ports.sealedSecret(named: "another") == nil)
     }
 
-    /// With a shorter interval nobody waits for the end of the longer one, and not all come at once.
+    /// With a shorter interval no credential waits for the end of the longer one, and they do not all come at once.
     @Test(arguments: StoreKind.allCases)
     func aShorterIntervalCountsFromTheStart(_ kind: StoreKind) async throws {
         let store = try kind.make()
-        // An import is spread over a day.
+        // The first checks of an import spread over a day.
         for user in 1...40 { try await store.signIn("user\(user)", token: "r", at: .start - .days(2), now: .start) }
         let (now, far) = (Timestamp.start + .hours(1), Timestamp.start + .hours(7))
         try await store.run("UPDATE credential SET due_at = ?, failures = 1 WHERE user_id = 'user1'", [.at(far)])
@@ -43,7 +43,7 @@ import Testing
             "UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user3'",
             [.at(far), .at(now - .minutes(1))]
         )
-        // By a clock that has since been set back.
+        // By a clock that an operator has since set back.
         try await store.run(
             "UPDATE credential SET due_at = ?, answered_at = ? WHERE user_id = 'user4'",
             [.at(far), .at(now + .minutes(1))]

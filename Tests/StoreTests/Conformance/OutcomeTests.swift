@@ -5,7 +5,7 @@ import CredentialCore
 import SQLiteStore
 import Testing
 
-/// What backends are told of what became of their rows, and of siwatch.
+/// The outcomes of their rows, and siwatch's state, as backends read them.
 @Suite(.timeLimit(.minutes(10))) struct OutcomeTests {
     private func outcomes(of kind: String, in store: StoreUnderTest) async throws -> [[SQLValue]] {
         try await store.rows("SELECT id, client_id, user_id, outcome, reason FROM \(kind)_outcome ORDER BY id, settled_at, client_id")
@@ -21,7 +21,7 @@ import Testing
             try await outcomes(of: "grant", in: store)
                 == [[1, "app", "ann", "waiting", nil], [2, "app", "bob", "waiting", nil], [3, "app", nil, "waiting", nil]]
         )
-        // A code is settled before the sign-in that came first.
+        // siwatch settles a code before the sign-in that came first.
         let codes = try await store.ports.claimCodes(
             upTo: 9,
             permits: ["example": 9],

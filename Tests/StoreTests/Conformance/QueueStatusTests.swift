@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// How long the queues are, without counting them.
+/// The lengths of the queues, without counting rows.
 @Suite(.timeLimit(.minutes(10))) struct QueueStatusTests {
     private func depths(_ store: StoreUnderTest) async throws -> [String: Int] {
         Dictionary(uniqueKeysWithValues: try await store.ports.queues().map { ($0.queue, $0.depth) })
@@ -59,7 +59,7 @@ import Testing
         #expect(try await depths(store)["notification"] == 2)
     }
 
-    /// Nobody has to restart anything after rows were deleted by hand.
+    /// After a manual DELETE no process needs a restart.
     @Test(arguments: StoreKind.allCases)
     func anEmptiedQueueIsEmpty(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -72,7 +72,7 @@ import Testing
         #expect(try await depths(store)["notification"] == 1)
     }
 
-    /// Those that were looked at and put off, by client, and those of another lane: what has just come is on its way.
+    /// Rows that siwatch has looked at and put off, by client, and rows of another lane. New rows do not count.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatWasPutOff(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -91,7 +91,7 @@ import Testing
         #expect(try await counts(2).putOff.map(\.count).reduce(0, +) == 2)
     }
 
-    /// What was put off or is claimed cannot be taken.
+    /// A postponed or claimed row cannot be taken.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatCouldBeTaken(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -109,7 +109,7 @@ import Testing
         #expect(try await due(.start + StoreUnderTest.lease) == ["notification": 2, "grant": 1])
     }
 
-    /// A great one would be the last that SQLite can number, and any would be counted as rows that came.
+    /// A great id would be the last that SQLite can number, and any such id would count as rows that came.
     @Test(arguments: StoreKind.allCases, [.max, 9_000_000, 1, 0, -1, .min] as [Int64])
     func anIDIsNotToBeGiven(_ kind: StoreKind, _ id: Int64) async throws {
         let store = try kind.make()
@@ -122,7 +122,7 @@ import Testing
                 try? await store.run("\(verb) \(insert)", [.integer(id)])
             }
         }
-        // -1 is what SQLite writes where none is given, so it is told from that only later.
+        // SQLite writes -1 where the row names no id, so siwatch notices the difference only later.
         try await store.receive(2)
         try await store.grant()
         try await store.requestRevocation()

@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// Whatever comes, in whatever order, with whatever crash in between: nothing is lost, and what is counted is what is there.
+/// With any rows in any order and any crash in between, the store loses nothing, and the counters match the rows.
 @Suite(.timeLimit(.minutes(10))) struct RandomTrafficTests {
     @Test(arguments: StoreKind.allCases, 1...5 as ClosedRange<UInt64>)
     func everyRowIsSomewhere(_ kind: StoreKind, _ seed: UInt64) async throws {

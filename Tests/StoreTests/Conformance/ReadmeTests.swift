@@ -5,13 +5,13 @@ import CredentialCore
 import Foundation
 import Testing
 
-/// The statements of the README, as a new user copies them, on both stores.
+/// The README's statements, as a new user copies them, on both stores.
 @Suite(.timeLimit(.minutes(10))) struct ReadmeTests {
     private static let values = [
         "sub": "'ann'", "client_id": "'app'", "app": "'example'", "refresh_token": "'r'", "code": "'c'", "body": "'{\"payload\":\"ey\"}'",
         "iat": "1790000000", "signed_in_at": "1790000000999",
     ]
-    /// Of SQLite alone; what stands in their place on PostgreSQL is in docs/postgresql.md.
+    /// SQLite only. docs/postgresql.md has their counterparts for PostgreSQL.
     private static let forSQLite = ["unixepoch", "CAST(:body AS TEXT)"]
 
     private static let statements: [String] = {

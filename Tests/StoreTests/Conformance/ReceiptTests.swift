@@ -6,7 +6,7 @@ import CredentialTables
 import SQLiteStore
 import Testing
 
-/// What is shown of requests to revoke: those that are done, and how far the others are.
+/// The output about requests to revoke: the finished ones, and the progress of the others.
 @Suite(.timeLimit(.minutes(10))) struct ReceiptTests {
     private static let identity = ClientIdentity(clientID: "app", keyID: "KEY")
     private static let asked = Timestamp.start + .days(1)
@@ -16,7 +16,7 @@ import Testing
         _ = try await store.settle(requests.map { .revocationRequest($0, .accepted) }, at: now)
     }
 
-    /// Apple's answer to the question that comes next, a second later each.
+    /// Apple's answers to the next questions, one second apart.
     private func answer(_ words: RevocationProof.Answer.Word..., in store: StoreUnderTest, from start: Timestamp = asked) async throws {
         for (second, word) in words.enumerated() {
             let now = start + .seconds(second)
@@ -82,13 +82,13 @@ import Testing
         #expect(try await store.ports.revocations(of: "dead").tokens.map(\.proof.next) == [.isBelieved])
     }
 
-    /// A receipt says as much of a request that came to no token, whatever the backend wrote.
+    /// A request without tokens has a full receipt, too, whatever the backend wrote.
     @Test(arguments: StoreKind.allCases)
     func aRequestWithoutTokensHasOneToo(_ kind: StoreKind) async throws {
         let store = try kind.make()
         try await store.requestRevocation(at: .start)
         try await open(store)
-        // No text where a table can hold such, and else too long.
+        // Bytes that are no text, if a table can hold them, else a text that is too long.
         let isText = kind == .postgres
         let (sql, shown) = isText ? ("repeat('x', 513)", String(repeating: "x", count: 513)) : ("CAST(x'ff' AS TEXT)", "\u{fffd}")
         try await store.run(
@@ -103,7 +103,7 @@ import Testing
         #expect(receipts.allSatisfy { $0.proof == RevocationProof() && $0.tokenGrantedAt == nil })
     }
 
-    /// What is done and what waits.
+    /// Finished requests and waiting ones.
     @Test func aRenamedAppHasItsReceipts() async throws {
         let file = try FileUnderTest()
         try await file.store.signIn(token: "r")

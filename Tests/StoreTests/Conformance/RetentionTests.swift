@@ -5,11 +5,11 @@ import CredentialCore
 import SQLiteStore
 import Testing
 
-/// Evidence is kept as long as it was asked for, and no longer.
+/// siwatch keeps evidence for the configured time, and no longer.
 @Suite(.timeLimit(.minutes(10))) struct RetentionTests {
     private static let rejectedAt = Timestamp.start + .days(2)
 
-    /// One row in each log, made at the start, and one made a day later.
+    /// One row in each log from the start, and one from a day later.
     private func history(_ kind: StoreKind, _ retention: Retention) async throws -> StoreUnderTest {
         let store = try kind.make(retention: retention)
         for day in 0...1 {
@@ -58,7 +58,7 @@ import Testing
         for other in Log.allCases { #expect(try await store.count(other.rawValue) == (other == log ? 1 : 2)) }
     }
 
-    /// Who follows the changes must see that some are gone, and there is nothing to see in an empty table.
+    /// A follower must see that some changes are gone, and an empty table shows nothing.
     @Test(arguments: StoreKind.allCases, [1, 499, 500, 501])
     func theNewestChangeStays(_ kind: StoreKind, _ count: Int64) async throws {
         let store = try kind.make()
@@ -88,7 +88,7 @@ import Testing
         #expect(try await store.count("notification_quarantine") == 0)
     }
 
-    /// Rows of the `log`, one a minute from a time on.
+    /// Adds rows to `log`, one a minute from a time on.
     private func append(_ count: Int, from time: Timestamp, to log: Log, in store: StoreUnderTest) async throws {
         let (columns, values) =
             switch log {
@@ -115,7 +115,7 @@ import Testing
         )
     }
 
-    /// The clock was a year ahead while some rows were settled: they keep nobody else.
+    /// The clock was a year ahead when some rows were settled. They must not keep other rows.
     @Test(arguments: StoreKind.oneOfEach, Log.allCases)
     func rowsFromTheFutureStopNothing(_ kind: StoreKind, _ log: Log) async throws {
         let store = try kind.make(retention: log.tenDays)
@@ -124,7 +124,7 @@ import Testing
         try await append(10, from: .start + .days(30), to: log, in: store)
         try await store.ports.maintain(at: .start + .days(30))
         #expect(try await store.count(log.rawValue) == 1_110)
-        // Ids may be given again; whoever gets them is seen all the same.
+        // The database may give ids again. Retention still finds rows with such ids.
         try await append(700, from: .start + .days(31), to: log, in: store)
         try await store.ports.maintain(at: .start + .days(60))
         #expect(try await store.count(log.rawValue) == (log == .changes ? 1_101 : 1_100))
@@ -132,7 +132,7 @@ import Testing
         #expect(try await store.count(log.rawValue) == (log == .changes ? 1 : 0))
     }
 
-    /// However many they are: the next walk goes on where this one stopped.
+    /// For any number of rows: the next walk goes on where this one stopped.
     @Test(arguments: StoreKind.oneOfEach)
     func norDoManyOfThem(_ kind: StoreKind) async throws {
         let store = try kind.make(retention: Log.grants.tenDays)
@@ -142,7 +142,7 @@ import Testing
         #expect(try await store.count("grant_log") == 10_000)
     }
 
-    /// Those who follow the changes see by the newest one that others have gone.
+    /// Followers see by the newest change that others have gone.
     @Test(arguments: StoreKind.allCases)
     func theNewestChangeStays(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -158,7 +158,7 @@ import Testing
         #expect(try await store.count("credential_change") == 1)
     }
 
-    /// What retention takes no longer counts against the ring.
+    /// Rows that retention has deleted no longer count against the ring.
     @Test(arguments: StoreKind.oneOfEach)
     func makesRoomInTheRing(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -196,7 +196,7 @@ import Testing
         #expect(try await store.sealedTokens == 2)
     }
 
-    /// Asked again after a rejection, Apple said yes.
+    /// At the second question after a rejection, Apple accepted the token.
     @Test(arguments: StoreKind.allCases)
     func aTokenThatWasVerifiedAgainStays(_ kind: StoreKind) async throws {
         let store = try kind.make()

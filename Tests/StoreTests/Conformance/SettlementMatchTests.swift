@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// A settlement counts only for the one who holds the claim, and only once.
+/// A settlement counts only from the holder of the claim, and only once.
 @Suite(.timeLimit(.minutes(10))) struct SettlementMatchTests {
     @Test(arguments: StoreKind.allCases)
     func whoHasLostTheLeaseCannotWrite(_ kind: StoreKind) async throws {

@@ -4,11 +4,11 @@
 import CredentialCore
 import Testing
 
-/// A row whose claims end without a settlement may be what kills the process.
+/// A row whose claims end without a settlement may be the one that kills the process.
 @Suite(.timeLimit(.minutes(10))) struct SuspectTests {
-    /// Claims everything that is due and dies, the given number of times.
+    /// Claims all due rows and dies, this many times.
     ///
-    /// - Returns: when the last lease has ended.
+    /// - Returns: the end of the last lease.
     private func crash(_ store: StoreUnderTest, times: Int, from start: Timestamp = .start) async throws -> Timestamp {
         var now = start
         for _ in 0..<times {

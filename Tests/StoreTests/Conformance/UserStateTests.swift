@@ -4,9 +4,9 @@
 import CredentialCore
 import Testing
 
-/// `user_state` is one answer for a user of several clients.
+/// `user_state` gives one answer for a user of several clients.
 @Suite(.timeLimit(.minutes(10))) struct UserStateTests {
-    /// Two rows as they may come to stand side by side. The first one speaks.
+    /// Two possible rows of one user. The view must show the first.
     struct Case: CustomTestStringConvertible {
         var speaker: Row
         var other: Row
@@ -19,7 +19,7 @@ import Testing
         private static let late = Timestamp.start + .hours(1)
         private static let never: Row = ("notFound", "never_granted", nil)
 
-        /// At one moment, each before the next.
+        /// At one moment. Each row counts before the next.
         private static let ties: [Row] = [
             ("notFound", "account_deleted", early), ("revoked", "revoked_by_app", early), ("revoked", "consent_revoked", early),
             ("revoked", "token_rejected", early),

@@ -19,7 +19,7 @@ struct FullFile {
         try await liveALittle()
         try await leaveWork()
         try await fillTheRest()
-        // As each start of siwatch does, and a move.
+        // Each start of siwatch does this, and each move.
         try file.sqlite.recover()
     }
 
@@ -45,7 +45,7 @@ struct FullFile {
         _ = try await store.ask(.pause(app: "other"))
     }
 
-    /// The app asks siwatch to revoke what a user has granted, and siwatch proves it of each token.
+    /// The app asks siwatch to revoke a user's grants, and siwatch proves the revocation of each token.
     private func revoke(_ user: String, at now: Timestamp) async throws {
         try await store.requestRevocation(user, at: now)
         for request in try await store.ports.claimRevocationRequests(upTo: 1, at: now, lease: StoreUnderTest.lease) {
@@ -61,7 +61,7 @@ struct FullFile {
         }
     }
 
-    /// What waits, is claimed, or cannot be settled yet.
+    /// Waiting rows, claimed rows, and rows that siwatch cannot settle yet.
     private func leaveWork() async throws {
         try await store.receive(3, at: .start + .days(1))
         _ = try await store.claimNotifications(upTo: 2, at: .start + .days(1))
@@ -85,7 +85,7 @@ struct FullFile {
         )
     }
 
-    /// What is made in the daemon, or only now and then.
+    /// Rows that only the daemon makes, or only now and then.
     private func fillTheRest() async throws {
         let keys = [SigningKeyRecord(keyID: "A", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start + .days(1))]
         try await store.ports.remember(keys, fetchedAt: .start)
@@ -105,7 +105,7 @@ struct FullFile {
             VALUES (1, 'app', 'u', 1, 2, 'no_token')
             """
         )
-        // The greatest ids are of rows that have gone.
+        // The rows with the greatest ids are gone.
         try await store.run("DELETE FROM credential_change WHERE id > (SELECT MAX(id) - 2 FROM credential_change)")
     }
 }

@@ -9,7 +9,7 @@ import Testing
 @testable import SQLiteStore
 @testable import siwatch
 
-/// Everything from a file to PostgreSQL and back, proved, and at no moment in two places that work.
+/// Moves every row from a file to PostgreSQL and back, with a proof. At no moment do two databases accept work.
 @Suite(.timeLimit(.minutes(10))) struct MoveTests {
     private static let silent = SilentProgress()
 
@@ -54,7 +54,7 @@ import Testing
         )
         let again = try await back.run(id: "2", at: .start)
         #expect(again.tables.map(\.destination) == there.tables.map(\.source))
-        // And it is a store.
+        // The result is a working store.
         let store = try SQLiteStore.open(DatabaseFile(path: file.path))
         try store.recover()
         #expect(try await store.queues().map(\.depth) == full.file.sqlite.queues().map(\.depth))
@@ -78,11 +78,11 @@ import Testing
         }
         let ids = try await store.column("SELECT id FROM credential_change WHERE user_id = 'new'")
         #expect(ids.first?.integer == last + 1)
-        // A breaker that can be locked, for each app.
+        // A lockable breaker row for each app.
         #expect(try await store.column("SELECT app FROM breaker ORDER BY app") == store.column("SELECT id FROM app ORDER BY id"))
-        // Where SQLite's claims stand.
+        // SQLite keeps its claims there.
         #expect(try await store.rows("SELECT name FROM counter WHERE name LIKE '%claimed%'").isEmpty)
-        // What a process of before had claimed is due, and what is set aside comes first.
+        // Rows that an earlier process had claimed are due, and rows that were set aside come first.
         #expect(try await store.claimNotifications(at: now).count == 5)
     }
 
@@ -99,7 +99,7 @@ import Testing
              WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
             """
         )
-        // Which siwatch is at work, and which of them on what, is of no use elsewhere.
+        // The running processes and their work have no meaning in another database.
         let own = ["schema_version", "replica", "lane", "settled_batch"]
         let moved = Set(StoredTable.all.flatMap { table in table.columns.map { [SQLValue.text(table.name), .text($0.name)] } })
         #expect(moved.symmetricDifference(sqlite) == [])
@@ -115,7 +115,7 @@ import Testing
             try await move(full, to: address).run(id: "1", at: .start)
         }
         #expect(departure(of: full.database) == nil)
-        // Once it is settled, it stands in a log, where nobody judges by it.
+        // A settled row is in a log, and siwatch does not judge by logs.
         for work in try await full.store.claimGrants(at: .start + .days(3)) {
             _ = try await full.store.settle(.grant(work, work.content == nil ? .rejected(.malformed) : .unknownClient(lookedAt: .start)))
         }
@@ -169,7 +169,7 @@ import Testing
         #expect(departure(of: full.database) == nil)
     }
 
-    // MARK: What is left
+    // MARK: The source afterwards
 
     @Test func aFileThatWasLeftIsLeft() async throws {
         let full = try await FullFile()
@@ -193,7 +193,7 @@ import Testing
         let full = try await FullFile()
         let address = try schema()
         _ = try await move(full, to: address).run(id: "1", at: .start)
-        // One that was at work, and has slept since.
+        // A process that was at work, and has slept since.
         let old = try PostgresUnderTest.store(PostgresStore.open(address))
         let file = try TemporaryFile()
         defer { file.remove() }
@@ -222,7 +222,7 @@ import Testing
             #expect(tables == ["notification_queue"])
         }
         #expect(departure(of: full.database) == nil)
-        // What a first start has made gives way, the apps of the test among it.
+        // Rows that a first start made give way, among them the test's apps.
         try await store.run("DELETE FROM notification_queue")
         _ = try await move(full, to: address).run(id: "1", at: .start)
     }
@@ -245,7 +245,7 @@ import Testing
         try await contents.begin()
     }
 
-    /// A backend that has not been told waits for the end, and is told then.
+    /// A backend that still uses the file waits for the end, and then gets an error.
     @Test func nothingIsInsertedMeanwhile() async throws {
         let full = try await FullFile()
         let address = try schema()
@@ -257,9 +257,9 @@ import Testing
         try await full.store.receive()
     }
 
-    // MARK: Moves that are cut short
+    // MARK: Interrupted moves
 
-    /// Whoever dies before the destination has committed.
+    /// The process dies before the destination has committed.
     @Test func whatHasNotArrivedIsWhereItWas() async throws {
         let full = try await FullFile()
         let address = try schema()
@@ -281,7 +281,7 @@ import Testing
         #expect(self.departure(of: full.database)?.isComplete == true)
     }
 
-    /// Whoever dies after that, and before the source knows.
+    /// The process dies after that, and before the source knows.
     @Test func whatHasArrivedIsNotMovedTwice() async throws {
         let full = try await FullFile()
         let address = try schema()
@@ -293,7 +293,7 @@ import Testing
             try await dying.destination.arrive("1", from: "here", at: .start)
         }
         #expect(self.departure(of: full.database) == departure)
-        // Somebody has started siwatch there already.
+        // An operator has already started siwatch there.
         try await PostgresUnderTest.store(PostgresStore.open(address)).receive()
         let next = try move(full, to: address)
         #expect(try await next.resolve(departure))
@@ -333,7 +333,7 @@ import Testing
 }
 
 extension PostgresContents {
-    /// Within the transaction of the move.
+    /// Runs inside the move's transaction.
     fileprivate func damage(_ sql: String) throws {
         try onConnection { _ = try $0.run(sql) }
     }

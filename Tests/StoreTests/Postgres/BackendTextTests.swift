@@ -7,7 +7,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// What a backend may write into a text, and what the server refuses.
+/// The texts that a backend may write, and those that the server refuses.
 @Suite(.timeLimit(.minutes(10))) struct BackendTextTests {
     @Test(arguments: ["convert_from('\\xc328', 'UTF8')", "convert_from('\\x6100', 'UTF8')", "chr(0)", "''"])
     func whatIsNoTextIsRefused(_ value: String) async throws {
@@ -44,7 +44,7 @@ import Testing
         #expect(try await store.settle(.code(work, .rejected(.malformed)), at: now) == .grant(.rejected, .malformed))
     }
 
-    /// No index would take it, and the server would speak of a B-tree.
+    /// No index would take it, and the server's error would name a B-tree.
     @Test(arguments: [("grant_queue", "'c', 'r', "), ("revocation_queue", "'c', ")])
     func aUserThatIsFarTooLongIsRefusedByName(_ queue: String, _ others: String) async throws {
         let store = try StoreKind.postgres.make()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// Claims pass by what was taken long ago, and look everywhere now and then.
+/// Claims skip ids that were taken long ago, and look at all ids now and then.
 @Suite(.timeLimit(.minutes(10))) struct ClaimFloorTests {
     @Test func risesToWhatWasTakenAWhileAgo() {
         var floor = ClaimFloor<QueuePlace>()
@@ -24,12 +24,12 @@ import Testing
         #expect(claim(after: 4) == QueuePlace(id: 30))
         #expect(claim(after: 5) == nil, "everywhere")
         #expect(claim(after: 6) == QueuePlace(id: 30))
-        // The clock was set back by an hour.
+        // An operator set the clock back by an hour.
         #expect(claim(after: -3600) == nil)
         #expect(claim(after: -3599) == nil)
     }
 
-    /// As long as there is something below, the next claim looks there too; and so it does after one that failed.
+    /// While rows are left below, the next claim looks there too. So does a claim after a failed one.
     @Test func staysDownUntilNothingIsBelow() {
         var floor = ClaimFloor<Timestamp>()
         func begin(after seconds: Int) -> Timestamp? { floor.begin(at: .start + .seconds(seconds)) }
@@ -52,7 +52,7 @@ import Testing
         #expect(begin(after: 5) == .start + .seconds(2))
     }
 
-    /// A claim that finds new rows says nothing of those that are due again, and the other way round.
+    /// A claim that finds new rows says nothing about rows that are due again, and the other way round.
     @Test func risesInBothOrders() {
         var floor = ClaimFloor<QueuePlace>()
         func end(after seconds: Int, upTo place: QueuePlace) {
@@ -66,7 +66,7 @@ import Testing
         #expect(floor.begin(at: .start + .seconds(4)) == QueuePlace(id: 3, dueAt: .start + .seconds(1)))
     }
 
-    /// Of five notifications, 0 to 4, each claimed in its second: those that claims pass by are 0 to 2.
+    /// Five notifications, 0 to 4, each claimed in its second. Claims skip 0 to 2.
     private func storeWithFloor() async throws -> StoreUnderTest {
         let store = try StoreKind.postgres.make()
         for second in 0...4 {
@@ -76,7 +76,7 @@ import Testing
         return store
     }
 
-    /// Many rows of a transaction that took long: all of them are taken one claim after the other.
+    /// A long transaction commits many rows late. One claim after the other takes all of them.
     @Test func whatCommitsLateIsTakenAtOnceOnceItIsFound() async throws {
         let store = try await storeWithFloor()
         try await store.run("UPDATE notification_queue SET due_at = 0, claimed_by = NULL")
@@ -85,12 +85,12 @@ import Testing
         #expect(try await store.claimNotifications(upTo: 2, at: .start + .seconds(5)).map(\.text) == ["2"])
     }
 
-    /// A table that was emptied, or lost ids with a server, gives them out again.
+    /// A table that was emptied, or that lost ids with a server, gives ids out again.
     @Test func idsThatBeginAnewAreNotBelow() async throws {
         let store = try await storeWithFloor()
         try await store.run("TRUNCATE notification_queue RESTART IDENTITY")
         try await store.receive("new")
-        // This one sees that the ids begin anew.
+        // This claim sees that the ids begin anew.
         _ = try await store.claimNotifications(at: .start + .milliseconds(4500))
         #expect(try await store.claimNotifications(at: .start + .milliseconds(4500)).map(\.text) == ["new"])
     }
@@ -101,14 +101,14 @@ import Testing
             try await store.receive("\(second)")
             #expect(try await store.claimNotifications(at: .start + .seconds(second)).map(\.text) == ["\(second)"])
         }
-        // As a claim does that is undone.
+        // The effect of an undone claim.
         try await store.run("UPDATE notification_queue SET due_at = 0, claimed_by = NULL WHERE payload = '0'")
         try await store.receive("new")
         #expect(try await store.claimNotifications(at: .start + .seconds(3)).map(\.text) == ["new"])
         #expect(try await store.claimNotifications(at: .start + .seconds(5)).map(\.text) == ["0"])
     }
 
-    /// Where nothing is due any more, a claim begins at what was due then.
+    /// If nothing is due any more, a claim begins at the rows that were due then.
     @Test func anIdleLookBeginsAtWhatIsDueAgain() async throws {
         let store = try StoreKind.postgres.make()
         for text in ["a", "b"] { try await store.receive(text) }
@@ -120,7 +120,7 @@ import Testing
         #expect(try await store.claimNotifications(at: .start + .seconds(5)).map(\.text) == ["a"])
     }
 
-    /// Where none is due again, only one claim in a second begins with those that are.
+    /// If no row is due again, only one claim in a second begins with such rows.
     @Test func aSignInThatIsDueAgainIsFoundWithinASecond() async throws {
         let store = try StoreKind.postgres.make()
         func claim(after milliseconds: Int, upTo limit: Int = 1) async throws -> [String] {
@@ -136,7 +136,7 @@ import Testing
         #expect(try await claim(after: 60_500, upTo: 2) == ["new 7", "new 8"])
     }
 
-    /// A claim reads in both orders, whichever is first: the floors rise over what it took, and not beyond.
+    /// A claim reads in both orders, whichever is first. The floors rise over the claimed rows, and not beyond.
     @Test func aFloorRisesOverBothOrders() async throws {
         let store = try StoreKind.postgres.make()
         let postgres = try #require(store.ports as? PostgresStore)

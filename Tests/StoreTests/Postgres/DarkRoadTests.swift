@@ -8,7 +8,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// A road that swallows what is sent, as a firewall does or a host that is gone: nobody is told that the connection has ended.
+/// A road that swallows all bytes, as a firewall does or a dead host. Neither end learns that the connection has ended.
 @Suite(.timeLimit(.minutes(5))) struct DarkRoadTests {
     private let store: StoreUnderTest
     private let road: RoadToServer
@@ -19,12 +19,12 @@ import Testing
         (road, address) = try PostgresUnderTest.road(to: #require(store.ports as? PostgresStore).address)
     }
 
-    /// Each attempt to connect takes seconds: eight loops that waited one after the other would look as if they hung.
+    /// Each attempt to connect takes seconds. Eight loops that waited one after the other would look as if they hung.
     @Test func allWhoWaitHearOfItAtOnce() async throws {
         road.condition = .dark
         defer { road.condition = .closed }
         var visits = 0
-        // Where the machine stalls, one of them may come after the others have heard of it, and rightly tries anew: then once more.
+        // On a stalling machine a loop may come after the others got their error, and rightly tries anew. Try again then.
         for _ in 1...5 where visits != 1 {
             let thread = ConnectionThread(address, label: "dark")
             let before = road.visits
@@ -47,20 +47,20 @@ import Testing
     @Test func whoSaysNothingIsGivenUp() throws {
         let connection = try Connection(address)
         #expect(try connection.rows("SELECT 7").integer == 7)
-        // Only now: the first answer may take as long as a busy machine needs for it.
+        // Only now, because the first answer may take long on a busy machine.
         connection.longestSilence = .milliseconds(100)
         road.condition = .dark
         defer { road.condition = .closed }
         #expect { try connection.rows("SELECT 7") } throws: { ($0 as? PostgresError)?.endsConnection == true }
     }
 
-    /// A renewal reads what others have judged. A count of millions of rows must not cost it its lanes.
+    /// A renewal reads other replicas' verdicts. A count of millions of rows must not cost it its lanes.
     @Test func aLongCountHoldsUpNoRenewal() async throws {
         let server = try #require(store.ports as? PostgresStore)
         let gate = ConnectionThread(server.address, label: "gate")
         try await gate.begin("SELECT pg_advisory_xact_lock(8)")
         async let count = server.reader.run { connection in
-            // It waits for as long as the others need, however slow the machine is.
+            // The lock waits for as long as the others need, however slow the machine is.
             try connection.run("SET lock_timeout = 0")
             return try connection.rows("SELECT COUNT(*), pg_advisory_xact_lock(8) FROM credential").count
         }

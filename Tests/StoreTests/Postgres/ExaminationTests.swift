@@ -7,7 +7,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// What `siwatch check` finds out about a server, and what siwatch sees of others on it.
+/// The findings of `siwatch check` about a server, and siwatch's view of other sessions on it.
 @Suite(.timeLimit(.minutes(10))) struct ExaminationTests {
     private let store: StoreUnderTest
     private let postgres: PostgresStore
@@ -24,7 +24,7 @@ import Testing
         return try PostgresStore.examine(address, clock: WallClock(now: { now }, sleep: { _, _ in }), clockSkew: .minutes(5))
     }
 
-    /// Makes a role that may do nothing yet, beside those of other tests.
+    /// Makes a role without rights beside the roles of other tests.
     private func makeRole(_ name: String, _ rights: [String]) async throws -> String {
         let role = "\(name)_\(address.schema)"
         try await store.run("CREATE ROLE \(role) LOGIN")
@@ -42,7 +42,7 @@ import Testing
         #expect(!found.warnings.contains { $0.contains("clock") || $0.contains("pg_read_all_stats") || $0.contains("pooler") })
     }
 
-    /// Each right is needed, and not any of them.
+    /// Each right is needed. One of them is not enough.
     @Test func whoMayOnlyReadIsNotToRunIt() async throws {
         let role = try await makeRole("looker", Self.reading(address.schema))
         let obstacle = try #require(try await examine(as: role).obstacles.first)
@@ -54,12 +54,12 @@ import Testing
         #expect(obstacle.contains("may not use the schema \(address.schema)"), "\(obstacle)")
     }
 
-    /// The servers of the tests need not outlive a crash of their host.
+    /// The tests' servers need not survive a crash of their host.
     @Test func settingsThatLoseCommitsAreNamed() async throws {
         #expect(try await examine().warnings.contains { $0.hasPrefix("fsync is off: ") })
     }
 
-    /// What is bound to a statement that succeeds is logged where it is slow, unless the server is told otherwise.
+    /// By default the server logs the parameters of a successful statement that is slow.
     @Test(arguments: [
         ("log_min_duration_statement = '500ms'", "log_min_duration_statement is 500ms"),
         ("log_min_duration_statement = 0", "statement is 0"),
@@ -71,14 +71,14 @@ import Testing
             try await examine(as: user).warnings.first { $0.contains("its token too") && $0.contains("log_parameter_max_length") }
         }
         #expect(try await warning() == nil)
-        // Of siwatch's own sessions, and of somebody's who inserts.
+        // For siwatch's own sessions, and for another role that inserts.
         let role = try await makeRole("logged", Self.reading(address.schema))
         try await store.run("ALTER ROLE \(role) SET \(setting)")
         #expect(try await warning(as: role)?.contains(words) == true)
         #expect(try await warning() == nil)
         try await store.run("GRANT INSERT (refresh_token) ON grant_queue TO \(role)")
         #expect(try await warning()?.contains("\(words) for \(role)") == true)
-        // What keeps them out for one of them alone keeps nothing out.
+        // A setting that hides the parameters for only one of them is not enough.
         try await store.run("ALTER ROLE \(role) SET log_parameter_max_length = 0")
         #expect(try await warning()?.contains("\(words) for \(role)") == true)
         #expect(try await warning(as: role) != nil)
@@ -103,7 +103,7 @@ import Testing
     @Test func aClockThatIsOffIsNamed() async throws {
         let begin = ContinuousClock.now
         let warnings = try await examine(clockOffset: .minutes(-10)).warnings
-        // The clock that is off stands still while the server is asked.
+        // The wrong clock stands still while siwatch asks the server.
         let most = 601 + begin.duration(to: .now).components.seconds
         let apart = warnings.compactMap { $0.firstMatch(of: /are ([0-9]+) s apart/).flatMap { Int64($0.output.1) } }
         #expect(apart.count == 1 && apart.allSatisfy { (600...most).contains($0) }, "\(warnings)")
@@ -116,14 +116,14 @@ import Testing
         #expect(try await !examine(as: seeing).warnings.contains { $0.contains("pg_read_all_stats") })
     }
 
-    /// Who pins dead rows is mostly a report or a backup, as another user.
+    /// The session that pins dead rows is mostly a report or a backup of another user.
     @Test func aSnapshotOfAnotherUserIsSeen() async throws {
         let role = try await makeRole("watcher", ["pg_read_all_stats"])
         let watcher = PostgresStore(try PostgresUnderTest.address(address, as: role))
         let report = ConnectionThread(address, label: "report")
         try await report.begin("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         let begin = try await report.run { try $0.rows("SELECT (floor(extract(epoch FROM now()) * 1000))::bigint").first?.time(at: 0) }
-        // Other tests hold snapshots too, for as long as a statement takes.
+        // Other tests hold snapshots too, for the length of a statement.
         let since = try #require(try await watcher.oldestSnapshot(heldFor: .zero))
         #expect(try since <= #require(begin))
         await report.close()

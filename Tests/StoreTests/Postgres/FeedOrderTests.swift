@@ -7,14 +7,14 @@ import Testing
 
 @testable import PostgresStore
 
-/// Several siwatch on one database: whoever follows the feed by `id > :last_seen` misses nothing, and nobody's fact is lost.
+/// Several siwatch on one database. A follower of the feed by `id > :last_seen` misses nothing, and no fact is lost.
 @Suite(.timeLimit(.minutes(5))) struct FeedOrderTests {
     private static let replicas = 4
     private static let rounds = 15
     private static let users = 12
     private let isSettled = NIOLockedValueBox(false)
 
-    /// As another process on the same schema.
+    /// Another process on the same schema.
     private func replica(of store: StoreUnderTest) throws -> StoreUnderTest {
         let first = try #require(store.ports as? PostgresStore)
         return try PostgresUnderTest.store(PostgresStore.open(first.address))
@@ -41,7 +41,7 @@ import Testing
         #expect(try await store.column("SELECT id FROM credential_change ORDER BY id").compactMap(\.integer) == seen)
     }
 
-    /// Ids are given out under one lock, which ends with the commit: nobody numbers a change while another's is not to be seen yet.
+    /// A writer takes ids under one lock until its commit. So no writer numbers a change while another's is not yet visible.
     @Test func theTailIsOnesAtATime() async throws {
         let store = try StoreKind.postgres.make()
         let other = ConnectionThread(try #require(store.ports as? PostgresStore).address, label: "other")
@@ -57,7 +57,7 @@ import Testing
         #expect(try await settling.value == .grant(.applied, nil))
     }
 
-    /// Of a client that another replica has taken in since, too, an event ends what it ends.
+    /// An event also ends sign-ins of a client that another replica has added since.
     @Test func aClientThatIsNewElsewhereIsNotOverlooked() async throws {
         let store = try StoreKind.postgres.make()
         let old = try replica(of: store)
@@ -73,7 +73,8 @@ import Testing
         #expect(try await store.column("SELECT COUNT(*) FROM credential_state WHERE reason = 'consent_revoked'") == [2])
     }
 
-    /// First facts of the same users in four places at once, in any order: each register keeps its greatest, and nobody waits for ever.
+    /// First facts about the same users in four places at once, in any order. Each register keeps its greatest value, and no writer waits
+    /// for ever.
     @Test func factsAboutTheSameUsersAreAllKept() async throws {
         let store = try StoreKind.postgres.make()
         let replicas = try (1...Self.replicas).map { _ in try replica(of: store) }
@@ -105,7 +106,7 @@ import Testing
         }
     }
 
-    /// Ids as a backend sees them that asks for those after the last it has seen, until it is cancelled and has looked once more.
+    /// The ids that a following backend sees, until it is cancelled and has looked once more.
     private func follow(_ store: StoreUnderTest) async throws -> [Int64] {
         var seen: [Int64] = []
         while true {

@@ -8,9 +8,9 @@ import Testing
 
 @testable import PostgresStore
 
-/// Several siwatch on one schema. Time passes where a test lets it: what stands in the tables grows older.
+/// Several siwatch on one schema. A test lets time pass by making the rows of the tables older.
 @Suite(.timeLimit(.minutes(5))) struct FleetTests {
-    /// Far longer than a test takes on a machine that has other work, and shorter than the hour after which replicas are forgotten.
+    /// Far longer than a test takes on a busy machine, and shorter than the hour after which siwatch forgets replicas.
     private static let lease = Duration.minutes(30)
     private static let apps: Set<FleetLane> = [.app("a"), .app("b"), .app("c")]
     private static let all = apps.union([.maintenance])
@@ -76,7 +76,7 @@ import Testing
         #expect(Set(owned[1].keys) == Self.all)
     }
 
-    /// Whoever knows nothing of an app is no reason to leave it to nobody.
+    /// A replica that does not know an app does not keep the lane from the one that does.
     @Test func whatOneAloneKnowsIsItsOwn() async throws {
         _ = try await renew(0)
         for _ in 1...5 {
@@ -102,7 +102,7 @@ import Testing
         #expect(try await replicas[2].replicas().map(\.replica.host) == ["host-0"])
     }
 
-    /// Neither under a replica that is at work, nor under one that comes while the rename looks for others.
+    /// Neither under a working replica, nor under one that comes while the rename looks for replicas.
     @Test func anAppIsNotRenamedUnderAReplica() async throws {
         _ = try await renew(0)
         await #expect(throws: AppRenameError.inUse) { try await replicas[1].renameApp("example", to: "renamed") }
@@ -132,7 +132,7 @@ import Testing
         #expect(try await store.column("SELECT name FROM app ORDER BY id") == ["renamed", "other"])
     }
 
-    /// It was frozen while its app got another name: nothing that it has claimed is lost, and nothing is written under the old one.
+    /// The replica was frozen while its app got another name. Its claims are not lost, and it writes nothing under the old name.
     @Test func aReplicaThatDoesNotKnowANameReadsItBeforeItSettles() async throws {
         try await store.grant("ann", token: "r")
         let claimed = try await store.claimGrants()
@@ -144,8 +144,7 @@ import Testing
         #expect(try await store.column("SELECT count FROM credential_count") == [1])
     }
 
-    /// Leases that end at any time, and replicas that come at any time: nobody takes what is another's, and in each epoch a lane has one
-    /// owner.
+    /// Leases end and replicas come at any time. No replica takes another's lane, and in each epoch a lane has one owner.
     @Test func noTwoEverOwnOneLane() async throws {
         try await store.run("CREATE FUNCTION rob() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''robbed''; END'")
         try await store.run(
@@ -174,7 +173,7 @@ import Testing
         #expect(epochs.values.allSatisfy { $0.count > 10 })
     }
 
-    /// What was stopped for an hour in front of its claim has the time of an hour ago.
+    /// A claim that was held up for an hour carries the time of an hour ago.
     @Test func aClaimThatWasHeldUpTakesNothing() async throws {
         try await store.grant()
         let late = PostgresStore(replicas[0].address, longestClaimWait: .zero)
@@ -187,10 +186,10 @@ import Testing
         #expect(try await store.column("SELECT attempts FROM grant_queue") == [.integer(0)])
     }
 
-    /// A dead replica that was seen in what is the future now neither owns a lane nor counts for as long as the clock went back.
+    /// A dead replica, last seen in a time that is now in the future, neither owns a lane nor counts while the clock catches up.
     @Test func aServerClockThatIsSetBackKeepsNoDeadAlive() async throws {
         #expect(try await renew(0).count == 4)
-        // For whoever looks, an hour less.
+        // To the next reader, an hour less.
         try await pass(.hours(-1))
         #expect(try await renew(1).isEmpty)
         try await pass(Self.lease)
@@ -198,7 +197,7 @@ import Testing
         #expect(try await renew(0) == [:])
     }
 
-    /// Whoever comes hears of all that are at work, and who is at work of nobody who came later.
+    /// A new replica sees all working ones. A working replica sees none that came later.
     @Test func whoCameBeforeIsTold() async throws {
         func elders(_ number: Int) async throws -> [String] {
             let replica = Replica(host: "host-\(number)", processID: 7, version: "1")
@@ -209,7 +208,7 @@ import Testing
         #expect(try await elders(0) == [])
         #expect(try await elders(2) == ["host-0", "host-1"])
         #expect(try await elders(1) == ["host-0"])
-        // One that was frozen or cut off finds that others have come, perhaps with another configuration: they were there before it.
+        // A replica that was frozen or cut off finds newer replicas, perhaps with another configuration. It must treat them as earlier.
         try await store.run(
             "UPDATE replica SET seen_at = seen_at - ? WHERE owner = ?",
             [.integer(Self.lease.milliseconds), .text(replicas[0].owner)]
@@ -221,7 +220,7 @@ import Testing
         #expect(try await elders(1) == [], "nobody else lives")
     }
 
-    /// One that commits is not in the way of its own renewals.
+    /// A commit does not block the replica's own renewals.
     @Test func aRenewalWaitsForNoCommit() async throws {
         let open = ConnectionThread(replicas[0].address, label: "open")
         try await store.signIn()

@@ -10,7 +10,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// A COMMIT whose answer is lost on the way: what has happened is found out, and told.
+/// The answer to a COMMIT is lost on the way. The store finds out whether it happened, and reports that.
 @Suite(.timeLimit(.minutes(5))) struct LostCommitTests {
     private struct Site {
         let store: StoreUnderTest
@@ -38,7 +38,7 @@ import Testing
 
         var grantLog: Int64? { get async throws { try await store.count("grant_log") } }
 
-        /// Or until it is settled, or has failed.
+        /// Or until the commit is done, or has failed.
         func untilSomebodyWaits(_ condition: String) async throws {
             let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE state = 'active' AND \(condition)"
             while try await store.column(query) == [0], !isSettled.withLockedValue({ $0 }) { try Task.checkCancellation() }
@@ -66,7 +66,7 @@ import Testing
         #expect(try await site.grantLog == 1)
     }
 
-    /// The server is at it still: whoever asks waits for the truth.
+    /// The server is still committing. The store waits for the result.
     @Test func aCommitThatIsUnderWayIsWaitedFor() async throws {
         let site = try await Site()
         let gate = ConnectionThread(try #require(site.store.ports as? PostgresStore).address, label: "gate")
@@ -86,13 +86,13 @@ import Testing
         #expect(try await site.grantLog == 1)
     }
 
-    /// Wherever it waits: all of it has been sent, and the server does it.
+    /// Wherever it waits: the server has all of it and carries it out.
     @Test func whatStandsBehindOthersIsWaitedForToo() async throws {
         let site = try await Site()
         let gate = ConnectionThread(try #require(site.store.ports as? PostgresStore).address, label: "gate")
         try await gate.begin("SELECT \(SettlementLock.lock)")
         async let settled = site.settle()
-        // Of this schema: others wait behind tails of their own.
+        // In this schema only, because other tests wait behind tails of their own.
         let tail = "objid = 'credential_change'::regclass AND locktype = 'advisory' AND NOT granted"
         try await site.untilSomebodyWaits("pid IN (SELECT pid FROM pg_locks WHERE \(tail))")
         site.road.cut()
@@ -102,7 +102,7 @@ import Testing
         #expect(try await site.grantLog == 1)
     }
 
-    /// As a process that is frozen while it sends: the server has its lock on the tail, and waits for the rest.
+    /// A process freezes while it sends. The server holds the process's lock on the tail, and waits for the rest.
     @Test func whoStopsInTheMiddleOfAFlightHoldsUpNobody() async throws {
         let store = try StoreKind.postgres.make()
         let server = try #require(store.ports as? PostgresStore)
@@ -137,7 +137,7 @@ import Testing
         #expect(try await store.column("SELECT COUNT(*) FROM settled_batch WHERE owner = 'frozen'") == [.integer(0)])
     }
 
-    /// A statement without a BEGIN is committed at the end of its flight, after its rows have come.
+    /// The server commits a statement without a BEGIN at the end of its flight, after its rows have come.
     @Test func whatFailsAtTheEndOfAFlightIsNotTakenForDone() async throws {
         let store = try StoreKind.postgres.make()
         let server = try #require(store.ports as? PostgresStore)
@@ -160,7 +160,7 @@ import Testing
         #expect(try await server.claimGrants(upTo: 1, at: .start, lease: StoreUnderTest.lease).count == 1)
     }
 
-    /// An operator's DISCARD, or a migration, takes away what was prepared: the next try is on a connection of its own.
+    /// An operator's DISCARD, or a migration, drops prepared statements. The next try uses a connection of its own.
     @Test func whatTheServerHasForgottenIsPreparedAnew() async throws {
         let server = try #require(StoreKind.postgres.make().ports as? PostgresStore)
         let number = ConnectionThread(server.address, label: "number")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// What a failover has forgotten, a restore has taken back, or a copy of the database has left behind.
+/// Rows that a failover has lost, a restore has taken back, or a copy of the database has left behind.
 @Suite(.timeLimit(.minutes(10))) struct LostRowsTests {
     private let store: StoreUnderTest
     private let postgres: PostgresStore
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// Its number would be that of nobody, or of another's: the sign-in would be seen by nobody.
+    /// Otherwise its number would be unknown, or another client's, and no backend would see the sign-in.
     @Test func aClientThatWasForgottenIsTakenInAgain() async throws {
         try postgres.register([AppClients(name: "late", clientIDs: ["com.example.late"])])
         try await store.run("DELETE FROM client WHERE client_id = 'com.example.late'")
@@ -38,7 +38,7 @@ import Testing
         #expect(seen.compactMap(\.text) == ["com.example.late"])
     }
 
-    /// Ids are not given out again by a server to which the rows were copied without what counts them.
+    /// The server gives no id out again after an operator has copied rows without their sequences.
     @Test func idsGoOnWhereTheRowsEnd() async throws {
         let tables = try await store.column(
             "SELECT table_name::text FROM information_schema.columns WHERE table_schema = ? AND is_identity = 'YES'",
@@ -60,7 +60,7 @@ import Testing
             VALUES (41, 'app', 'user', 1, 1, 'no_token')
             """
         )
-        // Nothing is set back, and what is somebody else's is left alone.
+        // siwatch sets nothing back, and leaves other programs' tables alone.
         try await store.run("CREATE TABLE \"Somebody's\" (id BIGINT GENERATED ALWAYS AS IDENTITY)")
         try await store.run("DELETE FROM grant_queue")
         try await PostgresStore.open(postgres.address).close()
@@ -70,7 +70,7 @@ import Testing
         #expect(try await store.column("SELECT id FROM revocation_queue") == [.integer(42)])
     }
 
-    /// Whoever copies changes row by row finds a row by its key: a publication of all tables refuses to delete from one without.
+    /// Logical replication finds a row by its key. A publication of all tables refuses deletes from a table without one.
     @Test func everyTableHasAKey() async throws {
         let without = try await store.column(
             """

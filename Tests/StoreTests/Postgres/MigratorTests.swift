@@ -7,14 +7,14 @@ import Testing
 
 @testable import PostgresStore
 
-/// What another release finds, and what a server is too old for.
+/// Schemas of another release, and servers that are too old.
 @Suite(.timeLimit(.minutes(10))) struct MigratorTests {
     private static let widened = """
         ALTER TABLE credential ADD COLUMN another BIGINT NOT NULL DEFAULT 7;
         ALTER TABLE grant_queue ADD COLUMN another TEXT;
         """
 
-    /// By a release that has a second step.
+    /// Migrates as a release with a second step.
     private func migrate(_ store: PostgresStore, to compatibleFrom: Int) async throws {
         let thread = ConnectionThread(store.address, label: "newer")
         let step = Migrator.Step(version: 2, compatibleFrom: compatibleFrom, sql: Self.widened)
@@ -24,7 +24,7 @@ import Testing
         await thread.close()
     }
 
-    /// Old and new overlap: what an old one has claimed it settles, and it goes on.
+    /// Old and new overlap. The old release settles its claims and goes on.
     @Test func aSchemaIsBroughtUpToDateBesideAnOlderRelease() async throws {
         let store = try StoreKind.postgres.make()
         #expect(try await store.signIn() == .grant(.applied, nil))
@@ -47,11 +47,11 @@ import Testing
         let postgres = try #require(store.ports as? PostgresStore)
         try await migrate(postgres, to: 2)
         #expect { try PostgresStore.open(postgres.address) } throws: { "\($0)".contains("has version 2, made by a newer siwatch") }
-        // A step is taken once.
+        // A step runs once.
         try await migrate(postgres, to: 2)
     }
 
-    /// And is not said to be another program's.
+    /// The message does not call it another program's.
     @Test func anOlderSchemaIsNamedBeforeItIsMigrated() async throws {
         let store = try StoreKind.postgres.make()
         let postgres = try #require(store.ports as? PostgresStore)
@@ -72,7 +72,7 @@ import Testing
         await thread.close()
     }
 
-    /// PostgreSQL 11 and PgBouncer do not know what siwatch asks for as it connects: no second try would help.
+    /// PostgreSQL 11 and PgBouncer do not know siwatch's connection settings, so a second try would not help.
     @Test(
         arguments: [
             (
@@ -94,7 +94,7 @@ import Testing
     }
 }
 
-/// Turns everybody away.
+/// Refuses every connection.
 private final class UnfriendlyServer: Sendable {
     let folder: URL
     private let listener: Int32
@@ -122,7 +122,7 @@ private final class UnfriendlyServer: Sendable {
                 _ = write(visitor, answer, answer.count)
                 close(visitor)
             }
-            // Here, where nobody waits by this number any more: by then it may be the next listener's.
+            // Close it here, after the last use of its number. Later the number may be the next listener's.
             close(listener)
         }
     }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import PostgresStore
 
-/// Ten million rows cost what ten thousand do: no statement walks a table that grows.
+/// Ten million rows cost no more than ten thousand, because no statement walks a growing table.
 @Suite(.timeLimit(.minutes(10))) struct PostgresPlanTests {
-    /// Rows for each table that grows. One in a thousand is due, claimed or waits.
+    /// Rows for each growing table. One in a thousand is due, claimed or waiting.
     private static let rows = [
         "notification_queue": "(payload, due_at) SELECT 'x', \(rarely("0", else: "4102444800000"))",
         "grant_queue": "(client_id, user_id, due_at) SELECT 'app', 'u' || n, \(rarely("0", else: "4102444800000"))",
@@ -43,17 +43,17 @@ import Testing
     private static func rarely(_ value: String, else other: String) -> String { "CASE n % 1000 WHEN 0 THEN \(value) ELSE \(other) END" }
 
     private func fill(_ store: StoreUnderTest) async throws {
-        // Backwards: a revocation refers to its row in the queue.
+        // Backwards, because a revocation refers to its row in the queue.
         for (table, select) in Self.rows.sorted(by: { $0.key > $1.key }) {
             try await store.run("INSERT INTO \(table) \(select) FROM generate_series(1, 20000) n ON CONFLICT DO NOTHING")
         }
-        // Those of this schema alone: others of the same server are in use by other tests.
+        // Indexes of this schema only, because other tests use others of the same server.
         let query = "SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'"
         let tables = try await store.column(query).compactMap(\.text)
         try await store.run("ANALYZE \(tables.joined(separator: ", "))")
     }
 
-    /// What walks a table that grows.
+    /// The steps that walk a growing table.
     private func walks(_ plan: [String]) -> [String] {
         plan.filter { step in Self.rows.keys.contains { step.contains("Seq Scan on \($0) ") } }
     }
@@ -78,8 +78,7 @@ import Testing
         #expect(walks(plan) == [] && plan.contains { $0.contains("Index") }, "\(plan.joined(separator: "\n"))")
     }
 
-    /// Whatever statements the daemon has prepared, found by running them: for each there is an index, whatever the server makes of the
-    /// numbers of rows.
+    /// Finds the daemon's prepared statements by running them. Each must have an index, whatever row counts the server expects.
     @Test func theDaemonNeverScans() async throws {
         let store = try StoreKind.postgres.make()
         try await store.askEverything()
@@ -88,7 +87,7 @@ import Testing
         for (statement, plan) in plans { #expect(walks(plan) == [], "in \(statement)\n\(plan.joined(separator: "\n"))") }
     }
 
-    /// However much waits that is not due: with the numbers that the server knows, whoever claims searches.
+    /// However many rows wait without being due: with the server's present row counts, claims use a search.
     @Test func whoeverClaimsSearches() async throws {
         let store = try StoreKind.postgres.make()
         try await store.askEverything()
@@ -103,16 +102,15 @@ import Testing
         }
     }
 
-    /// A vacuum that may take nothing away finds a queue empty, and the server expects one row of it: to go through all of it by any index
-    /// would cost as little as a search. Whoever claims and whoever settles has to search all the same, and not by a column that the index
-    /// has second.
+    /// A vacuum that may remove nothing finds a queue empty, and the server expects one row in it. Then a walk over any index seems as
+    /// cheap as a search. Claims and settlements must still search, and not by the second column of an index.
     @Test func whatSeemsEmptyIsSearched() async throws {
         let store = try StoreKind.postgres.make()
         try await store.askEverything()
         try await fill(store)
         for table in ["notification_queue", "grant_queue", "revocation_queue"] {
             let relation = "'\(table)'::regclass"
-            // The server's own vacuum would count anew: it is kept away, and one at work is waited for.
+            // The server's own vacuum would count anew. Keep it away, and wait for one at work.
             try await store.run("ALTER TABLE \(table) SET (autovacuum_enabled = false)")
             try await store.run("UPDATE pg_class SET reltuples = 0, relpages = 3000 WHERE oid = \(relation)")
             try await store.run("UPDATE pg_class SET reltuples = 0 FROM pg_index WHERE indrelid = \(relation) AND oid = indexrelid")
@@ -130,7 +128,7 @@ import Testing
         }
     }
 
-    /// Whether a step goes through a queue otherwise than by the first column of an index.
+    /// Whether a step goes through a queue in another way than by the first column of an index.
     private func strays(_ step: String, _ next: String) -> Bool {
         if step.contains(/Seq Scan on \w+_queue/) { return true }
         let scan = /Index (?:Only )?Scan (?:Backward )?(?:using|on) (?:\w+_queue)_(\w+)/
@@ -139,7 +137,7 @@ import Testing
         return !next.contains("Index Cond: (\(columns["\(index)"] ?? "")") && !next.contains("Index Cond: ((\(columns["\(index)"] ?? "")")
     }
 
-    /// - Parameter value: as SQL, for a parameter of this type.
+    /// - Parameter value: SQL for a parameter of this type.
     private func plans(
         of store: StoreUnderTest,
         under settings: [String],
@@ -150,7 +148,7 @@ import Testing
         for thread in [postgres.writer, postgres.claims, postgres.reader] {
             plans += try await thread.run { connection in
                 for setting in settings { try connection.run("SET \(setting)") }
-                // Those made before know nothing of that.
+                // Earlier plans do not know the new row counts.
                 try connection.run("DISCARD PLANS")
                 let prepared = try connection.rows(
                     """

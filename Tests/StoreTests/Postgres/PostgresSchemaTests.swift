@@ -7,9 +7,9 @@ import Testing
 
 @testable import PostgresStore
 
-/// The same tables and views for backends of both stores, and one migration at a time.
+/// Both stores have the same tables and views for backends, and one migration runs at a time.
 @Suite(.timeLimit(.minutes(10))) struct PostgresSchemaTests {
-    /// Those that docs/schema.md names.
+    /// The tables that docs/schema.md names.
     private static let tables = [
         "notification_queue", "grant_queue", "revocation_queue", "user_state", "credential_state", "app_client", "credential_change",
         "notification_log", "notification_quarantine", "grant_log", "revocation_log", "grant_outcome", "revocation_outcome", "heartbeat",
@@ -25,7 +25,8 @@ import Testing
         #expect(postgres == sqlite && !postgres.isEmpty)
     }
 
-    /// A change to it is a migration and an entry in the changelog. To write the file anew: `WRITE_SCHEMA=1 swift test --filter SchemaTests`.
+    /// A change of the schema needs a migration and an entry in the changelog. To write the file anew: `WRITE_SCHEMA=1 swift test --filter
+    /// SchemaTests`.
     @Test func isTheOneThatWasPublished() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../PostgresSchema.sql").standardized
         let found = Schema.v1 + Schema.grants(in: "siwatch")
@@ -33,8 +34,8 @@ import Testing
         #expect(found == (try String(contentsOf: file, encoding: .utf8)))
     }
 
-    /// As behind a pooler: one that drops what siwatch asks for, so that the tables would be made in somebody else's schema; and one that
-    /// hands on connections on which somebody has prepared statements.
+    /// Poolers: one drops siwatch's settings, so that siwatch would make the tables in another schema. One hands on connections with
+    /// another client's prepared statements.
     @Test(arguments: ["SET search_path TO public", "PREPARE s2 AS SELECT 1"])
     func nothingIsMadeBehindAPooler(_ before: String) async throws {
         let address = try PostgresUnderTest.address()
@@ -50,7 +51,7 @@ import Testing
         await thread.close()
     }
 
-    /// What a backend's developer reads.
+    /// The message that a backend's developer reads.
     @Test(
         arguments: [
             ("notification_queue (payload) VALUES ('')", "payload is 1 to 65536 bytes"),
@@ -87,7 +88,7 @@ import Testing
             try await store.run("INSERT INTO \(insert)")
             Issue.record("taken")
         } catch StoreError.refused(let text) {
-            // And no word of the row.
+            // The message contains nothing of the row.
             #expect(text == "23514 \(constraint)")
         }
     }
@@ -124,7 +125,7 @@ import Testing
         #expect(try await store.signIn() == .grant(.applied, nil))
     }
 
-    /// Too many transactions without a vacuum is the server's trouble, and no row's.
+    /// Too many transactions without a vacuum are the server's trouble. siwatch blames no row.
     @Test func aServerThatTakesNoMoreTransactionsIsWaitedFor() async throws {
         let store = try StoreKind.postgres.make()
         func raise(_ naming: String) async -> StoreError? {
@@ -141,7 +142,7 @@ import Testing
         if case .refused? = rows {} else { Issue.record("\(rows as Any)") }
     }
 
-    /// A connection that is lost is made anew, and what was claimed is settled over the next.
+    /// The store replaces a lost connection, and settles its claims over the new one.
     @Test func aLostConnectionIsMadeAnew() async throws {
         let store = try StoreKind.postgres.make()
         try await store.grant()

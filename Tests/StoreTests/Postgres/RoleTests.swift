@@ -6,17 +6,17 @@ import Testing
 
 @testable import PostgresStore
 
-/// What a backend may do, and what it may not.
+/// The rights of a backend.
 @Suite(.timeLimit(.minutes(10))) struct RoleTests {
     private struct Site {
         let store: StoreUnderTest
         let door: PostgresDoor
 
-        /// - Parameter role: whom the door stands for.
+        /// - Parameter role: the role of the connection.
         init(as role: String) async throws {
             store = try StoreKind.postgres.make()
             let address = try #require(store.ports as? PostgresStore).address
-            // The tests trust whoever comes by the socket. The role is the whole server's, and others change it at the same time.
+            // The tests trust every connection by the socket. The role is the whole server's, and other tests change it at the same time.
             try await store.run("DO $$ BEGIN PERFORM pg_advisory_xact_lock(1); ALTER ROLE \(role) LOGIN; END $$")
             door = PostgresDoor(try PostgresUnderTest.address(address, as: role))
         }
@@ -51,7 +51,7 @@ import Testing
         #expect(try await backend.rows("SELECT alive_at FROM heartbeat", []) == [[nil]])
     }
 
-    /// As docs/postgresql.md says it.
+    /// The rights that docs/postgresql.md lists.
     @Test func anEndpointOfApplesNeedsLess() async throws {
         let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address

@@ -10,14 +10,14 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct SchemaPageTests {
     private static let mark = "-- On PostgreSQL"
 
-    /// Without the pragmas, and without what has another form for PostgreSQL, which stands below it.
+    /// Without the pragmas, and without statements that have another form for PostgreSQL below them.
     private static let blocks: [String] = {
         let blocks = SchemaPage.blocks(of: "sql")
         let next = blocks.dropFirst() + [""]
         return zip(blocks, next).filter { !$0.1.hasPrefix(mark) && !$0.0.hasPrefix("PRAGMA") }.map { $0.0 }
     }()
 
-    /// In the place of a driver's values. What a number comes to of itself is one of four bytes, as with many drivers.
+    /// In place of a driver's values. An untyped number has four bytes, as with many drivers.
     private static let values = [
         "body": "'{}'", "sub": "'ann'", "code": "'c'", "nonce": "'n'", "refresh_token": "'r'", "email": "'ann@example.com'",
         "is_private_email": "'true'", "iat": "1790000000", "token_granted_at": "1780000000999", "last_signed_in_at": "1785000000999",

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PostgresStore
 
-/// The gate that tells siwatch of inserts. Each test ends because one is seen, and hangs where none is.
+/// The gate that wakes siwatch after inserts. Each test ends when it sees one, and hangs if none comes.
 @Suite(.timeLimit(.minutes(5))) struct WakeupTests {
     @Test func seesEveryInsert() async throws {
         let store = try StoreKind.postgres.make()
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    /// Once it looks no more, only the server's word is left to wake it.
+    /// When siwatch no longer polls, only the server's notification can wake it.
     @Test func theServerWakesWhoSleeps() async throws {
         let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address
@@ -47,7 +47,7 @@ import Testing
         await commits.next()
     }
 
-    /// Of a hundred inserts in one moment, the first one tells.
+    /// Of a hundred inserts in one moment, only the first notifies.
     @Test func aBusyQueueIsNotToldOfAgain() async throws {
         let store = try StoreKind.postgres.make()
         let address = try #require(store.ports as? PostgresStore).address
@@ -67,25 +67,25 @@ import Testing
             try await store.run("SELECT setval('notification_queue_quiet', ?)", [.integer(end)])
             for _ in 1...10 { try await store.receive() }
             toldOfShutGate = try await told()
-            // A machine that needs longer than that for ten inserts finds the gate open before the last of them: once more.
+            // A slow machine may find the gate open again before the last of ten inserts. Try again then.
         } while try await time(of: store) > end
         #expect(toldOfShutGate == 0)
         let begin = try await time(of: store)
         try await store.run("SELECT setval('notification_queue_quiet', 0)")
         for _ in 1...10 { try await store.receive() }
         let toldOfOpenGate = try await told()
-        // Each shuts the gate for a while, by the clock of the server.
+        // Each notification shuts the gate for a while, by the server's clock.
         let most = try await 1 + (time(of: store) - begin) / Int64(Schema.quiet)
         #expect(toldOfOpenGate >= 1 && toldOfOpenGate <= most)
     }
 
-    /// By the clock of the server, in milliseconds.
+    /// By the server's clock, in milliseconds.
     private func time(of store: StoreUnderTest, plus milliseconds: Int64 = 0) async throws -> Int64 {
         let time = try await store.column("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")[0].integer
         return try #require(time) + milliseconds
     }
 
-    /// A transaction that is still open holds back nobody else's word.
+    /// An open transaction delays no other's notification.
     @Test func anOpenTransactionSilencesNobody() async throws {
         let store = try StoreKind.postgres.make()
         let postgres = try #require(store.ports as? PostgresStore)
@@ -108,7 +108,7 @@ extension ConnectionThread {
         try run { connection in
             try connection.send("BEGIN")
             try connection.send(sql)
-            // It stays open for as long as the test needs.
+            // The transaction stays open for as long as the test needs.
             try connection.send("SET LOCAL idle_in_transaction_session_timeout = 0")
             try connection.flush()
         }

@@ -6,9 +6,9 @@ import Foundation
 import GRDB
 import Testing
 
-/// Backends write what they like, and SQLite's text may hold anything.
+/// Backends write any bytes, and SQLite's text may hold anything.
 @Suite struct BackendBytesTests {
-    /// A grant of bytes, claimed.
+    /// A claimed grant with these bytes.
     private func claim(
         client: [UInt8] = Array("app".utf8),
         user: [UInt8] = Array("user".utf8),
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    /// What a backend's developer reads.
+    /// The message that a backend's developer reads.
     @Test(
         arguments: [
             ("notification_queue (payload) VALUES ('')", "CHECK constraint failed: payload is 1 to 65536 bytes"),

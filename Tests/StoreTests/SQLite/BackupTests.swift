@@ -9,13 +9,13 @@ import Testing
 
 @testable import SQLiteStore
 
-/// A copy of the file while everything runs, and another name for an app while nothing does.
+/// A copy of the file while everything runs, and a new name for an app while nothing runs.
 @Suite struct BackupTests {
     @Test func isWholeAndItsOwnersAlone() async throws {
         let file = try FileUnderTest()
         try await file.store.signIn(token: "r")
         let copy = try TemporaryFile()
-        // A backend in the middle of something, whose row is not committed.
+        // A backend with an open transaction and an uncommitted row.
         let backend = try OpenTransaction(.immediate, at: file.file.path)
         let reader = try SQLiteStore.openForReading(DatabaseFile(path: file.file.path))
         try await reader.backUp(to: copy.path)
@@ -54,7 +54,7 @@ import Testing
         }
         await #expect(throws: AppRenameError.taken("other")) { try await file.sqlite.renameApp("new", to: "other") }
 
-        // The configuration has to agree.
+        // The configuration must agree.
         let reopened = try SQLiteStore.open(DatabaseFile(path: file.file.path))
         #expect(throws: StoreOpenError.self) { try reopened.register([AppClients(name: "example", clientIDs: ["app", "web"])]) }
         try reopened.register([AppClients(name: "new", clientIDs: ["app", "web"])])

@@ -9,7 +9,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// The log stays short, without a checkpoint of anybody else's.
+/// The log stays short without another process's checkpoint.
 @Suite struct CheckpointTests {
     private func logPages(_ file: FileUnderTest) throws -> Int {
         let size = try FileManager.default.attributesOfItem(atPath: file.file.path + "-wal")[.size] as? Int ?? 0
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    /// Shorter than the 1,000 pages at which a backend that forgot the PRAGMA would start a checkpoint.
+    /// Shorter than 1,000 pages, where a backend that forgot the PRAGMA would start a checkpoint.
     @Test func theLogIsShortHoweverMuchIsWritten() async throws {
         let file = try FileUnderTest()
         try await work(file, rounds: 25)
@@ -33,7 +33,7 @@ import Testing
         #expect(try await file.isIntact)
     }
 
-    /// A reader that stays holds the log back; nothing fails, and the log can be used anew when it has gone.
+    /// A lasting reader holds the log back. Nothing fails, and siwatch can reuse the log after the reader has gone.
     @Test func aReaderInTheWayMeansLater() async throws {
         let file = try FileUnderTest()
         try await work(file, rounds: 1)
@@ -65,7 +65,7 @@ import Testing
         #expect(file.sqlite.takeForeignCheckpoints() == 0)
     }
 
-    /// Whoever writes first into an emptied log may give it a random salt.
+    /// The first writer to an emptied log may give it a random salt.
     @Test func anObedientBackendAfterAnEmptiedLogIsNotForeign() async throws {
         let file = try FileUnderTest()
         for _ in 1...5 {

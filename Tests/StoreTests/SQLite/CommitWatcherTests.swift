@@ -6,7 +6,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// The thread that sees other processes' commits. Each test ends because a commit is seen, and hangs where one is not.
+/// The thread that sees other processes' commits. Each test ends when the thread sees one, and hangs if it does not.
 @Suite(.timeLimit(.minutes(5))) struct CommitWatcherTests {
     @Test func seesEveryCommit() async throws {
         let file = try FileUnderTest()
@@ -17,12 +17,12 @@ import Testing
         }
     }
 
-    /// As the store's own, and it goes on looking however long a busy machine takes for a commit.
+    /// Like the store's own, but it goes on looking however long a busy machine takes for a commit.
     private func patientWatcher(of file: FileUnderTest) throws -> CommitWatcher {
         try CommitWatcher(path: file.file.path, longestCommit: .seconds(300))
     }
 
-    /// The log's first page is written long before the commit: the thread has to look again.
+    /// A backend writes the log's first page long before its commit, so the thread must look again.
     @Test func seesACommitThatComesLongAfterItsWrites() async throws {
         let file = try FileUnderTest()
         var commits = try patientWatcher(of: file).commits().makeAsyncIterator()
@@ -37,7 +37,7 @@ import Testing
         await commits.next()
     }
 
-    /// It looks twice after the first write that it is told of, and then sleeps until the next: it has to have asked for that one.
+    /// The watcher looks twice after the first reported write, and then sleeps until the next. So it must have asked for that one.
     @Test func isToldOfOneWriteAfterAnother() async throws {
         let file = try FileUnderTest()
         let watcher = try CommitWatcher(path: file.file.path, longestCommit: .zero)
@@ -45,7 +45,7 @@ import Testing
         let backend = Task { while !Task.isCancelled { try await file.store.receive() } }
         for _ in 1...5 { await commits.next() }
         backend.cancel()
-        // In the middle of an insert it says so.
+        // In the middle of an insert it throws this error.
         do { try await backend.value } catch is CancellationError {}
     }
 
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    /// A number that is closed twice may by then be somebody else's: a database's, say, whose next read fails.
+    /// A descriptor closed twice may by then be another file's: a database's, for example, whose next read fails.
     @Test func closesNothingOfOthersWhereTheKernelDoesNotTell() async throws {
         let others = Task {
             while !Task.isCancelled {
@@ -82,7 +82,7 @@ import Testing
             reading.cancel()
             await reading.value
         }
-        // The thread holds it until it ends.
+        // The thread holds it until its end.
         while held != nil {
             try Task.checkCancellation()
             await Task.yield()

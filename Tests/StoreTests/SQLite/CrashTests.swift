@@ -7,7 +7,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// A process may be killed at any moment; the next one finds a database.
+/// A kill at any moment leaves a database for the next process.
 @Suite struct CrashTests {
     /// Killed between the making of the file and the end of the migration.
     @Test func whileTheFileIsMade() async throws {
@@ -21,14 +21,14 @@ import Testing
         #expect(try DatabaseFile(path: file.path).inspect() == .none)
         _ = try FileUnderTest(file.copy())
 
-        // The whole schema stands in the log, and nothing of it in the file.
+        // The whole schema is in the log, and nothing of it in the file.
         try Schema.migrator.migrate(pool)
         let migrated = try FileUnderTest(file.copy())
         #expect(try await migrated.store.signIn(token: "r") == .grant(.applied, nil))
         try pool.close()
     }
 
-    /// Killed while a newer siwatch migrated: the header in the file is older than what the log holds.
+    /// Killed during a migration by a newer siwatch. The file's header is older than the log's content.
     @Test func whileAnotherVersionMigrated() throws {
         let file = try TemporaryFile()
         defer { file.remove() }

@@ -8,11 +8,11 @@ import Testing
 
 @testable import SQLiteStore
 
-/// The examples of docs/schema.md, run as printed on the file of a real store. Python comes with `make test`, Node.js does not.
+/// Runs the examples of docs/schema.md as printed on a real store's file. `make test` installs Python, but not Node.js.
 @Suite struct DocumentedExamplesTests {
     /// Runs the Python example, then `more`, which finds the path of the database in `path` and `argument` in `given`.
     ///
-    /// - Returns: what it printed, as JSON without spaces.
+    /// - Returns: the program's output, as JSON without spaces.
     private func python(_ path: String, given argument: some Encodable = 0, running more: String) async throws -> String {
         let given = String(decoding: try JSONEncoder().encode(argument), as: UTF8.self)
         let start = "\nimport itertools, json, sys\npath, given = sys.argv[1], json.loads(sys.argv[2])\n"
@@ -38,9 +38,9 @@ import Testing
         _ = try await store.settle(answer, about: due, at: now)
     }
 
-    // MARK: To follow
+    // MARK: Following
 
-    /// Users with sessions at two clients, and what became of them; each session by its name, with its sign-in.
+    /// Users with sessions at two clients. Each session has a name and the time of its sign-in.
     private static let sessions: [String: [String: Int64]] = {
         let (first, second) = (Timestamp.start.milliseconds, (Timestamp.start + .hours(1)).milliseconds)
         var sessions: [String: [String: Int64]] = [:]
@@ -51,7 +51,8 @@ import Testing
 
     private static let ended = #"["back-app","back-web","gone-app","gone-web","whole-app","whole-web"]"#
 
-    /// One of `half`'s tokens dies and both of `whole`'s; `gone` and `back` withdraw their consent, and the next sign-in of `back` still waits.
+    /// One of `half`'s tokens dies, and both of `whole`'s. `gone` and `back` withdraw their consent, and the next sign-in of `back` still
+    /// waits.
     private func trouble() async throws -> FileUnderTest {
         let file = try FileUnderTest()
         let store = file.store
@@ -104,7 +105,7 @@ import Testing
         #expect(found == #"[1097,4,1100,"user1100"]"#)
     }
 
-    /// Everything passes its retention while nobody follows; and the table is emptied, or an earlier one.
+    /// Everything passes its retention while no follower runs, and an operator empties the table, or did so earlier.
     @Test func theFollowerSeesWhatItMissed() async throws {
         let file = try FileUnderTest()
         let look = """
@@ -130,14 +131,14 @@ import Testing
         #expect(try await python(file.file.path, given: [0, 5, 6], running: look) == #"["begin again",[6],[]]"#)
     }
 
-    /// A user signs in; while the request is on its way, consent is withdrawn and the follower passes the row.
+    /// A user signs in. While the request is on its way, the user withdraws consent and the follower passes the row.
     private func slowRequest() async throws -> FileUnderTest {
         let file = try FileUnderTest()
         try await file.store.signIn(at: .start)
         return file
     }
 
-    /// SQL: what siwatch commits then, in the place of siwatch.
+    /// SQL that commits in siwatch's place.
     private static let withdrawal = [
         "UPDATE credential SET state = 'revoked', reason = 'consent_revoked', changed_at = \((Timestamp.start + .hours(1)).milliseconds)",
         """
@@ -146,7 +147,7 @@ import Testing
         """,
     ]
 
-    /// Before the commit the rule ends nothing, and the follower finds no session. A newer sign-in is not ended.
+    /// Before the commit the rule ends nothing, and the follower finds no session. It does not end a newer sign-in.
     private static let slowRequestEnds = #"[[],false,[],true]"#
 
     @Test func aSessionThatIsCommittedAfterItsEndIsEnded() async throws {
@@ -178,7 +179,7 @@ import Testing
         #expect(found == Self.slowRequestEnds)
     }
 
-    // MARK: To connect and to tell
+    // MARK: Connecting and reporting
 
     @Test func aMistakeIsSaidAtTheStart() async throws {
         let connecting = """
@@ -249,7 +250,7 @@ import Testing
         #expect(try await file.store.column("SELECT DISTINCT granted_at FROM grant_queue") == [1_750_000_000_999])
     }
 
-    /// A native sign-in, one on the web, and an account that is deleted.
+    /// A native sign-in, one on the web, and a deleted account.
     @Test func codesAndRequestsAreTakenAsTheyAreTold() async throws {
         let file = try FileUnderTest()
         let found = try await python(
@@ -274,7 +275,7 @@ import Testing
         #expect(requests.map(\.credential) == [CredentialID(clientID: "app", userID: "user")])
     }
 
-    /// A second holds a withdrawal of consent and, after it, a sign-in: the session is good.
+    /// One second has a withdrawal of consent and, after it, a sign-in. The session is good.
     @Test func aSignInOutlivesARevocationOfItsSecond() async throws {
         let file = try FileUnderTest()
         try await file.store.signIn(at: .start - .days(1))

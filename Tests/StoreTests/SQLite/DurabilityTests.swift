@@ -6,7 +6,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// How the connections of an opened file are set up.
+/// The settings of an opened file's connections.
 @Suite struct DurabilityTests {
     @Test func aCommitIsOnDisk() async throws {
         let file = try FileUnderTest()

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// A token in clear is nowhere in the files once its row has been taken and the house has been swept.
+/// After siwatch has taken a row and swept the files, no file holds its clear token.
 @Suite struct ErasureTests {
     private static let mark = "in-clear"
 
@@ -38,7 +38,7 @@ import Testing
         #expect(try leaks(file.file) == [])
     }
 
-    /// Killed after the token was taken and before the log was emptied.
+    /// Killed after the process took the token and before it emptied the log.
     @Test func norOneThatAKilledProcessTook() async throws {
         let file = try FileUnderTest()
         try await file.store.signIn(token: token(1))
@@ -58,7 +58,7 @@ import Testing
         #expect(try file.file.contents().values.allSatisfy { $0.firstRange(of: sealed) == nil })
     }
 
-    /// A reader in the way means later, and later it happens.
+    /// A reader in the way delays the sweep until later.
     @Test func whatCouldNotBeSweptIsSweptTheNextTime() async throws {
         let file = try FileUnderTest()
         let reader = try OpenTransaction(.deferred, at: file.file.path)
@@ -70,7 +70,7 @@ import Testing
         #expect(try leaks(file.file) == [])
     }
 
-    /// Since when is known for as long as the reader reads.
+    /// siwatch knows since when, for as long as the reader reads.
     @Test func whoKeepsItReadableIsNoticed() async throws {
         let file = try FileUnderTest()
         try await file.sqlite.maintain(at: .start)
@@ -88,7 +88,7 @@ import Testing
         #expect(try leaks(file.file) == [])
     }
 
-    /// A reader of a log in which nothing was erased keeps no secret; once a day it is emptied as well.
+    /// A reader of a log without erased rows keeps no secret. siwatch empties that log once a day as well.
     @Test func aReaderOfAnythingElseIsNone() async throws {
         let file = try FileUnderTest()
         try await file.sqlite.maintain(at: .start)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// Backends are members of a group, so the file and its neighbours are the group's to write.
+/// Backends are members of a group, so the group may write the file and its neighbours.
 @Suite struct FileModeTests {
     private func mode(_ path: String) throws -> Int? {
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
@@ -18,7 +18,7 @@ import Testing
         for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o660) }
     }
 
-    /// Whoever made the database has said who may write it.
+    /// The maker of the database has chosen who may write it.
     @Test func aDatabaseThatIsThereKeepsItsMode() throws {
         let temporary = try TemporaryFile()
         try SQLiteStore.open(DatabaseFile(path: temporary.path)).close()
@@ -27,7 +27,7 @@ import Testing
         for suffix in ["", "-wal", "-shm"] { #expect(try mode(file.file.path + suffix) == 0o600) }
     }
 
-    /// As a backend leaves it that opened the name before there was a database.
+    /// A backend leaves such a file when it opens the name before there is a database.
     @Test(arguments: [0o644, 0o600])
     func anEmptyFileIsTakenOver(before: Int) throws {
         let temporary = try TemporaryFile()
@@ -39,7 +39,7 @@ import Testing
         #expect(try early.read { db in try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM grant_queue") } == 0, "an open one sees the tables")
     }
 
-    /// Where we are root, whom no mode stops.
+    /// As root, because no mode stops root.
     @Test(.enabled(if: geteuid() == 0)) func anotherUsersEmptyFileGivesWay() throws {
         let temporary = try TemporaryFile()
         try Data().write(to: temporary.url)

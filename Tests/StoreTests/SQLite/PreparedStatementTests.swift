@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    /// What is empty is not NULL, and a NUL ends nothing.
+    /// An empty text is not NULL, and a NUL ends no text.
     @Test(arguments: ["", "a", "a\u{0}b", "Ω", String(repeating: "long ", count: 1000)])
     func textComesBackAsItWas(_ text: String) throws {
         try withTable { db in
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    /// A value of the run before would be a false fact about another user.
+    /// A value of the previous run would be a false fact about another user.
     @Test func nothingIsLeftOfTheRunBefore() throws {
         try withTable { db in
             let insert = try PreparedStatement("INSERT INTO value (text, number) VALUES (?, ?)", in: db)

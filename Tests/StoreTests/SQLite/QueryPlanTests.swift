@@ -9,7 +9,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// Ten million credentials cost what ten thousand do: every look-up is a search.
+/// Ten million credentials cost no more than ten thousand, because every look-up is a search.
 @Suite struct QueryPlanTests {
     private func plan(_ sql: String, in store: SQLiteStore) async throws -> [String] {
         try await store.writer.writeWithoutTransaction { db in
@@ -19,9 +19,9 @@ import Testing
         }
     }
 
-    /// What walks a table from one end to the other.
+    /// The steps that walk a whole table.
     private func scans(_ sql: String, in store: SQLiteStore) async throws -> [String] {
-        // Apps, clients, tables and codes that wait are a handful of rows; what a search has found may be walked.
+        // Apps, clients, tables and waiting codes are a handful of rows. A statement may walk the rows that a search has found.
         let small = [
             "SCAN app", "SCAN client", "SCAN operator_request", "SCAN breaker", "SCAN grant_queue USING INDEX grant_queue_code",
             "SCAN CONSTANT ROW", "SCAN (subquery", "SCAN found", "SCAN json_each", "SCAN sqlite_sequence", "SCAN grant_outcome",
@@ -57,14 +57,14 @@ import Testing
         #expect(try await plan(sql, in: store).contains { $0.hasPrefix("SEARCH") })
     }
 
-    /// The portion alone is walked, and no user is but its own.
+    /// The statement walks the portion alone, and reads no other user.
     @Test func aPortionOfUsersIsCompared() async throws {
         let store = try SQLiteStore.inMemory()
         let sql = try #require(SchemaPage.blocks(of: "sql").first { $0.hasPrefix("WITH yours") })
         #expect(try await scans(sql, in: store).filter { !$0.contains("yours") } == [])
     }
 
-    /// However many of an app are overdue: those of one client are found without looking at the others'.
+    /// However many credentials of an app are overdue, a search finds one client's without looking at the others'.
     @Test func theScheduleIsSearchedByClient() async throws {
         let store = try SQLiteStore.inMemory()
         let plan = try await plan(
@@ -74,7 +74,7 @@ import Testing
         #expect(plan == ["SEARCH credential USING INDEX credential_due (client=? AND due_at<?)"])
     }
 
-    /// Whatever statements the daemon runs, found by running them.
+    /// Finds the daemon's statements by running them.
     @Test func theDaemonNeverScans() async throws {
         let sqlite = try SQLiteStore.inMemory()
         let store = try StoreUnderTest(sqlite, door: SQLiteDoor(sqlite.writer)) {}
@@ -91,7 +91,7 @@ import Testing
         for sql in found { #expect(try await scans(sql, in: sqlite) == [], "in \(sql)") }
     }
 
-    /// Every statement that ran, once.
+    /// Every statement that ran, each once.
     private final class StatementLog: Sendable {
         private let statements = NIOLockedValueBox<Set<String>>([])
 

@@ -9,7 +9,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// A process that ends, however it ends, and the one after it.
+/// A process that ends in any way, and the next one.
 @Suite struct RecoveryTests {
     @Test func whatWasCommittedIsThere() async throws {
         let file = try TemporaryFile()
@@ -37,7 +37,7 @@ import Testing
         #expect(try SQLiteStore.hasSealedRows(in: DatabaseFile(path: file.file.path)) == false)
     }
 
-    /// Holding the only lock on the database, a starting daemon knows that every claim is void.
+    /// A starting daemon holds the only lock on the database, so it knows that every claim is void.
     @Test func voidClaimsAreDueAtOnce() async throws {
         let file = try FileUnderTest()
         try await file.store.receive(2)
@@ -51,12 +51,12 @@ import Testing
 
         try file.sqlite.recover()
         #expect(try await file.store.claimNotifications(at: due).map(\.claim) == [Claim(owner: work[0].claim.owner, attempts: 2)])
-        // Apple may have been asked, so a credential waits for the end of its lease.
+        // siwatch may have asked Apple, so a credential waits for the end of its lease.
         #expect(try await file.store.claimCredentials(at: due).isEmpty)
         #expect(try await file.store.settle(.notification(work[0], .event(.consentRevoked)), at: due) == .superseded)
     }
 
-    /// What died with a process has an attempt on it, and nothing else has.
+    /// Rows that died with a process have an attempt, and no others have.
     @Test func onlyWhatWasUnderWayIsSuspected() async throws {
         let file = try FileUnderTest()
         try await file.store.receive(3)
@@ -120,7 +120,7 @@ import Testing
 
     // MARK: Ids that begin anew
 
-    /// Nine notifications have come and are settled; somebody resets `sqlite_sequence`, as people do who empty tables.
+    /// siwatch has settled nine notifications. A person resets `sqlite_sequence`, as people do who empty tables.
     private func reset() async throws -> FileUnderTest {
         let file = try FileUnderTest()
         try await file.store.receive(9)
@@ -145,7 +145,7 @@ import Testing
         #expect(try await file.store.column("SELECT MAX(id) FROM notification_queue") == [10])
     }
 
-    /// They pass the mark before anybody looks.
+    /// The new ids pass the mark before siwatch looks.
     @Test(arguments: [Duration.zero, StoreUnderTest.lease])
     func alsoWhereTheyAreAboveTheMarkAlready(_ later: Duration) async throws {
         let file = try await reset()
@@ -153,13 +153,13 @@ import Testing
         let now = Timestamp.start + later
         var ids: [Int64] = []
         for _ in 1...4 { ids += try await file.store.claimNotifications(at: now).map(\.id) }
-        // While a claim of the old ids has its lease, the new ones up to the mark look like its rows.
+        // While a claim of the old ids has its lease, the new ids up to the mark look like its rows.
         #expect(ids.sorted() == (later == .zero ? [10] : Array(1...10)))
         for _ in 1...4 { ids += try await file.store.claimNotifications(at: .start + StoreUnderTest.lease).map(\.id) }
         #expect(Set(ids) == Set(1...10))
     }
 
-    /// Claims under way are not lost by it.
+    /// A reset loses no claim under way.
     @Test func aResetVoidsNoClaim() async throws {
         let file = try FileUnderTest()
         try await file.store.receive(2)

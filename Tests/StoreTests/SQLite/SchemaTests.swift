@@ -7,7 +7,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// The schema is a promise: a change to it is a migration and an entry in the changelog.
+/// The schema is a promise: a change to it needs a migration and an entry in the changelog.
 @Suite struct SchemaTests {
     private static let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../Schema.sql").standardized
 
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    /// The ring's index and the code agree on what anybody could have sent.
+    /// The ring's index and the code agree on the rejections that any sender could cause.
     @Test(arguments: RejectionReason.allCases)
     func theRingKnowsTheReasons(_ reason: RejectionReason) {
         #expect(Schema.unsigned.contains("'\(reason.rawValue)'") == reason.isUnsigned)

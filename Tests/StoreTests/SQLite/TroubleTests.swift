@@ -8,7 +8,7 @@ import Testing
 
 @testable import SQLiteStore
 
-/// What the writer is told when SQLite cannot write, and that nothing of the batch is there then.
+/// The writer's error when SQLite cannot write. The database then has nothing of the batch.
 @Suite struct TroubleTests {
     @Test func aFullDiskHealsWhenSpaceReturns() async throws {
         let file = try FileUnderTest()
@@ -69,7 +69,7 @@ import Testing
         try reader.close()
     }
 
-    /// A cancelled task writes nothing; its claim runs out.
+    /// A cancelled task writes nothing, and its claim runs out.
     @Test func whoIsCancelledCannotWrite() async throws {
         let file = try FileUnderTest()
         try await file.store.receive()
@@ -82,7 +82,7 @@ import Testing
         #expect(try await file.store.count("notification_queue") == 1)
     }
 
-    /// The name of what is thrown.
+    /// The name of the error that the body throws.
     private func failure(_ body: () async throws -> some Sendable) async -> String? {
         switch await #expect(throws: StoreError.self, performing: { _ = try await body() }) {
         case .busy: "busy"

@@ -7,11 +7,11 @@ import Testing
 
 @testable import SQLiteStore
 
-/// A file that is not ours, or not whole, is left as it is: not one byte is written, and nothing beside it.
+/// siwatch leaves a file that is foreign or damaged unchanged: it writes no byte to it, and no file beside it.
 @Suite struct UnusableFileTests {
     private static let text = "This is a letter to my aunt, and no database at all. "
 
-    /// What may lie where the database should be.
+    /// The kinds of file in the database's place.
     enum Find: CaseIterable {
         case garbage, shortText, foreign, foreignWithLog, onlyPragma, truncated, flippedPage, newer, withoutTables
 
@@ -32,7 +32,7 @@ import Testing
             case .shortText: try Data(text.utf8).write(to: file.url)
             case .foreign: try Self.makeForeign(at: file.path).close()
             case .foreignWithLog:
-                // As another program leaves it that dies while it writes.
+                // Another program leaves such a file when it dies while it writes.
                 let original = try TemporaryFile()
                 defer { original.remove() }
                 let pool = try DatabasePool(path: original.path)

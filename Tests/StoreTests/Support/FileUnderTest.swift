@@ -5,13 +5,13 @@ import GRDB
 
 @testable import SQLiteStore
 
-/// A store in a file, for what is true of files alone.
+/// A store in a file, for tests of files alone.
 final class FileUnderTest: Sendable {
     let file: TemporaryFile
     let sqlite: SQLiteStore
     let store: StoreUnderTest
 
-    /// - Parameter file: where one is already; it goes with this.
+    /// - Parameter file: an existing file. It goes with this.
     init(_ file: TemporaryFile? = nil) throws {
         let file = try file ?? TemporaryFile()
         self.file = file
@@ -19,7 +19,7 @@ final class FileUnderTest: Sendable {
         store = try StoreUnderTest(sqlite, door: SQLiteDoor(asBackendOf: file.path)) { file.remove() }
     }
 
-    /// What a PRAGMA of the writer's connection says.
+    /// A PRAGMA's value on the writer's connection.
     func pragma(_ name: String) async throws -> Int? {
         try await sqlite.writer.writeWithoutTransaction { db in try Int.fetchOne(db, sql: "PRAGMA \(name)") }
     }

@@ -4,7 +4,7 @@
 import CredentialCore
 
 extension Timestamp {
-    /// When every test begins.
+    /// The beginning of every test.
     static let start = Timestamp(milliseconds: 1_750_000_000_000)
 
     static func + (time: Timestamp, duration: Duration) -> Timestamp { time.advanced(by: duration) }

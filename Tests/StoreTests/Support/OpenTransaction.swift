@@ -3,11 +3,11 @@
 
 import GRDB
 
-/// A transaction that another process has open.
+/// Another process's open transaction.
 struct OpenTransaction: Sendable {
     private let connection: DatabaseQueue
 
-    /// - Parameter kind: `.deferred` reads, and holds on to what was there; `.immediate` keeps every other writer out.
+    /// - Parameter kind: `.deferred` reads, and keeps its snapshot. `.immediate` keeps every other writer out.
     init(_ kind: Database.TransactionKind, at path: String) throws {
         var configuration = GRDB.Configuration()
         configuration.allowsUnsafeTransactions = true

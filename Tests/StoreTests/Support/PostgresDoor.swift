@@ -6,9 +6,9 @@ import CredentialTables
 
 @testable import PostgresStore
 
-/// SQL to a schema of PostgreSQL, in the words of the tests, which are SQLite's.
+/// Runs the tests' SQL, which is SQLite's, on a schema of PostgreSQL.
 ///
-/// What it translates is what is meant to differ: parameters are numbered, and payloads are bytes.
+/// It translates the intended differences: parameters are numbered, and payloads are bytes.
 struct PostgresDoor: SQLDoor {
     private let connection: ConnectionThread
 
@@ -22,7 +22,7 @@ struct PostgresDoor: SQLDoor {
 
     func rows(_ sql: String, _ arguments: [SQLValue]) async throws -> [[SQLValue]] {
         let parameters = arguments.map(\.parameter)
-        // A statement is prepared for the types that it was first given.
+        // The server prepares a statement for the types of its first values.
         let statement = Self.translated(sql) + " -- \(parameters.map(\.type))"
         return try await connection.run { connection in
             let rows = try connection.rows(of: connection.send(statement, parameters))
@@ -58,7 +58,7 @@ struct PostgresDoor: SQLDoor {
 }
 
 extension SQLValue {
-    /// A text without a type: the server finds it by the place.
+    /// A text without a type. The server infers the type from its place.
     fileprivate var parameter: Parameter {
         switch self {
         case .null: Parameter(type: 0, bytes: nil)

@@ -8,11 +8,11 @@ import Synchronization
 
 @testable import PostgresStore
 
-/// Schemas on the one server of this process: each test has its own.
+/// Schemas on the process's one server. Each test has its own.
 enum PostgresUnderTest {
     private static let schemas = Atomic(0)
 
-    /// Of a schema that is not there yet.
+    /// The address of a schema that does not exist yet.
     static func address(user: String = PostgresServer.user) throws -> PostgresAddress {
         PostgresAddress(
             try PostgresServer.shared.get().address(user: user),
@@ -20,12 +20,12 @@ enum PostgresUnderTest {
         )
     }
 
-    /// The same schema, as somebody else.
+    /// The same schema, as another user.
     static func address(_ address: PostgresAddress, as user: String) throws -> PostgresAddress {
         PostgresAddress(try PostgresServer.shared.get().address(user: user), schema: address.schema)
     }
 
-    /// The same schema by a road that can be cut.
+    /// The same schema by a road that a test can cut.
     static func road(to address: PostgresAddress) throws -> (road: RoadToServer, address: PostgresAddress) {
         let road = try RoadToServer(PostgresServer.shared.get().folder)
         return (road, PostgresAddress(road.address, schema: address.schema))
@@ -36,7 +36,7 @@ enum PostgresUnderTest {
             ports: store,
             door: PostgresDoor(store.address),
             register: { name, clientIDs in try store.register([AppClients(name: name, clientIDs: clientIDs)]) },
-            // Other replicas are at work on the same rows: what one has claimed is void once its lease has ended.
+            // Other replicas work on the same rows, so a claim is void only after its lease.
             restart: { now in now + StoreUnderTest.policy.lease(attempts: 2) },
             tearDown: {}
         )

@@ -4,12 +4,12 @@
 import CredentialCore
 import CredentialTesting
 
-/// Backends that insert and a daemon that claims, settles and sometimes dies, as one seed decides.
+/// Backends that insert, and a daemon that claims, settles and sometimes dies, by a seed.
 struct RandomTraffic {
     let store: StoreUnderTest
     private var generator: SeededGenerator
     private var now = Timestamp.start
-    /// Settled once already; a process that was frozen may try again.
+    /// Settlements already made. A process that was frozen may try them again.
     private var settled: [Settlement] = []
 
     private(set) var received: Int64 = 0
@@ -27,7 +27,7 @@ struct RandomTraffic {
         generator = SeededGenerator(seed: seed)
     }
 
-    /// One thing that may happen next.
+    /// Takes one random step.
     mutating func step() async throws {
         now = now + .seconds(Int.random(in: 0...90, using: &generator))
         switch Int.random(in: 0..<12, using: &generator) {
@@ -69,7 +69,7 @@ struct RandomTraffic {
         granted += 1
     }
 
-    /// A moment of the last hour, often one that was there before.
+    /// A moment of the last hour, often one used before.
     private mutating func recently() -> Timestamp {
         now - .minutes(10 * Int.random(in: 0...6, using: &generator))
     }
@@ -122,14 +122,14 @@ struct RandomTraffic {
         settled += settlements
     }
 
-    /// Claims, and is never heard of again.
+    /// Claims rows, and never settles them.
     private mutating func die() async throws {
         _ = try await store.claimNotifications(upTo: 5, at: now)
         _ = try await store.claimGrants(upTo: 5, at: now)
         _ = try await store.claimCredentials(upTo: 1, at: now)
     }
 
-    /// Whoever comes back from the dead is told so.
+    /// The store tells a process that comes back late that its claims are over.
     private mutating func settleAgain() async throws {
         let again = settled.shuffled(using: &generator).prefix(5)
         evicted += Int64(try await store.settle(Array(again), at: now).evicted)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// The way in for everybody but the daemon: plain SQL, over a connection of one's own where the store has such a thing.
+/// Plain SQL for all but the daemon, over a connection of its own if the store has one.
 protocol SQLDoor: Sendable {
     /// Runs one statement and commits.
     func run(_ sql: String, _ arguments: [SQLValue]) async throws
     func rows(_ sql: String, _ arguments: [SQLValue]) async throws -> [[SQLValue]]
-    /// Refuses, until they are allowed again, writes to a column.
+    /// Refuses writes to a column until they are allowed again.
     func refuseWrites(to column: String, of table: String) async throws
     func allowWrites(to table: String) async throws
 }

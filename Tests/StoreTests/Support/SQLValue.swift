@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// What stands in one column of one row.
+/// The value of one column of one row.
 enum SQLValue: Sendable, Hashable {
     case null
     case integer(Int64)

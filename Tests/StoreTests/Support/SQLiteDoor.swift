@@ -4,7 +4,7 @@
 import Foundation
 import GRDB
 
-/// SQL to a database of SQLite.
+/// Runs SQL on an SQLite database.
 struct SQLiteDoor: SQLDoor {
     let connection: any DatabaseWriter
 
@@ -12,7 +12,7 @@ struct SQLiteDoor: SQLDoor {
         self.connection = connection
     }
 
-    /// A connection such as the contract asks of backends on the same host.
+    /// A connection with the settings that the contract asks of backends on the same host.
     init(asBackendOf path: String) throws {
         var configuration = GRDB.Configuration()
         configuration.prepareDatabase { db in

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// The page that backends are written from, docs/schema.md.
+/// docs/schema.md, the page for writers of backends.
 enum SchemaPage {
     static let text = try! String(
         contentsOf: URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../docs/schema.md").standardized,

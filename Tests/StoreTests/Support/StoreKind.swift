@@ -8,12 +8,12 @@ import Foundation
 @testable import PostgresStore
 @testable import SQLiteStore
 
-/// The stores that the conformance suite holds to the ports.
+/// The stores that must pass the conformance suite.
 ///
-/// What is meant to differ in PostgreSQL:
-/// - A text holds no NUL and nothing but UTF-8: what SQLite keeps and siwatch rejects as malformed, the server refuses.
-/// - No process is alone, so no start voids another's claims: they end with their leases.
-/// - What is erased is the server's to overwrite.
+/// PostgreSQL's intended differences:
+/// - A text holds no NUL and only UTF-8. SQLite keeps other bytes and siwatch rejects them as malformed. The server refuses them.
+/// - No process is alone, so no start voids another's claims. They end with their leases.
+/// - The server overwrites erased data at its own time.
 ///
 /// So these are SQLite's alone: `whatIsNoTextOrTooLongIsMalformed` and `aNULIsRefusedWhereItWouldHideATail` of `RevocationTests`,
 /// `whatIsNoTextOrTooLongIsMalformed` and `oddCountsHarmNobody` of `CodeClaimTests`, and `aRenamedAppHasItsReceipts` of `ReceiptTests`,
@@ -21,7 +21,7 @@ import Foundation
 enum StoreKind: CaseIterable {
     case memory, file, postgres
 
-    /// One of each store, for what is the same in memory and in a file, and takes long.
+    /// One of each store, for slow tests whose result is the same in memory and in a file.
     static let oneOfEach: [StoreKind] = [.memory, .postgres]
 
     func make(retention: Retention = Retention()) throws -> StoreUnderTest {
@@ -45,7 +45,7 @@ extension StoreUnderTest {
             ports: store,
             door: door,
             register: { name, clientIDs in try store.register([AppClients(name: name, clientIDs: clientIDs)]) },
-            // Holding the only lock on the database, it knows that every claim is void.
+            // The process holds the only lock on the database, so it knows that every claim is void.
             restart: { now in
                 try store.recover()
                 return now

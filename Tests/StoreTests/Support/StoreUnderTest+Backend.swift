@@ -3,14 +3,14 @@
 
 import CredentialCore
 
-/// What backends insert.
+/// Backends' inserts.
 extension StoreUnderTest {
-    /// A POST of Apple's, put into the queue.
+    /// Queues a POST of Apple's.
     func receive(_ payload: String = "jws", at time: Timestamp = .start) async throws {
         try await receive(Array(payload.utf8), at: time)
     }
 
-    /// A POST with any bytes at all.
+    /// Queues a POST with any bytes.
     func receive(_ payload: [UInt8], at time: Timestamp = .start) async throws {
         try await run(
             "INSERT INTO notification_queue (payload, received_at) VALUES (CAST(? AS TEXT), ?)",
@@ -18,7 +18,7 @@ extension StoreUnderTest {
         )
     }
 
-    /// Many POSTs in one transaction.
+    /// Queues many POSTs in one transaction.
     func receive(_ count: Int, at time: Timestamp = .start, bytes: Int = 3) async throws {
         try await run(
             """
@@ -29,7 +29,7 @@ extension StoreUnderTest {
         )
     }
 
-    /// A sign-in, put into the queue.
+    /// Queues a sign-in.
     func grant(
         _ user: String = "user",
         client: String = "app",
@@ -46,7 +46,7 @@ extension StoreUnderTest {
         )
     }
 
-    /// A sign-in whose token the backend has sealed, put into the queue.
+    /// Queues a sign-in whose token the backend has sealed.
     func grant(_ user: String = "user", client: String = "app", sealed: [UInt8], at time: Timestamp = .start) async throws {
         try await run(
             "INSERT INTO grant_queue (client_id, user_id, token_sealed, granted_at) VALUES (?, ?, ?, ?)",
@@ -54,7 +54,7 @@ extension StoreUnderTest {
         )
     }
 
-    /// A sign-in that brings a code, put into the queue.
+    /// Queues a sign-in with a code.
     func grant(_ user: String? = "user", client: String = "app", code: String, at time: Timestamp = .start) async throws {
         try await run(
             "INSERT INTO grant_queue (client_id, user_id, authorization_code, granted_at) VALUES (?, ?, ?, ?)",
@@ -62,7 +62,7 @@ extension StoreUnderTest {
         )
     }
 
-    /// An account that its user has deleted, put into the queue.
+    /// Queues a request to revoke, for a deleted account.
     func requestRevocation(_ user: String = "user", client: String = "app", at time: Timestamp = .start) async throws {
         try await run(
             "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES (?, ?, ?)",

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// What the daemon does, one round at a time.
+/// The daemon's work, one round at a time.
 extension StoreUnderTest {
     static let lease = Duration.seconds(60)
     static let policy = RefreshPolicy()

@@ -4,7 +4,7 @@
 import CredentialCore
 
 extension StoreUnderTest {
-    /// Asks once for everything that a daemon and its commands ask of a store, so that every statement has run.
+    /// Calls everything once that a daemon and its commands call, so that every statement has run.
     func askEverything() async throws {
         try await signIn(token: "r", email: EmailAddress("a@example.com"))
         try await signIn(client: "forgotten")

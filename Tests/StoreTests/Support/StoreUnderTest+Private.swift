@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What no public table shows. The private tables have the same names in every store.
+/// Values that no public table shows. The private tables have the same names in every store.
 extension StoreUnderTest {
     var sealedTokens: Int64? {
         get async throws { try await count("credential WHERE sealed_token IS NOT NULL") }
     }
 
-    /// Overwrites what is published of a user at a client, for what cannot come about through the ports yet.
+    /// Overwrites the published row of a user at a client, for states that the ports cannot produce yet.
     func publish(_ state: String, _ reason: String, changedAt: SQLValue, _ user: String = "user", client: String) async throws {
         try await run(
             """

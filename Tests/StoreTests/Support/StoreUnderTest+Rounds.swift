@@ -5,7 +5,7 @@ import CredentialCore
 
 /// Whole rounds.
 extension StoreUnderTest {
-    /// Settles every grant that is due, each as told.
+    /// Settles every due grant with this verdict.
     @discardableResult
     func settleGrants(
         at now: Timestamp,
@@ -14,7 +14,7 @@ extension StoreUnderTest {
         try await settle(claimGrants(at: now).map { .grant($0, verdict($0)) }, at: now).results
     }
 
-    /// A sign-in that is queued and settled, by default in the minute of the sign-in.
+    /// Queues and settles a sign-in, by default in the minute of the sign-in.
     @discardableResult
     func signIn(
         _ user: String = "user",
@@ -28,12 +28,12 @@ extension StoreUnderTest {
         return try await settleGrants(at: now ?? time)[0]
     }
 
-    /// Apple has accepted a user's tokens, in the moment of their sign-ins.
+    /// Lets Apple accept a user's tokens at the time of their sign-ins.
     func accept(_ user: String = "user") async throws {
         try await run("UPDATE credential SET verified_at = token_granted_at WHERE user_id = ?", [.text(user)])
     }
 
-    /// An event that is queued and settled, by default in the minute it happened.
+    /// Queues and settles an event, by default in the minute of the event.
     @discardableResult
     func notify(
         _ kind: Event.Kind,
@@ -52,9 +52,9 @@ extension StoreUnderTest {
         )
     }
 
-    /// What Apple said of a user's token, a second after it was asked: by default a rejection, which waits.
+    /// Settles Apple's answer about a user's token, a second after the question: by default a rejection, which then waits.
     ///
-    /// - Parameter requestedAt: when it was asked by Apple's clock; by ours at the time at which this happens.
+    /// - Parameter requestedAt: the time of the question by Apple's clock. By the host's clock it is now.
     @discardableResult
     func reject(
         _ user: String,
@@ -78,14 +78,14 @@ extension StoreUnderTest {
         return try await settle([.refresh(due, verdict)], at: now, canaries: ["example": canaries]).results[0]
     }
 
-    /// Claims what is to be believed of `example`, and settles it.
+    /// Claims the pending rejections of `example` that siwatch may believe, and settles them.
     @discardableResult
     func admit(_ rule: AdmissionRule? = nil, at now: Timestamp) async throws -> [Settled] {
         let rule = rule ?? AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(now - .minutes(15)))
         return try await settle(admissions(of: "example", by: rule, at: now), at: now).results
     }
 
-    /// Claims what is to be believed of an app; without a rule all that waits.
+    /// Claims the pending rejections of an app that siwatch may believe; without a rule, all of them.
     func admissions(of app: String, by rule: AdmissionRule? = nil, at now: Timestamp) async throws -> [Settlement] {
         let rules = [rule ?? AdmissionRule(answered: .earliest...now)]
         let claimed = try await ports.claimPendingRejections(of: app, admittedBy: rules, upTo: 100, at: now, policy: Self.policy)
@@ -95,13 +95,13 @@ extension StoreUnderTest {
         }
     }
 
-    /// An answer of Apple's about the one credential of `example` that is due. A rejection is believed at once; nil is neither yes nor no.
+    /// Settles Apple's answer about the one due credential of `example`. siwatch believes a rejection at once. Nil is neither yes nor no.
     @discardableResult
     func refresh(_ answer: RefreshAnswer.Verdict?, at now: Timestamp) async throws -> Settled {
         try await settle(answer, about: try await claimCredentials(at: now)[0], at: now)
     }
 
-    /// - Parameter now: when Apple answered, and when it is settled.
+    /// - Parameter now: the time of Apple's answer and of its settlement.
     @discardableResult
     func settle(_ answer: RefreshAnswer.Verdict?, about due: DueCredential, at now: Timestamp) async throws -> Settled {
         switch answer {

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// A new store and its two sides: the ports, as the daemon holds them, and SQL, as backends and operators write it.
+/// A new store with its two sides: the ports for the daemon, and SQL for backends and operators.
 ///
 /// It knows three clients in two apps: `app` and `web` of `example`, and `elsewhere` of `other`.
 final class StoreUnderTest: Sendable {
@@ -33,15 +33,15 @@ final class StoreUnderTest: Sendable {
         tearDown()
     }
 
-    /// Takes an app of the configuration in.
+    /// Adds an app of the configuration.
     func register(_ app: String, _ clientIDs: [String]) throws {
         try registerApp(app, clientIDs)
     }
 
-    /// The process has died, and the next one is there.
+    /// Replaces the dead process by the next one.
     ///
-    /// - Returns: when it can claim what the other had, if that is not claimed more than twice: at once where it knows that it is alone, and
-    ///   else when the leases have ended.
+    /// - Returns: when it can claim the previous process's rows, if they have been claimed twice at most. That is at once if it knows that
+    ///   it is alone, else when the leases have ended.
     func restart(at now: Timestamp) throws -> Timestamp {
         try restartProcess(now)
     }

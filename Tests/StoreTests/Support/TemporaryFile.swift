@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// The path of a file that is not there yet, alone in a folder of its own.
+/// The path of a file that does not exist yet, alone in a folder of its own.
 struct TemporaryFile: Sendable {
     let folder: URL
 
@@ -15,15 +15,15 @@ struct TemporaryFile: Sendable {
     var url: URL { folder.appending(path: "siwatch.sqlite") }
     var path: String { url.path }
 
-    /// What lies in the folder, byte by byte.
+    /// The folder's files, byte by byte.
     ///
-    /// To close a file drops the locks that SQLite holds on it in this process, so nothing may have the database open that minds.
+    /// Closing a file drops SQLite's locks on it in this process, so no open connection may depend on them.
     func contents() throws -> [String: Data] {
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
         return try Dictionary(uniqueKeysWithValues: names.map { ($0, try Data(contentsOf: folder.appending(path: $0))) })
     }
 
-    /// The files as they lie there now: what a killed process leaves, once its locks are gone.
+    /// Copies the present files: the state that a killed process leaves, without its locks.
     func copy() throws -> TemporaryFile {
         let copy = try TemporaryFile()
         for (name, bytes) in try contents() where !name.hasSuffix("-shm") { try bytes.write(to: copy.folder.appending(path: name)) }

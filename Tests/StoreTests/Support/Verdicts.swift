@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTesting
 
 extension GrantVerdict {
-    /// What the daemon says of a good grant: the token sealed, the rest as it stands.
+    /// The daemon's verdict on a good grant: the token sealed, the rest unchanged.
     static func acceptance(of work: ClaimedGrant) -> GrantVerdict {
         guard let content = work.content else { return .rejected(.malformed) }
         let delivered = content.sealedToken.flatMap { try? PlainSealer().open(delivered: $0, for: content.credential) }

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// Every event that leaves the queue stands in the log, with what became of it.
+/// Every event that leaves the queue is in the log, with its outcome.
 @Suite(.timeLimit(.minutes(10))) struct EventOutcomeTests {
     private static let later = Timestamp.start + .hours(1)
 
@@ -30,7 +30,7 @@ import Testing
         #expect(try await store.count("notification_queue") == 0)
     }
 
-    /// The four columns decide; what the message calls itself does not.
+    /// The four columns decide, not the message's own name.
     @Test(arguments: StoreKind.allCases)
     func toldTwiceIsADuplicate(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -83,7 +83,7 @@ import Testing
         #expect(try await store.column("SELECT state FROM credential_state") == ["authorized"])
     }
 
-    /// Apple has used two names for one thing.
+    /// Apple has used two names for one event.
     @Test(arguments: StoreKind.allCases)
     func anotherNameForTheSameIsStale(_ kind: StoreKind) async throws {
         let store = try kind.make()

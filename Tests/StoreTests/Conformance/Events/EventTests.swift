@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// What each kind of event does to a credential.
+/// The effect of each kind of event on a credential.
 @Suite(.timeLimit(.minutes(10))) struct EventTests {
     private static let later = Timestamp.start + .hours(1)
 
@@ -60,7 +60,7 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.later + .days(3)).count == 1)
     }
 
-    /// Consent is the app group's, so it counts for a client that gets its first row later too.
+    /// The user consents to the app group, so the event also counts for a client that gets its first row later.
     @Test(arguments: StoreKind.allCases)
     func aSignInThatComesLateDoesNotUndoIt(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// A user of whom only an event about e-mail is known.
+/// A user known only by an event about e-mail.
 @Suite(.timeLimit(.minutes(10))) struct NeverGrantedTests {
     private static let address = EmailAddress("a@privaterelay.appleid.com", isPrivate: true)
 

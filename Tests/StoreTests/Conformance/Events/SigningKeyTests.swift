@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// Apple's keys outlive restarts and outages, and the retired ones are kept.
+/// Apple's keys survive restarts and outages, and the store keeps the retired ones.
 @Suite(.timeLimit(.minutes(10))) struct SigningKeyTests {
     @Test(arguments: StoreKind.allCases)
     func areRemembered(_ kind: StoreKind) async throws {

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// A notification whose key appears after all is looked at again.
+/// siwatch retries a notification when its key appears after all.
 @Suite(.timeLimit(.minutes(10))) struct UnknownKeyTests {
     private static let found = Timestamp.start + .hours(2)
 
@@ -73,8 +73,8 @@ import Testing
         #expect(try await store.claimNotifications().isEmpty)
     }
 
-    /// A replica that has not fetched yet puts aside what another one's key has signed; then it fetches. A single siwatch puts nothing aside
-    /// whose key it knows.
+    /// A replica that has not fetched yet puts a notification aside that another replica's key verifies. Then it fetches. A single siwatch
+    /// never puts a notification aside whose key it knows.
     @Test func whatWasPutAsideAfterAnotherHadTheKeyComesBack() async throws {
         let store = try StoreKind.postgres.make()
         try await store.ports.remember([key("new")], fetchedAt: .start)

@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// Which codes are claimed, and what of them is kept meanwhile.
+/// The codes that a claim takes, and the data that the store keeps of them meanwhile.
 @Suite(.timeLimit(.minutes(10))) struct CodeClaimTests {
     private static let many = ["example": 100, "other": 100]
 
@@ -48,7 +48,7 @@ import Testing
         #expect(web.app == "example" && web.grantedAt == .start - .minutes(1) && web.firstClaimedAt == .start)
         #expect(web.deadline == .start + .minutes(4) && web.claim.attempts == 1 && web.failures == 0 && !web.isAnswerLost)
         #expect(web.content?.userID == "ann" && web.content?.redirectURI == "https://a.example/" && web.content?.nonce == "n")
-        // A native sign-in has neither.
+        // A native sign-in has neither redirect URI nor nonce.
         #expect(app.content?.userID == nil && app.content?.redirectURI == nil && app.content?.nonce == nil)
         #expect(try await claim(store).isEmpty, "leased")
         let again = try await claim(store, at: .start + StoreUnderTest.lease)
@@ -66,7 +66,7 @@ import Testing
         #expect(try await claim(store, upTo: 0).isEmpty)
     }
 
-    /// Those of an app without a permit are passed over, and stay as they are.
+    /// A claim skips codes of an app without a permit, and leaves them unchanged.
     @Test(arguments: StoreKind.allCases)
     func eachAppHasItsPermits(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -77,7 +77,7 @@ import Testing
         #expect(try await store.count("grant_queue WHERE attempts = 0") == 1)
     }
 
-    /// Those of a client that Apple refuses are left alone, but for one where it is to be tried, and those whose time is over.
+    /// A claim skips codes of a client that Apple refuses, except one for a try, and codes after their deadline.
     @Test(arguments: StoreKind.allCases)
     func eachClientHasItsQuota(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -90,7 +90,7 @@ import Testing
         #expect(codes(try await claim(store)) == ["b"])
     }
 
-    /// However many wait of an app that may ask nothing now, of a client that is refused, or of one that nobody knows.
+    /// However many codes wait for an app that may ask nothing now, for a refused client, or for an unknown one.
     @Test(arguments: StoreKind.oneOfEach)
     func codesThatMayNotBeSentHideNoOther(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -105,7 +105,7 @@ import Testing
         }
         try await store.grant(nil, code: "good")
         var now = Timestamp.start
-        // Those of the unknown client are put off once.
+        // The claims put the unknown client's codes off once.
         for _ in 1...2 {
             let unknown = try await claim(store, upTo: 6000, permits: ["example": 0, "other": 0], at: now)
             #expect(!unknown.isEmpty && unknown.allSatisfy { $0.app == nil })
@@ -115,7 +115,7 @@ import Testing
         #expect(codes(try await claim(store, permits: ["example": 1, "other": 0], at: now, quotas: ["web": 0])) == ["good"])
     }
 
-    /// Retries are due among new codes, and none waits for the other.
+    /// Retries are due among new codes, and neither waits for the other.
     @Test(arguments: StoreKind.allCases)
     func aRetryHasItsPlaceByItsDeadline(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -128,7 +128,7 @@ import Testing
         #expect(codes(try await claim(store, upTo: 3, at: .start + .seconds(2))) == ["first", "second", "third"])
     }
 
-    /// They are not to be sent: too late, for a client that nobody knows, or no text at all.
+    /// siwatch cannot send them: too late, for an unknown client, or no text at all.
     @Test(arguments: StoreKind.allCases)
     func whatIsNotSentNeedsNoPermit(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -157,7 +157,7 @@ import Testing
         #expect(codes(try await claim(store, at: now)) == ["other"])
     }
 
-    /// A due time that no code is ever put off to.
+    /// A due time that siwatch never gives a code.
     @Test(arguments: StoreKind.allCases)
     func aClockThatWasSetBackStallsNothing(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -179,7 +179,7 @@ import Testing
         #expect(try await claim(store, at: .start + .milliseconds(499)).isEmpty)
         let again = try await claim(store, at: .start + .milliseconds(500))[0]
         #expect(again.failures == 1 && again.isAnswerLost && again.claim.attempts == 1 && again.detail == "timeout")
-        // What says nothing leaves Apple's last word.
+        // A result without an answer leaves Apple's last error.
         _ = try await store.settle(.code(again, .unpermitted(at: .start + .milliseconds(500))), at: .start + .milliseconds(500))
         #expect(try await store.column("SELECT detail FROM grant_queue") == ["timeout"])
     }
@@ -196,7 +196,7 @@ import Testing
         #expect(waiting.map(\.detail) == ["invalid_client: bad", "status 503"])
     }
 
-    /// A backend may write into any column.
+    /// A backend may write to any column.
     @Test(arguments: [Int64.max, .min, -1])
     func oddCountsHarmNobody(_ count: Int64) async throws {
         let store = try StoreKind.memory.make()
@@ -244,7 +244,7 @@ import Testing
         #expect(try await store.count("grant_queue") == 0)
     }
 
-    /// What cannot be read is logged as it was written.
+    /// siwatch logs unreadable values as they were written.
     @Test(arguments: ["client_id", "user_id", "authorization_code", "redirect_uri", "nonce"])
     func whatIsNoTextOrTooLongIsMalformed(_ column: String) async throws {
         for value in ["CAST(x'C328' AS TEXT)", "CAST(zeroblob(8200) AS TEXT)", "printf('%.*c', 8193, 'a')"] {
@@ -265,9 +265,9 @@ import Testing
         }
     }
 
-    // MARK: Others
+    // MARK: Effects on other lanes
 
-    /// A code lives so short that it is waited for though it was put off.
+    /// A code lives only minutes, so other lanes wait for it even when it was put off.
     @Test(arguments: StoreKind.allCases)
     func holdsBackTheEndOfItsUsersSignIn(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -299,7 +299,7 @@ import Testing
         #expect(try await !store.ports.isSignedIn(ann, besides: 0), "erased")
     }
 
-    /// The code whose answer is being judged is not one that waits.
+    /// The code under judgement does not count as waiting.
     @Test(arguments: StoreKind.allCases)
     func anotherCodeThatWaitsMayBeASignIn(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -308,7 +308,7 @@ import Testing
         #expect(try await store.ports.isSignedIn(ann, besides: 0))
         let work = try await claim(store)[0]
         #expect(try await !store.ports.isSignedIn(ann, besides: work.id))
-        // Another is under way, and may be the good one.
+        // Another code is under way, and may be the good one.
         try await store.grant("ann", code: "d")
         _ = try await claim(store)
         #expect(try await store.ports.isSignedIn(ann, besides: work.id))

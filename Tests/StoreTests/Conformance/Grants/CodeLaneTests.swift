@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// Grants that bring a code have a lane of their own.
+/// Grants with a code have a lane of their own.
 @Suite(.timeLimit(.minutes(10))) struct CodeLaneTests {
     @Test(arguments: StoreKind.allCases)
     func waitUntouchedAndInNobodysWay(_ kind: StoreKind) async throws {

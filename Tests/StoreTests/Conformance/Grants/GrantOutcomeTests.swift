@@ -5,7 +5,7 @@ import CredentialCore
 import CredentialTesting
 import Testing
 
-/// Every grant that leaves the queue stands in the log, with what became of it.
+/// Every grant that leaves the queue is in the log, with its outcome.
 @Suite(.timeLimit(.minutes(10))) struct GrantOutcomeTests {
     private let sealed = PlainSealer().deliver(Secret("r"), for: CredentialID(clientID: "app", userID: "user"))
 
@@ -17,7 +17,7 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .days(2)).count == 1)
     }
 
-    /// The user has signed in again, whatever has become of the token.
+    /// The user has signed in again, whatever the fate of the token.
     @Test(arguments: StoreKind.allCases)
     func aSignInWhoseTokenDoesNotOpenCounts(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -77,7 +77,7 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .days(2)).count == 1)
     }
 
-    /// The token stays in its row until its time comes, or a clock that was behind is set right.
+    /// The token stays in its row until its time comes, or an operator corrects a slow clock.
     @Test(arguments: StoreKind.allCases)
     func theFutureIsWaitedFor(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -89,7 +89,7 @@ import Testing
         #expect(try await store.settleGrants(at: due) == [.grant(.applied, nil)])
     }
 
-    /// A backend that dates by microseconds, say: after a week it is said, as long as the clock is right.
+    /// A backend dates in microseconds, for example. After a week siwatch rejects the row, if the clock is right.
     @Test(arguments: StoreKind.allCases)
     func forAWeek(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -85,7 +85,7 @@ import Testing
         )
     }
 
-    /// And one that is alive watches over the newest sign-in too.
+    /// A living token watches the newest sign-in too.
     @Test(arguments: StoreKind.allCases)
     func anImportWithALivingTokenFindsTheEnd(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -100,7 +100,7 @@ import Testing
         )
     }
 
-    /// Someone signed in again after the backup that was restored: the old token's end leaves the new session alone.
+    /// A user signed in again after the restored backup. The old token's end leaves the new session alone.
     @Test(arguments: StoreKind.allCases)
     func aRestoredDatabaseEndsNoNewerSession(_ kind: StoreKind) async throws {
         let store = try kind.make()

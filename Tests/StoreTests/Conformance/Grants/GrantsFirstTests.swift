@@ -4,12 +4,12 @@
 import CredentialCore
 import Testing
 
-/// A user who has signed in again is never reported revoked in between: an event waits for a newer sign-in that is still queued.
+/// siwatch never reports a user as revoked who has signed in again: an event waits for a newer sign-in in the queue.
 @Suite(.timeLimit(.minutes(10))) struct GrantsFirstTests {
     private static let event = Timestamp.start + .hours(1)
     private static let signIn = event + .seconds(1)
 
-    /// A user whose consent was withdrawn and given again, with both still in their queues.
+    /// A user who withdrew consent and gave it again, with both rows in their queues.
     private func story(_ kind: StoreKind) async throws -> StoreUnderTest {
         let store = try kind.make()
         try await store.signIn(token: "old")
@@ -62,7 +62,7 @@ import Testing
         #expect(try await store.column("SELECT state FROM credential_state") == ["revoked"])
     }
 
-    /// Behind an import of millions, or in a process that stood still: it has not come to its turn.
+    /// Behind an import of millions, or in a process that stood still, siwatch has not come to the sign-in.
     @Test(arguments: StoreKind.allCases)
     func aGrantThatNobodyHasClaimedIsWaitedForHoweverLong(_ kind: StoreKind) async throws {
         let store = try await story(kind)
@@ -73,7 +73,7 @@ import Testing
         #expect(try await store.column("SELECT DISTINCT to_state FROM credential_change") == ["authorized"])
     }
 
-    /// After an outage both queues are old; the grants have their six minutes all the same.
+    /// After an outage both queues are old. The grants still get their six minutes.
     @Test(arguments: StoreKind.allCases)
     func countedFromTheStartOfTheProcess(_ kind: StoreKind) async throws {
         let store = try await story(kind)
@@ -83,7 +83,7 @@ import Testing
         #expect(try await settle(in: store, at: started + .minutes(6), startedAt: started) == .notification(.applied))
     }
 
-    /// Someone set the clock back by a day: nothing waits for a day.
+    /// An operator set the clock back by a day. No event waits for a day.
     @Test(arguments: StoreKind.allCases)
     func aStepOfTheClockDoesNotProlongIt(_ kind: StoreKind) async throws {
         let store = try await story(kind)
@@ -102,7 +102,7 @@ import Testing
         #expect(try await settle(in: store, at: Self.signIn) == .notification(.applied))
     }
 
-    /// A code does not live long, so it counts as long as it is there.
+    /// A code lives only minutes, so it counts while its row is there.
     @Test(arguments: StoreKind.allCases)
     func aCodeIsWaitedFor(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -138,9 +138,9 @@ import Testing
         #expect(try await settle(event, in: story(kind), at: Self.signIn) == .notification(.applied))
     }
 
-    // MARK: Sign-ins whose process died
+    // MARK: Sign-ins of a dead process
 
-    /// Claims sign-ins, and says of whom they are.
+    /// Claims sign-ins, and returns their users.
     private func claim(_ store: StoreUnderTest, upTo limit: Int, at now: Timestamp) async throws -> [String] {
         try await store.claimGrants(upTo: limit, at: now).compactMap { $0.content?.credential.userID }
     }
@@ -174,7 +174,7 @@ import Testing
         #expect(try await store.column("SELECT state FROM credential_state WHERE user_id = 'user'") == ["authorized"])
     }
 
-    /// A start makes due what waited for its client, and that may be millions.
+    /// A start makes the rows due that waited for their client, and that may be millions.
     @Test(arguments: StoreKind.allCases)
     func aStartPutsThemBeforeThoseThatWaitedForTheirClient(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -185,11 +185,11 @@ import Testing
         let now = try store.restart(at: .start)
         try store.register("example", ["app", "web", "forgotten"])
         #expect(try await claim(store, upTo: 1, at: now) == ["lost"])
-        // By then a claim has looked everywhere.
+        // By then a claim has looked at all rows.
         #expect(try await claim(store, upTo: 1, at: now + .seconds(5)) == ["waits"])
     }
 
-    /// Sign-ins that were put off go before new ones, too, and are then not due for six hours.
+    /// Sign-ins that were put off go before new ones, too. Then they are not due for six hours.
     @Test(arguments: StoreKind.allCases)
     func thoseThatWaitForTheirClientHoldNewOnesUpOnce(_ kind: StoreKind) async throws {
         let store = try kind.make()

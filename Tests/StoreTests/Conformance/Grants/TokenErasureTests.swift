@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// When a sealed token leaves the store.
+/// When the store erases a sealed token.
 @Suite(.timeLimit(.minutes(10))) struct TokenErasureTests {
     private static let later = Timestamp.start + .hours(1)
     private static let muchLater = Timestamp.start + .days(400)
@@ -45,7 +45,7 @@ import Testing
         #expect(try await store.sealedTokens == 0)
     }
 
-    /// A newer sign-in without a token leaves nothing to fall back on: the old token stays erased.
+    /// A newer sign-in without a token leaves no token to fall back on. The old token stays erased.
     @Test(arguments: StoreKind.allCases)
     func whatIsErasedStaysErased(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -6,12 +6,12 @@ import Testing
 
 /// A forgotten line in the configuration must not cost a token.
 @Suite(.timeLimit(.minutes(10))) struct UnknownClientTests {
-    /// Looks at what is due, under a clock that can be trusted or not.
+    /// Looks at the due rows, with a clock that siwatch trusts or not.
     private func look(_ store: StoreUnderTest, at now: Timestamp, isTrusted: Bool = true) async throws -> [Settled] {
         try await store.settleGrants(at: now) { _ in .unknownClient(lookedAt: isTrusted ? now : nil) }
     }
 
-    /// A hundred thousand of them are not rewritten each minute.
+    /// siwatch does not rewrite a hundred thousand of them each minute.
     @Test(arguments: StoreKind.allCases)
     func isLookedAtSeldom(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -24,7 +24,7 @@ import Testing
         #expect(try await store.rows("SELECT refresh_token, claimed_by FROM grant_queue") == [["r", nil]])
     }
 
-    /// The caller's configuration may name a client that the store has not been told of yet.
+    /// The caller's configuration may name a client that the store does not know yet.
     @Test(arguments: StoreKind.allCases)
     func isUnknownWhateverTheCallerThinks(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -32,7 +32,7 @@ import Testing
         #expect(try await store.count("grant_queue") == 1)
     }
 
-    /// Only those that wait for a client now known: a claimed row and a code have a due time of their own.
+    /// Only rows that wait for a client now known. A claimed row and a code have a due time of their own.
     @Test(arguments: StoreKind.allCases)
     func isFreeOnceAnAppNamesIt(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -56,7 +56,7 @@ import Testing
         )
     }
 
-    /// The daemon was down for a month, or a backlog was imported: the week counts from the first look.
+    /// The daemon was down for a month, or a backend imported a backlog. The week counts from siwatch's first look.
     @Test(arguments: StoreKind.allCases)
     func anOldGrantHasItsWeekToo(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -65,7 +65,7 @@ import Testing
         #expect(try await look(store, at: .start + .days(8)) == [.grant(.rejected, .unknownClientExpired)])
     }
 
-    /// One grant that has waited its week says nothing of another that has just come.
+    /// One grant that has waited its week does not affect another that has just come.
     @Test(arguments: StoreKind.allCases)
     func aNewGrantHasItsOwnWeek(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -78,7 +78,7 @@ import Testing
         #expect(try await store.column("SELECT granted_at FROM grant_queue") == [.at(later)])
     }
 
-    /// Eight days ahead for a moment, and back: nothing of it counts, and the row is not put off until then.
+    /// The clock is eight days ahead for a moment, and back. That moment does not count, and siwatch does not put the row off until then.
     @Test(arguments: StoreKind.allCases)
     func aClockAheadShortensNoWeek(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -90,7 +90,7 @@ import Testing
         #expect(try await look(store, at: .start + .days(8)) == [.grant(.rejected, .unknownClientExpired)])
     }
 
-    /// First looked at by a clock that was a month behind: the week begins once it is right.
+    /// The clock was a month behind at the first look. The week begins once it is right.
     @Test(arguments: StoreKind.allCases)
     func norDoesOneThatIsBehind(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// A request is carried out once, answered, and never when nobody waits any more.
+/// siwatch carries a request out once and answers it, and never after its command has gone.
 @Suite(.timeLimit(.minutes(10))) struct OperatorRequestTests {
     @Test(arguments: StoreKind.allCases)
     func isAnsweredOnce(_ kind: StoreKind) async throws {
@@ -28,7 +28,7 @@ import Testing
         #expect(try await store.ports.apps().map(\.pausedAt) == [nil, nil])
     }
 
-    /// Who left it was killed, and siwatch started a day later.
+    /// The command was killed, and siwatch started a day later.
     @Test(arguments: StoreKind.allCases)
     func expires(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -66,7 +66,7 @@ import Testing
         try await store.signIn(token: "r")
         try await store.signIn(client: "elsewhere", token: "r")
         #expect(try await store.ask(.pause(app: "example")) == .paused(since: .start))
-        // Again: it is still the first pause.
+        // Paused again: it is still the first pause.
         #expect(try await store.ask(.pause(app: "example"), at: .start + .days(1)) == .paused(since: .start))
         #expect(try await store.ports.apps().map(\.app) == ["example", "other"])
         #expect(try await store.ports.apps().map(\.pausedAt) == [.start, nil])

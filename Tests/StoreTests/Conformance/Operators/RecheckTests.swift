@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// Out of turn, within its own cap.
+/// A recheck comes out of turn, within its own cap.
 @Suite(.timeLimit(.minutes(10))) struct RecheckTests {
     private static let asked = Timestamp.start + .days(2)
 
@@ -20,7 +20,7 @@ import Testing
         try await store.signIn("another", token: "r")
         #expect(try await recheck(store, at: .start)?.due == 1)
         #expect(try await store.claimCredentials(at: .start).map(\.id.userID) == ["user"])
-        // Under way already: nothing is asked twice.
+        // The check is already under way, and siwatch asks nothing twice.
         #expect(try await recheck(store, at: .start)?.due == 1)
         #expect(try await store.claimCredentials(at: .start).isEmpty)
     }
@@ -37,7 +37,7 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.asked + .hours(1)).count == 1)
     }
 
-    /// Unsigned evidence may have been a mistake: the token is kept for a while to ask again.
+    /// Unsigned evidence may be wrong, so siwatch keeps the token for a while to ask again.
     @Test(arguments: StoreKind.allCases)
     func aGoodAnswerBringsARejectedUserBack(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -78,7 +78,7 @@ import Testing
         _ = try await recheck(store, at: now)
         let due = try await store.claimCredentials(at: now)[0]
         _ = try await store.settle(.refresh(due, .failure(at: now)), at: now)
-        // What else becomes known of the user does not end it.
+        // Other facts about the user do not end it.
         try await store.notify(.emailDisabled(nil), at: now)
         try await store.refresh(.valid, at: now + .minutes(1))
         #expect(try await store.column("SELECT state FROM credential_state") == ["authorized"])
@@ -107,7 +107,7 @@ import Testing
         #expect(try await store.claimCredentials(at: .start).count == 1)
     }
 
-    /// 600 users at 50 a second: 12 seconds, whatever a transaction holds.
+    /// 600 users at 50 a second take 12 seconds, whatever the size of a transaction.
     @Test(arguments: StoreKind.allCases)
     func anAppIsSpreadByItsLimit(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -134,7 +134,7 @@ import Testing
         #expect(try await store.ports.handleNextRequest(under: StoreUnderTest.recheckRules, at: now) == nil)
     }
 
-    /// Somebody waits for the answer, and 1,500 checks are late.
+    /// An operator waits for the answer, and 1,500 checks are late.
     @Test(arguments: StoreKind.allCases)
     func oneUserGoesBeforeABacklog(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -145,7 +145,7 @@ import Testing
         #expect(try await store.claimCredentials(upTo: 20, at: Self.asked).count == 20)
     }
 
-    /// All of the app are asked about: those who were not due, before those who were late.
+    /// siwatch asks about all users of the app: users who were not due come before users who were late.
     @Test(arguments: StoreKind.allCases)
     func anAppGoesBeforeItsBacklog(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -179,7 +179,7 @@ import Testing
         #expect(claimed.map(\.id.userID) == ["asked", "new"])
         _ = try await store.settle(claimed.map { .refresh($0, .valid(at: early)) }, at: early + .seconds(2))
 
-        // The others wait until Apple may be asked again.
+        // The others wait until siwatch may ask Apple again.
         #expect(try await store.claimCredentials(at: Self.asked + .minutes(59)).isEmpty)
         #expect(try await store.claimCredentials(at: Self.asked + .hours(1)).map(\.id.userID).sorted() == ["bad", "good"])
     }
@@ -197,7 +197,7 @@ import Testing
         #expect(try await store.claimCredentials(at: late + .seconds(1)).map(\.id.userID) == ["good"])
     }
 
-    /// Of a mistake that is mended at once the rejections still wait: they are taken back, and their users asked about again.
+    /// The operator corrects a mistake at once, so its rejections are still pending. siwatch drops them and asks about their users again.
     @Test(arguments: StoreKind.allCases)
     func aRejectionThatWaitsIsTakenBackAndSaidAgainAfterTheHour(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -216,7 +216,7 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.asked + .hours(1)).count == 1)
     }
 
-    /// An operator who mends a mistake within the hour brings back all users whom it ended.
+    /// An operator who corrects a mistake within the hour brings back all users that it ended.
     @Test(arguments: StoreKind.allCases)
     func aUserWhoWasRejectedByMistakeWithinTheHourComesBackAfterIt(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -228,7 +228,7 @@ import Testing
             try await store.ask(.recheckApp("example"), at: mended)
                 == .recheckingApp(credentials: 1, tooSoon: 1, requestsPerSecond: 50, isPaused: false)
         )
-        // Asked twice, it is asked about once.
+        // After two requests siwatch asks once.
         _ = try await store.ask(.recheckApp("example"), at: mended + .minutes(1))
         #expect(try await store.claimCredentials(at: Self.asked + .minutes(59)).isEmpty)
         try await store.refresh(.valid, at: Self.asked + .hours(1))

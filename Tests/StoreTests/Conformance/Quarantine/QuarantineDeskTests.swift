@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// What operators do with the quarantine.
+/// Operators' commands on the quarantine.
 @Suite(.timeLimit(.minutes(10))) struct QuarantineDeskTests {
     private func quarantine(_ reasons: [RejectionReason], in store: StoreUnderTest) async throws {
         for (index, reason) in reasons.enumerated() {
@@ -38,7 +38,7 @@ import Testing
         #expect(try await ports.quarantined(4) == nil)
     }
 
-    /// The expiry is judged against the time it was received.
+    /// siwatch judges the expiry by the time of receipt.
     @Test(arguments: StoreKind.allCases)
     func whatIsRetriedKeepsItsBytesAndItsTime(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -60,7 +60,7 @@ import Testing
         #expect(try await store.claimNotifications().map(\.receivedAt) == [time])
     }
 
-    /// All of a request or nothing: the queue takes no such time.
+    /// A request is carried out in full or not at all: the queue refuses such a time.
     @Test(arguments: StoreKind.allCases)
     func aTimeThatNoTableTakesIsRefused(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -74,7 +74,7 @@ import Testing
         #expect(try await store.count("notification_queue") == 0)
     }
 
-    /// An id on an operator's screen must never come to mean another row.
+    /// An id on an operator's screen must never come to name another row.
     @Test(arguments: StoreKind.allCases)
     func anIdIsNeverUsedAgain(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -85,7 +85,7 @@ import Testing
         #expect(try await store.ports.quarantined(reason: nil, before: nil, upTo: 9).map(\.id) == [2])
     }
 
-    /// The ring of rubbish knows its size without counting.
+    /// The store knows the size of the ring of rubbish without counting.
     @Test(arguments: StoreKind.allCases)
     func theRingCountsWhatLeaves(_ kind: StoreKind) async throws {
         let store = try kind.make()

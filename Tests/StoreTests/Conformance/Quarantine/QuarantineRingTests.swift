@@ -4,12 +4,12 @@
 import CredentialCore
 import Testing
 
-/// Whatever the open endpoint is flooded with, the disk does not fill; what Apple signed is never evicted.
+/// No flood of the open endpoint fills the disk, and the store never evicts a notification that Apple signed.
 @Suite(.timeLimit(.minutes(10))) struct QuarantineRingTests {
     private static let longest = 10_000
     private static let largest = 64 << 20
 
-    /// Receives and rejects.
+    /// Receives notifications and rejects them.
     private func reject(
         _ count: Int,
         _ reason: RejectionReason,
@@ -18,7 +18,7 @@ import Testing
     ) async throws -> SettledBatch {
         try await store.receive(count, bytes: bytes)
         var work: [ClaimedNotification] = []
-        // Long ones come in portions.
+        // A claim takes long ones in portions.
         while work.count < count { work += try await store.claimNotifications(upTo: count - work.count) }
         return try await store.settle(work.map { .notification($0, .rejected(reason, detail: "")) })
     }

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// What is rejected is kept, exactly, with the reason.
+/// The store keeps rejected rows, byte by byte, with the reason.
 @Suite(.timeLimit(.minutes(10))) struct QuarantineTests {
     @Test(arguments: StoreKind.allCases, RejectionReason.allCases)
     func keepsTheReason(_ kind: StoreKind, _ reason: RejectionReason) async throws {

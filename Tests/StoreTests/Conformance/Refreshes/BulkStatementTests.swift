@@ -4,12 +4,12 @@
 import CredentialCore
 import Testing
 
-/// What one statement does to many rows is what `CredentialRecord` does to one.
+/// A statement over many rows has the same effect as `CredentialRecord` on each row.
 @Suite(.timeLimit(.minutes(10))) struct BulkStatementTests {
     private static let asked = Timestamp.start + .days(2)
     private static let later = asked + .minutes(5)
 
-    /// Two users of whom the same is known: their rejections wait.
+    /// Two users with the same facts and with pending rejections.
     private func rejected(_ kind: StoreKind) async throws -> StoreUnderTest {
         let store = try kind.make()
         for user in ["one", "two"] {
@@ -29,7 +29,7 @@ import Testing
         )
     }
 
-    /// The batch that opens the breaker touches one of the users; the other it does not.
+    /// The batch that opens the breaker touches one of the users, and not the other.
     @Test(arguments: StoreKind.allCases)
     func openingTakesBackWhatWaitsWhetherTheBatchTouchesItOrNot(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
@@ -51,12 +51,12 @@ import Testing
         #expect(try await store.column("SELECT pending FROM app WHERE name = 'example'") == [0])
     }
 
-    /// An operator asks about one of them, and about everybody: the places in the schedule differ, and nothing else.
+    /// An operator rechecks one of them, and all. Only the places in the schedule differ.
     @Test(arguments: StoreKind.allCases)
     func aRecheckOfAnAppIsARecheckOfEveryUser(_ kind: StoreKind) async throws {
         let (users, app) = (try await rejected(kind), try await rejected(kind))
         let now = Self.asked + .hours(2)
-        // The time of the rejections has come, and nothing proves them: they wait for the daily check.
+        // The settle time is over, and nothing proves the rejections. They wait for the daily check.
         for store in [users, app] { #expect(try await store.claimCredentials(at: now).isEmpty) }
         for user in ["one", "two"] { _ = try await users.ask(.recheckUser(user), at: now) }
         _ = try await app.ask(.recheckApp("example"), at: now)

@@ -4,11 +4,11 @@
 import CredentialCore
 import Testing
 
-/// A rejection that waits to be believed, and the breaker that judges it, as the store keeps them.
+/// Pending rejections, and the breaker that judges them, in the store.
 @Suite(.timeLimit(.minutes(10))) struct PendingRejectionTests {
     private static let asked = Timestamp.start + .days(2)
     private static let settled = asked + .seconds(1) + .minutes(15)
-    /// Apple accepted the tokens in the moment of the sign-in, and they ended later.
+    /// Apple accepted the tokens at the sign-in, and they ended later.
     private static let ended = Timestamp.start + .milliseconds(1)
 
     private func rejected(_ kind: StoreKind, users: String...) async throws -> StoreUnderTest {
@@ -57,7 +57,7 @@ import Testing
         #expect(try await store.admit(AdmissionRule(answered: .earliest...late), at: late) == [.refreshed])
     }
 
-    /// I4: what cannot be believed is no reason to ask early.
+    /// I4: a rejection that siwatch cannot believe is no reason to ask early.
     @Test(arguments: StoreKind.allCases)
     func nobodyIsAskedBeforeTheDailyCheck(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
@@ -68,7 +68,7 @@ import Testing
         #expect(try await store.claimCredentials(at: check).map(\.purpose) == [.check])
     }
 
-    /// I4 and I6: whoever claimed it to believe it is gone.
+    /// I4 and I6: the process that claimed it for a verdict is gone.
     @Test(arguments: StoreKind.allCases)
     func aClaimThatNobodySettlesAsksNobody(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
@@ -89,7 +89,7 @@ import Testing
         #expect(try await claim(at: end) == 1)
     }
 
-    /// What Apple said at least a day ago and has said again.
+    /// A rule for rejections that Apple gave at least a day ago and has repeated.
     private func repeated(at now: Timestamp, for time: Duration = .seconds(86_400)) -> AdmissionRule {
         AdmissionRule(clientID: "app", keyID: "KEY", answered: .earliest...(now - .minutes(15)), repeatedAfter: time)
     }
@@ -125,7 +125,7 @@ import Testing
         #expect(try await store.admit(repeated(at: settled), at: settled).isEmpty)
     }
 
-    /// Of one that Apple never accepted a single rejection is not enough: what it ends is the asking.
+    /// One rejection is not enough for a token that Apple never accepted. It ends the asking only.
     @Test(arguments: StoreKind.allCases)
     func oneThatWasNeverAcceptedHasToBeRepeated(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -137,7 +137,7 @@ import Testing
         #expect(try await store.admit(normal, at: Self.settled) == [.refreshed])
     }
 
-    /// A day on which Apple accepted nobody may have been one incident. Nor does a 200 say anything that came with the first rejection.
+    /// A day on which Apple accepted no token may have been one incident. A 200 at the time of the first rejection proves nothing, either.
     @Test(arguments: StoreKind.allCases, [nil, StoreUnderTest.policy.timeout, .days(3)])
     func aRepetitionWithoutA200InBetweenBeginsAnew(_ kind: StoreKind, validAfter: Duration?) async throws {
         let store = try await rejected(kind)
@@ -156,7 +156,7 @@ import Testing
         #expect(try await store.column("SELECT rejected_at FROM credential WHERE user_id = 'user'") == [.at(again)])
     }
 
-    /// Such as one that cannot be told from a mistake: it is Apple's later word.
+    /// For example a rejection that may be our mistake: it is Apple's later answer.
     @Test(arguments: StoreKind.allCases)
     func anyOtherAnswerTakesItBack(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
@@ -176,7 +176,7 @@ import Testing
         #expect(try await store.column("SELECT rejected_at FROM credential") == [.at(real)])
     }
 
-    /// Else the wait would end at once each time, and Apple be asked every quarter of an hour.
+    /// Otherwise the wait would end at once each time, and siwatch would ask Apple every quarter of an hour.
     @Test(arguments: StoreKind.allCases)
     func anEarlierAnswerFromTheFutureDoesNotShortenTheWait(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -187,7 +187,7 @@ import Testing
         #expect(try await row(store)[4] == .at(Self.asked + .seconds(1) + StoreUnderTest.policy.repetition))
     }
 
-    /// Whoever runs siwatch once a day from a timer never sees a settle time pass.
+    /// If a timer runs siwatch once a day, it never sees a settle time pass.
     @Test(arguments: StoreKind.allCases)
     func oneThatIsRepeatedTwiceWaitsNoLonger(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
@@ -202,7 +202,7 @@ import Testing
         #expect(try await store.column("SELECT rejected_at FROM credential WHERE user_id = 'user'") == [.at(Self.asked)])
     }
 
-    /// Of a sign-in that goes on nobody has missed a notification.
+    /// A sign-in that goes on has no missed notification.
     @Test(arguments: StoreKind.allCases)
     func theEndOfATokenThatIsOlderThanTheSignInIsNoRevocation(_ kind: StoreKind) async throws {
         let store = try await rejected(kind)
@@ -263,7 +263,7 @@ import Testing
         #expect(try await store.ports.breakers()["example"]?.isOpen == false)
     }
 
-    /// It did not stay closed, however short it was.
+    /// The breaker did not stay closed, however short it was open.
     @Test(arguments: StoreKind.allCases)
     func openingAndClosingInOneBatchBelievesNothing(_ kind: StoreKind) async throws {
         let store = try await rejected(kind, users: "one", "other")
@@ -293,7 +293,7 @@ import Testing
         #expect(try await store.rows("SELECT 1 FROM credential_state WHERE state <> 'authorized'").isEmpty)
     }
 
-    /// What a batch did to the breaker and what it did to credentials are one transaction.
+    /// One transaction holds a batch's effects on the breaker and on credentials.
     @Test(arguments: StoreKind.allCases)
     func theBreakerAndTheAnswersAreCommittedTogether(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -391,7 +391,7 @@ import Testing
         #expect(try await store.column("SELECT next_check_at FROM credential_state") == [.at(next)])
     }
 
-    /// It may be cut off: that says nothing of how Apple answers, whose ever it is.
+    /// The token may be truncated. A truncated canary says nothing about Apple's answers.
     @Test(arguments: StoreKind.allCases)
     func aTokenOfACanaryThatAppleNeverAcceptedOpensNothing(_ kind: StoreKind) async throws {
         let store = try kind.make()

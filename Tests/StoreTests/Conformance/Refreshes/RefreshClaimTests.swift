@@ -26,7 +26,7 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .minutes(10)).count == 1)
     }
 
-    /// One of each client, the next one due, and nobody who has been asked about.
+    /// One credential of each client, the next due one, and none that siwatch has asked about.
     @Test(arguments: StoreKind.allCases)
     func aClientIsTriedWithTheFirstCheckThatComesNext(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -46,8 +46,7 @@ import Testing
         #expect(try await tried().isEmpty)
     }
 
-    /// Whether Apple ever accepted a token has to be known while its user is there: neither daily checks that are late nor an import wait
-    /// in its way.
+    /// siwatch must learn whether Apple accepts a token while its user is there. Neither late daily checks nor an import may delay that.
     @Test(arguments: StoreKind.allCases)
     func whoHasJustSignedInGoesBeforeABacklog(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -64,7 +63,7 @@ import Testing
         #expect(try await store.claimCredentials(upTo: 100, at: now).count == 10)
     }
 
-    /// There may be many, and none of them any good.
+    /// There may be many such tokens, and none of them good.
     @Test(arguments: StoreKind.allCases)
     func firstChecksTakeTheirShareAndWhatTheOthersLeave(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -87,7 +86,7 @@ import Testing
         #expect(try await claim(9, 0) == ["new"])
     }
 
-    /// What proves a client, and to which team, is known with the claim.
+    /// The claim carries the proof of its client, and the team of the proof.
     @Test(arguments: StoreKind.allCases)
     func aClaimSaysWhetherAppleHadAcceptedTheTokenAndFromWhom(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -115,13 +114,13 @@ import Testing
         _ = try await store.settle(.revocationRequest(request, .accepted), at: .start + .days(4))
         let token = try await store.ports.claimRevocations(permits: ["example": 1], at: .start + .days(4), policy: StoreUnderTest.policy)[0]
         #expect(token.verifiedTeam == "OLDTEAM001")
-        // A new token is nobody's yet.
+        // A new token has no known owner yet.
         try await store.signIn(token: "new", at: .start + .days(5))
         #expect(try await store.column("SELECT verified_team FROM credential") == [nil])
         #expect(try await teams(besides: "NEWTEAM001").isEmpty)
     }
 
-    /// Those of a client that Apple refuses are left alone, but for one where it is to be tried.
+    /// A claim skips credentials of a client that Apple refuses, except one for a try.
     @Test(arguments: StoreKind.allCases)
     func eachClientHasItsQuota(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -156,7 +155,7 @@ import Testing
         #expect(try await store.claimCredentials(of: "nobody's", at: .start + .days(2)).isEmpty)
     }
 
-    /// A claim that kills the process comes back ever later.
+    /// A credential whose check kills the process comes back later and later.
     @Test(arguments: StoreKind.allCases)
     func eachUnsettledClaimDoublesTheLease(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -171,7 +170,7 @@ import Testing
         }
     }
 
-    /// Someone set the clock back by a year: nobody waits for a year.
+    /// An operator set the clock back by a year. No check waits for a year.
     @Test(arguments: StoreKind.allCases)
     func aDueTimeThatNobodySetsIsNoReasonToWait(_ kind: StoreKind) async throws {
         let store = try kind.make()

@@ -4,7 +4,7 @@
 import CredentialCore
 import Testing
 
-/// What an answer of Apple's does to a credential and its schedule.
+/// The effect of Apple's answer on a credential and its schedule.
 @Suite(.timeLimit(.minutes(10))) struct RefreshSettlementTests {
     private static let asked = Timestamp.start + .days(2)
     private static let next = StoreUnderTest.policy.nextCheck(afterAnswerAt: asked, of: user)
@@ -72,7 +72,7 @@ import Testing
         #expect(try await row(store)[0] == "authorized")
     }
 
-    /// The user signed in again while Apple was asked about the old token: its end says nothing of the new one.
+    /// The user signed in again while siwatch asked about the old token. Its end says nothing about the new one.
     @Test(arguments: StoreKind.allCases)
     func anAnswerAboutAnOldTokenIsDropped(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
@@ -84,7 +84,7 @@ import Testing
         #expect(try await row(store) == before)
     }
 
-    /// A day means a day, of one token: the answer about the one before, given or to come, keeps nobody from asking about the new one.
+    /// The daily limit is per token. An answer about the previous token, given or to come, does not delay a question about the new one.
     @Test(arguments: StoreKind.allCases)
     func aNewTokenWaitsForNoAnswerAboutTheOldOne(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
@@ -94,7 +94,7 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.asked + .minutes(10)).map(\.token.grantedAt) == [Self.asked])
     }
 
-    /// A nightly job tells all tokens again, dated now: that is no sign-in, and Apple is asked as before.
+    /// A nightly job reports all tokens again, dated now. That is no sign-in, and siwatch asks Apple as before.
     @Test(arguments: StoreKind.allCases, [false, true])
     func theSameTokenAgainMovesNothing(_ kind: StoreKind, _ isErased: Bool) async throws {
         let store = try await signedIn(kind)
@@ -109,7 +109,7 @@ import Testing
         #expect(try await store.signIn(token: "r", at: Self.asked + .seconds(1)) == .grant(.retold, nil), "the one before it, too")
     }
 
-    /// It is kept, sealed, until Apple has accepted its successor once.
+    /// The store keeps it, sealed, until Apple has accepted its successor once.
     @Test(arguments: StoreKind.allCases)
     func anAcceptedTokenOutlivesASuccessorThatAppleHasNotAccepted(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
@@ -121,7 +121,7 @@ import Testing
         #expect(try await store.rows(former) == [[.at(.start), 0]])
     }
 
-    /// Apple rejects its successor and never accepted it: a mistake brought that one.
+    /// Apple rejects its successor and never accepted it, so a mistake brought the successor.
     @Test(arguments: StoreKind.allCases)
     func anAcceptedTokenIsTakenAgain(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
@@ -142,7 +142,8 @@ import Testing
         try await store.rows("SELECT never_accepted, (SELECT never_accepted FROM app WHERE name = 'example') FROM credential")[0]
     }
 
-    /// An old token of an import, one of another client, one cut off: it may be rejected for ever, and says nothing of the user.
+    /// An imported old token, one of another client, or a truncated one. Apple may reject it for ever, and that says nothing about the
+    /// user.
     @Test(arguments: StoreKind.allCases)
     func itsRejectionEndsNobodyAndTheChecks(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
@@ -153,7 +154,7 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
     }
 
-    /// `status` counts it among the rejections that wait until it is believed, and `unverified` lists it from the first.
+    /// `status` counts it among the pending rejections until siwatch believes it, and `unverified` lists it from the first.
     @Test(arguments: StoreKind.allCases)
     func itIsListedWhileItsRejectionWaits(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
@@ -168,7 +169,7 @@ import Testing
         try await store.admit(AdmissionRule(answered: .earliest...Self.asked), at: Self.asked)
         #expect(try await listed() == [true])
         #expect(try await counted() == [0, 1])
-        // One that Apple had accepted is another matter.
+        // A token that Apple had accepted is another matter.
         try await store.signIn("ann", token: "a", at: Self.asked)
         try await store.accept("ann")
         let other = try await store.claimCredentials(at: Self.asked + .days(2))[0]
@@ -217,7 +218,7 @@ import Testing
         #expect(try await store.claimCredentials(at: Self.asked + .days(3)).count == 1)
     }
 
-    /// Its app's other clients are asked about as ever, and it comes back with the line in the configuration.
+    /// siwatch asks about its app's other clients as before. The client comes back with its line in the configuration.
     @Test(arguments: StoreKind.allCases)
     func aClientThatLeftTheConfigurationIsNotAskedAbout(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)

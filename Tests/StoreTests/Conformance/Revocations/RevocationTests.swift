@@ -21,7 +21,7 @@ import Testing
         try await store.ports.claimRevocations(permits: permits, at: now, policy: StoreUnderTest.policy)
     }
 
-    /// A request of a user who holds tokens, opened.
+    /// Requests a revocation for a user with tokens, and opens it.
     private func open(_ store: StoreUnderTest, _ user: String = "user", clients: String..., at now: Timestamp = now) async throws {
         for client in clients { try await store.signIn(user, client: client, token: "r-\(client)-\(user)") }
         try await store.requestRevocation(user, at: Self.asked)
@@ -78,7 +78,7 @@ import Testing
 
     private static func revoked(at client: String) -> [SQLValue] { [.text(client), "revoked", "revoked_by_app", .at(asked)] }
 
-    /// A backend may tell a sign-in late, and a sign-in may wait for its client: the proof covers it as soon as it is told.
+    /// A backend may report a sign-in late, and a sign-in may wait for its client. The proof covers it as soon as siwatch learns of it.
     @Test(arguments: StoreKind.allCases)
     func aSignInAtAnotherClientThatIsToldAfterTheProofIsRevokedAtOnce(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -98,7 +98,7 @@ import Testing
         #expect(try await store.sealedTokens == 1)
     }
 
-    /// Apple has ended what the user had granted to the app, so no client waits for the proof of its own token.
+    /// Apple has ended all grants of the user to the app, so no client waits for the proof of its own token.
     @Test(arguments: StoreKind.allCases)
     func aProofEndsAClientThatHoldsAnAcceptedToken(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -122,7 +122,7 @@ import Testing
         #expect(try await store.sealedTokens == 1)
     }
 
-    /// That Apple had ended a token before it was asked to does not say that it has ended the user's other sign-ins.
+    /// A token that was dead before the revocation does not show that Apple has ended the user's other sign-ins.
     @Test(arguments: StoreKind.allCases)
     func aTokenThatWasDeadSaysNothingOfOtherClients(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -141,7 +141,7 @@ import Testing
 
     // MARK: Tokens and receipts
 
-    /// A truncated token took the place of a good one: both are asked about, each has its receipt, and the good one's is the proof.
+    /// A truncated token replaced a good one. siwatch asks about both, each has its receipt, and the good one's is the proof.
     @Test(arguments: StoreKind.allCases)
     func bothTokensOfAClientAreRevoked(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -199,7 +199,7 @@ import Testing
         )
     }
 
-    /// After a crash the next question follows from what the store knows, at once.
+    /// After a crash the next question follows at once from the store.
     @Test(arguments: StoreKind.allCases)
     func aCrashRepeatsOnlyWhatWasUnderWay(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -216,7 +216,7 @@ import Testing
         #expect(next.proof.next == .isStillAccepted && next.claim.attempts == 1 && next.proof.keyID == "KEY")
     }
 
-    /// The process stood still for longer than the lease, and claimed again: both claims come with one commit, and the newer holds.
+    /// The process stood still for longer than the lease, and claimed again. One commit settles both claims, and the newer one counts.
     @Test(arguments: StoreKind.allCases)
     func aClaimThatWasLostSettlesNothingInTheSameCommit(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -231,7 +231,7 @@ import Testing
         #expect(try await store.rows("SELECT before_answer, failures FROM revocation") == [["accepted", 0]])
     }
 
-    /// The daemon that accepts it has the client in its configuration, and the store does not know it yet.
+    /// The accepting daemon has the client in its configuration, and the store does not know it yet.
     @Test(arguments: StoreKind.allCases)
     func aRequestOfAClientThatTheStoreDoesNotKnowYetStays(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -246,7 +246,7 @@ import Testing
         #expect(try await store.settle(.revocationRequest(again, .accepted), at: later) == .revocation(.noToken))
     }
 
-    /// Without a token there is nothing to wait for, and no state follows.
+    /// Without a token siwatch has nothing to wait for and changes no state.
     @Test(arguments: StoreKind.allCases)
     func whatComesToNoTokenIsLogged(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -302,7 +302,7 @@ import Testing
         }
     }
 
-    // MARK: Whom to ask
+    // MARK: Which tokens to ask about
 
     @Test(arguments: StoreKind.allCases)
     func aPausedAppIsAskedNothing(_ kind: StoreKind) async throws {
@@ -329,7 +329,7 @@ import Testing
         #expect(try await claimTokens(store, permits: ["other": 0]).isEmpty)
     }
 
-    /// What waits for a client that Apple refuses stands in nobody's way.
+    /// A token of a client that Apple refuses blocks no other.
     @Test(arguments: StoreKind.allCases)
     func eachClientHasItsQuota(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -352,7 +352,7 @@ import Testing
         #expect(try await claim([:]).count == 1)
     }
 
-    /// What a client waits for that was taken out of the configuration stands in nobody's way.
+    /// A token of a client that is no longer in the configuration blocks no other.
     @Test(arguments: StoreKind.allCases)
     func aClientThatWasTakenOutHoldsUpNobody(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -365,7 +365,7 @@ import Testing
         #expect(try await claimTokens(store, permits: ["example": 1]).map(\.id.userID) == ["first"])
     }
 
-    /// So that somebody hears of it at last.
+    /// So that the backend learns of it at last.
     @Test(arguments: StoreKind.allCases)
     func aClientThatStaysAwayIsGivenUpAfterAWeek(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -379,7 +379,7 @@ import Testing
         #expect(try await store.rows("SELECT reason FROM revocation_log") == [["unknown_client"]])
     }
 
-    /// A token whose answers kill the process takes nobody along.
+    /// A token whose answers kill the process delays no other.
     @Test(arguments: StoreKind.allCases)
     func aSuspectComesAlone(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -394,7 +394,7 @@ import Testing
         #expect(try await claimTokens(store, at: now).map(\.id.userID) == ["other"])
     }
 
-    /// Known or waiting, with a code too, at whichever client of the app.
+    /// Known or waiting, with a code too, at any client of the app.
     @Test(arguments: StoreKind.oneOfEach, ["known", "waiting", "code", "elsewhere", "older"])
     func knowsWhoHasSignedInAgain(_ kind: StoreKind, _ how: String) async throws {
         let store = try kind.make()
@@ -410,7 +410,7 @@ import Testing
         #expect(try await claimTokens(store)[0].newerSignIn == expected[how] ?? .none)
     }
 
-    /// A process dies with the row of a newer sign-in, and six minutes pass. Only what comes of the row ends the wait of the request.
+    /// A process dies with the row of a newer sign-in, and six minutes pass. Only the outcome of that row ends the wait of the request.
     @Test(arguments: StoreKind.allCases, ["sign-in", "retold", "rejected"])
     func onlyASignInThatIsSettledSupersedes(_ kind: StoreKind, _ what: String) async throws {
         let store = try kind.make()
@@ -437,8 +437,8 @@ import Testing
         #expect(try await store.count("revocation") == (isSignIn ? 0 : 1), "the deletion goes on")
     }
 
-    /// The backend's clock is two hours ahead. The sign-in is put off until its time, and a deletion of today must not be proved before it:
-    /// the user would be signed in for ever with a token that is dead.
+    /// The backend's clock is two hours ahead, and siwatch puts the sign-in off until its time. It must not prove a deletion of today
+    /// before that, because the user would be signed in for ever with a dead token.
     @Test(arguments: StoreKind.allCases)
     func aDeletionWaitsForASignInThatIsDatedAhead(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -450,14 +450,14 @@ import Testing
         let request = try await claimRequests(store, at: Self.now)[0]
         #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
         #expect(try await store.count("revocation") == 0)
-        // An event is not held back by it.
+        // It does not hold an event back.
         #expect(try await store.notify(.consentRevoked, at: Self.asked, now: Self.now) == .notification(.applied))
         #expect(try await store.settleGrants(at: ahead) == [.grant(.applied, nil)])
         let again = try await claimRequests(store, at: ahead)[0]
         #expect(try await store.settle(.revocationRequest(again, .accepted), at: ahead) == .revocation(.superseded))
     }
 
-    /// The same where the proof has begun.
+    /// The same after the proof has begun.
     @Test(arguments: StoreKind.allCases)
     func aProofWaitsForASignInThatIsDatedAhead(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -468,7 +468,7 @@ import Testing
         #expect(try await claimTokens(store)[0].newerSignIn == .possible)
     }
 
-    /// The first since a sign-in, of that app, that is not begun: one that is has its tokens.
+    /// The first request since a sign-in, of that app, that has not begun. A begun request has its tokens.
     @Test(arguments: StoreKind.allCases)
     func knowsWhatWasAskedSince(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -490,7 +490,7 @@ import Testing
         #expect(try await asked() == Self.asked + .seconds(1), "the other is begun")
     }
 
-    /// What is newer than the request is not to be sorted before it.
+    /// A newer fact must not sort before the request.
     @Test(arguments: StoreKind.oneOfEach, ["sign-in", "event"])
     func knowsNothingThatIsOlderThanWhatIsKnown(_ kind: StoreKind, _ what: String) async throws {
         let store = try kind.make()
@@ -503,13 +503,13 @@ import Testing
             try await store.signIn("ann", at: Self.asked)
         }
         #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == nil)
-        // The sign-in that is known ends the first request, and not the one after it.
+        // The known sign-in ends the first request, and not the later one.
         try await store.requestRevocation("ann", at: Self.asked + .seconds(5))
         #expect(try await store.ports.firstRequestToRevoke(ann, since: Self.asked) == Self.asked + .seconds(5))
     }
 
-    /// The rest of what a second request can have revoked does not wait for the first, and what a sign-in in between has taken away from the
-    /// first is the second one's.
+    /// A second request takes all tokens that the first has not, and does not wait for the first. Tokens that a sign-in in between has
+    /// withdrawn from the first belong to the second.
     @Test(arguments: StoreKind.allCases)
     func aSecondRequestTakesWhatIsNew(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -521,14 +521,14 @@ import Testing
         let tokens = try await claimTokens(store)
         #expect(tokens.map(\.id.clientID).sorted() == ["app", "app", "web"])
         #expect(tokens.filter { $0.request == request.id }.map(\.id.clientID).sorted() == ["app", "web"])
-        // A third one finds all at work.
+        // A third request finds all tokens under way.
         try await store.requestRevocation(at: Self.asked + .seconds(11))
         let again = try await claimRequests(store)[0]
         #expect(try await store.settle(.revocationRequest(again, .accepted), at: Self.now) == .postponed)
         #expect(try await store.count("revocation") == 3)
     }
 
-    /// What ends in the same commit is at work no more.
+    /// A revocation that ends in the same commit is no longer under way.
     @Test(arguments: StoreKind.allCases)
     func aSecondRequestTakesWhatTheFirstGivesUpInTheSameCommit(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -540,7 +540,7 @@ import Testing
         #expect(try await store.count("revocation WHERE request = \(request.id)") == 1)
     }
 
-    /// By Apple's clock, where that of the backend was ahead.
+    /// By Apple's clock, because the backend's was ahead.
     @Test(arguments: StoreKind.oneOfEach)
     func aSignInAfterAppleWasAskedIsNewer(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -552,7 +552,7 @@ import Testing
         #expect(try await claimTokens(store, at: Self.now + .minutes(10))[0].newerSignIn == .known)
     }
 
-    /// The clock was days ahead when it was put off.
+    /// The clock was days ahead when siwatch put it off.
     @Test(arguments: StoreKind.allCases)
     func aClockThatWasSetBackStallsNothing(_ kind: StoreKind) async throws {
         let store = try kind.make()
@@ -564,7 +564,7 @@ import Testing
         #expect(try await claimTokens(store).count == 1)
     }
 
-    /// A request under way cannot be taken away from under its tokens.
+    /// The database refuses to delete a request while its tokens are under way.
     @Test(arguments: StoreKind.allCases)
     func anOpenedRequestStays(_ kind: StoreKind) async throws {
         let store = try kind.make()
