@@ -77,7 +77,7 @@ extension SettlementFold {
         let retry = now.advanced(by: SettlementRules.waitingGrantRetry)
         let until = min(due ?? retry, retry)
         // A sign-in whose time has come meanwhile can be taken, and holds back events about older sign-ins of its user.
-        if until > now { goneGrants.insert(work.id) }
+        if until > now { postponedGrants.insert(work.id) }
         changes.queueRows.append(.postponeGrant(work.id, until: until, waitsSince: since))
         return .postponed
     }
@@ -98,7 +98,11 @@ extension SettlementFold {
     ///
     /// - Parameter includingAhead: whether those that wait for their time count. The others can be taken.
     func waitingGrants(of id: AppUserID, includingAhead: Bool = false) -> [WaitingGrant] {
-        basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) && (includingAhead || !$0.isAhead) } ?? []
+        let waiting = basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) } ?? []
+        return waiting.filter { grant in
+            let canBeTaken = !grant.isAhead && !postponedGrants.contains(grant.id)
+            return canBeTaken || includingAhead && grant.grantedAt > now
+        }
     }
 
     /// Whether work should wait for these sign-ins.

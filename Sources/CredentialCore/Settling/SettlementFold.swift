@@ -11,8 +11,10 @@ package struct SettlementFold {
     let apps: [String: String]
     var basis: SettlementBasis
     var changes = SettlementChanges()
-    /// Sign-ins that the batch has taken or postponed.
+    /// Sign-ins that the batch has taken.
     var goneGrants: Set<Int64> = []
+    /// Sign-ins that the batch has postponed, and that cannot be taken now.
+    var postponedGrants: Set<Int64> = []
     private var breakers: [String: RejectionBreaker] = [:]
 
     /// - Parameters:

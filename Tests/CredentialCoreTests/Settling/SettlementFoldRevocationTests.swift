@@ -164,6 +164,21 @@ import Testing
         #expect(changes.results == [.postponed] && Self.opened(changes).isEmpty)
     }
 
+    /// siwatch looks at the sign-in and puts it off in the transaction in which it opens the request.
+    @Test func aSignInThatIsPutOffInTheSameBatchIsWaitedFor() {
+        var world = Self.world(("app", 1))
+        let ahead = Self.now.advanced(by: .hours(2))
+        world.waiting = [WaitingGrant(id: 9, clientID: "web", grantedAt: ahead, isOnItsWay: true)]
+        let content = ClaimedGrant.Content(
+            credential: CredentialID(clientID: "web", userID: Self.user.userID),
+            refreshToken: nil,
+            address: nil
+        )
+        let early = ClaimedGrant(id: 9, claim: Self.claim, grantedAt: ahead, content: content)
+        let changes = world.fold(.grant(early, .inFuture(due: ahead, lookedAt: Self.now)), Self.accepted())
+        #expect(changes.results == [.postponed, .postponed] && Self.opened(changes).isEmpty)
+    }
+
     /// Apple may refuse a newer code. Until then siwatch neither revokes nor closes the request, however long that takes.
     @Test(arguments: ["app", "web"], [-1, 1])
     func aCodeIsWaitedFor(_ client: String, _ milliseconds: Int) {

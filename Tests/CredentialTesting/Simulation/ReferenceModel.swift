@@ -19,6 +19,7 @@ struct ReferenceModel {
         var token: String?
         var address: String?
         var held: Held?
+        var claimedAt = Timestamp.earliest
         /// When its claim ends.
         var heldUntil = Timestamp.earliest
         /// siwatch leaves it alone until then, because its date is in the future.
@@ -287,9 +288,10 @@ struct ReferenceModel {
         for work in work { notificationRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
     }
 
-    mutating func claimed(_ work: [ClaimedGrant], until end: Timestamp) {
+    mutating func claimed(_ work: [ClaimedGrant], at now: Timestamp, until end: Timestamp) {
         for work in work {
             grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            grantRows[work.id]?.claimedAt = now
             grantRows[work.id]?.heldUntil = end
             grantRows[work.id]?.isUntried = false
         }
@@ -327,7 +329,8 @@ struct ReferenceModel {
         facts[work.id]?.token == Token(work.token)
     }
 
-    mutating func settle(_ work: ClaimedGrant, at now: Timestamp) -> Settled {
+    /// - Parameter wasAhead: whether the process found the sign-in dated ahead. It may have stood still since.
+    mutating func settle(_ work: ClaimedGrant, wasAhead: Bool = false, at now: Timestamp) -> Settled {
         guard let row = grantRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
             return .superseded
         }
@@ -338,7 +341,7 @@ struct ReferenceModel {
         let due = row.grantedAt.advanced(by: .zero - SimulatedTime.skew)
         let retry = now.advanced(by: .seconds(21_600))
         if !isConfigured(row.credential.clientID) { return putOff(work.id, until: retry) }
-        if due > now { return putOff(work.id, until: min(due, retry)) }
+        if due > now || wasAhead && due > row.claimedAt { return putOff(work.id, until: min(due, retry)) }
         if let text = row.token, isRetold(text, of: row.credential, at: row.grantedAt) {
             // siwatch knows nothing of this sign-in.
             inserted[row.credential]?.remove(row.grantedAt)

@@ -228,7 +228,8 @@ extension Simulation {
         let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0) + (keepsFormer ? 1 : 0)
         let end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
         while now < end, !isBroken {
-            isOver = now.advanced(by: SimulatedProcess.policy.longestInterval) > end
+            // A token that is new by then proves its client within two intervals, and a rejection is repeated within the third.
+            isOver = now.advanced(by: SimulatedProcess.policy.longestInterval * 3) > end
             try await fetchSigningKeys()
             // The loops turn even without due work, and bring back due times that a wrong clock has left far ahead.
             if plan.setsClock {
