@@ -223,11 +223,15 @@ extension Simulation {
         // Rows that a wrong clock has put off come an interval later. So do the pending rejections of an app with a refused client: Apple
         // may first blame that client within the first interval of the calm, and siwatch then drops them.
         let isRefusing = world.with { $0.apple.refused != nil }
-        // siwatch asks again about a previously accepted token only after Apple has repeated its rejection of the token that replaced it.
-        let keepsFormer = world.with { state in state.model.credentials.contains { state.model.formerToken(of: $0) != nil } }
-        let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0) + (keepsFormer ? 1 : 0)
-        let end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
+        let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0)
+        var end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
+        var keepsFormer = false
         while now < end, !isBroken {
+            // siwatch asks again about a previously accepted token only after Apple has repeated its rejection of the token that replaced it.
+            if !keepsFormer, world.with({ state in state.model.credentials.contains { state.model.formerToken(of: $0) != nil } }) {
+                keepsFormer = true
+                end = end.advanced(by: SimulatedProcess.policy.longestInterval)
+            }
             // A token that is new by then proves its client within two intervals, and a rejection is repeated within the third.
             isOver = now.advanced(by: SimulatedProcess.policy.longestInterval * 3) > end
             try await fetchSigningKeys()
