@@ -171,8 +171,9 @@ struct RefreshTests {
             try await monitor.settle(monitor.grantHandler)
             let handler = monitor.refreshHandler(breakers: monitor.writer.breakers, trying: Set(Monitor.clients))
             func live(hours: Int) async throws {
-                for _ in 1...hours {
-                    monitor.clock.advance(by: .hours(1))
+                // Short steps, because an app with a blamed client has one permit in each.
+                for _ in 1...(hours * 6) {
+                    monitor.clock.advance(by: .minutes(10))
                     try await monitor.settle(handler)
                 }
             }
@@ -181,7 +182,7 @@ struct RefreshTests {
             try await live(hours: 30)
             #expect(try await monitor.store.breakers()[Monitor.app]?.causes == [.blamedClient])
             monitor.endpoint.answer(.rejected, for: "ann")
-            // Two intervals, in steps of an hour.
+            // Two intervals.
             try await live(hours: 56)
             #expect(try await monitor.state(of: "ann") == "revoked token_rejected")
             #expect(try await monitor.count("SELECT COUNT(*) FROM credential WHERE state = 'authorized'") == 3)
