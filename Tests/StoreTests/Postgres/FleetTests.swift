@@ -170,7 +170,8 @@ import Testing
         let epochs = owners.withLockedValue { $0 }
         #expect(Set(epochs.keys) == Self.all)
         #expect(epochs.values.allSatisfy { $0.values.allSatisfy { $0.count == 1 } })
-        #expect(epochs.values.allSatisfy { $0.count > 10 })
+        // On a busy machine a lease may last longer than its owner's turns.
+        #expect(epochs.values.allSatisfy { $0.count > 3 })
     }
 
     /// A claim that was held up for an hour carries the time of an hour ago.
