@@ -19,7 +19,7 @@ extension KeyRing {
     var text: String {
         """
         # The keys that seal the refresh tokens of siwatch. Whoever holds this file and the database can read them;
-        # whoever loses it has lost them. The first key seals, all of them open. Never keep it with the database's backups.
+        # without this file they are lost. The first key seals, all of them open. Never keep it with the database's backups.
         \(current.line)
 
         """

@@ -171,7 +171,8 @@ struct RefreshTests {
             try await monitor.settle(monitor.grantHandler)
             let handler = monitor.refreshHandler(breakers: monitor.writer.breakers, trying: Set(Monitor.clients))
             func live(hours: Int) async throws {
-                // Short steps, because an app with a blamed client has one permit in each.
+                // Short steps, so that no two users of a client are asked about at the same moment. A 200 of the moment of a rejection
+                // proves nothing.
                 for _ in 1...(hours * 6) {
                     monitor.clock.advance(by: .minutes(10))
                     try await monitor.settle(handler)

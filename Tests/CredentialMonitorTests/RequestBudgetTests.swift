@@ -225,7 +225,7 @@ struct RequestBudgetTests {
     // MARK: Priority
 
     /// The budget reserves missing permits for the next call. Other lanes take the rest.
-    @Test func whoeverGoesFirstIsNotOvertaken() {
+    @Test func aCallThatGoesFirstIsNotOvertaken() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 50))
         #expect(budget.take(upTo: 64, at: clock.now) == 10)
         #expect(budget.take(upTo: 3, at: clock.now, goesFirst: true) == 0)
@@ -238,7 +238,7 @@ struct RequestBudgetTests {
         #expect(!budget.isWanted)
     }
 
-    @Test func whoeverWantsNothingMoreKeepsNothing() {
+    @Test func aCallThatWantsNothingMoreKeepsNothing() {
         let budget = RequestBudget(RequestLimits(maxRequestsPerSecond: 5))
         #expect(budget.take(upTo: 2, at: clock.now, goesFirst: true) == 1)
         #expect(budget.take(upTo: 0, at: clock.now, goesFirst: true) == 0)

@@ -98,11 +98,11 @@ extension SettlementFold {
     ///
     /// - Parameter includingAhead: whether those that wait for their time count. The others can be taken.
     func waitingGrants(of id: AppUserID, includingAhead: Bool = false) -> [WaitingGrant] {
-        let waiting = basis.waitingGrants[id]?.filter { !goneGrants.contains($0.id) } ?? []
-        return waiting.filter { grant in
+        basis.waitingGrants[id]?.filter { grant in
+            guard !goneGrants.contains(grant.id) else { return false }
             let canBeTaken = !grant.isAhead && !postponedGrants.contains(grant.id)
             return canBeTaken || includingAhead && grant.grantedAt > now
-        }
+        } ?? []
     }
 
     /// Whether work should wait for these sign-ins.

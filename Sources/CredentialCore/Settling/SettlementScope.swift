@@ -124,11 +124,11 @@ package struct WaitingGrant: Sendable {
         isOnItsWay: Bool,
         isAhead: Bool = false
     ) {
-        self.isAhead = isAhead
         self.id = id
         self.clientID = clientID
         self.grantedAt = grantedAt
         self.bringsCode = bringsCode
+        self.isAhead = isAhead
         self.isOnItsWay = bringsCode || isOnItsWay
     }
 }

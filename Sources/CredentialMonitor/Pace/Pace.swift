@@ -19,7 +19,7 @@ extension PaceSignal {
         self =
             switch response.outcome {
             case .valid, .unnamed: .clear
-            // Apple answers `invalid_grant` for a dead token whoever asks, so it says nothing of our configuration.
+            // Apple answers `invalid_grant` for a dead token to every client, so the answer says nothing of our configuration.
             case .rejected, .ambiguous, .anotherUser: .none
             case .misconfigured(let error): .blamed(error)
             case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)

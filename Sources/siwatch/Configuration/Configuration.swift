@@ -112,7 +112,7 @@ extension Configuration {
             warnings.append(.at("refresh.interval", problem))
         }
         if let mode = database.url.flatMap({ PostgresAddress($0).unsafeMode }) {
-            let problem = "says sslmode=\(mode): only verify-full keeps out whoever stands between and pretends to be the server"
+            let problem = "says sslmode=\(mode): only verify-full keeps out an attacker who pretends to be the server"
             warnings.append(.at("database.url", problem))
         }
         return warnings

@@ -76,7 +76,7 @@ struct Backup: AsyncParsableCommand {
 
     private func keepTheKey(of configuration: Configuration) -> String {
         """
-        Keep a copy of \(configuration.encryption.keyFile) too, and keep it apart from this file: whoever has both has the refresh \
+        Keep a copy of \(configuration.encryption.keyFile) too, and keep it apart from this file: the two together give away the refresh \
         tokens, and without the key nobody has more than what was waiting in the queue.
         """
     }

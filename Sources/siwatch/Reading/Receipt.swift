@@ -8,7 +8,7 @@ struct Receipt: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Shows that a user's tokens were revoked at Apple, or how far that is.",
         discussion: """
-            For whoever asks for a proof, an auditor for instance: each token of each request, with the three answers by which its end was \
+            For an auditor, for instance: each token of each request, with the three answers by which its end was \
             proved (a good refresh, the revocation, a rejected refresh), when each was asked for and how Apple dated it, and the key that \
             signed. Requests that wait say how far they are. No token is shown. What is older than retention.revocation_log is gone.
             """

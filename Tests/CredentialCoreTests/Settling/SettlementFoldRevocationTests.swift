@@ -264,7 +264,7 @@ import Testing
         #expect(Self.wait(world.fold(Self.accepted())) == .seconds(30))
     }
 
-    @Test func whoeverHoldsARequestNoLongerSettlesNothing() {
+    @Test func aLostClaimOnARequestSettlesNothing() {
         let world = Self.world(("app", 1))
         let stale = Self.request(claim: Claim(owner: "me", attempts: 2))
         #expect(world.fold(Self.accepted(stale)).results == [.superseded])
@@ -611,7 +611,7 @@ import Testing
         #expect(world.fold(.revocation(refused, .failed(at: Self.now))).refusals.isEmpty)
     }
 
-    @Test func whoeverHoldsATokenNoLongerSettlesNothing() {
+    @Test func aLostClaimOnATokenSettlesNothing() {
         let world = Self.world(("app", 1))
         let stale = Self.due(.accepted, .revoked, claim: Claim(owner: "me", attempts: 2))
         #expect(world.fold(.revocation(stale, Self.answer(.rejected))).results == [.superseded])

@@ -265,8 +265,10 @@ struct Inspector {
         // with this sign-in may have ended before it, if Apple rejects the token before accepting it anew. Without a 200 in the app siwatch
         // believes no rejection. It also believes none that Apple gave to another team than the one that it accepted the token from.
         let isOfSignIn = state.model.tokenIsOfNewestSignIn(credential)
-        // A revocation or an event may have erased an older token, and ended the sign-in with it.
-        let isOurs = isOfSignIn || row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
+        // A revocation or an event may have erased an older token, and ended the sign-in with it. The end of an older token says nothing of
+        // a later sign-in, and siwatch takes a job's row for one.
+        let isSeenSince = row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
+        let isOurs = isOfSignIn || isSeenSince && !state.toldByJob.contains(credential)
         if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, row.state == "authorized", good.contains(credential.clientID),
             row.verifiedTeam == "TEAM\(state.apple.team(of: credential.clientID))"
         {

@@ -248,6 +248,9 @@ struct ReferenceModel {
         facts[credential].flatMap { facts in facts.token.flatMap { facts.texts[$0] } }
     }
 
+    /// Whether a sign-in of the credential has brought a token.
+    func knows(_ token: String, of credential: CredentialID) -> Bool { facts[credential]?.texts.values.contains(token) ?? false }
+
     func tokenIsOfNewestSignIn(_ credential: CredentialID) -> Bool {
         facts[credential].map { $0.token?.grantedAt == $0.grants.max() } ?? false
     }

@@ -108,6 +108,7 @@ extension Simulation.Plan {
             revocations: 0,
             passwords: 0,
             transfers: false,
+            transfersInProofs: false,
             breaker: BreakerRules(),
             canaries: [:]
         )

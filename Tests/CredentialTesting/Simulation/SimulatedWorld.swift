@@ -22,6 +22,8 @@ final class SimulatedWorld: Sendable {
         var ledger: CallLedger
         /// Users with a wrongly dated sign-in. The consequences are no bug.
         var misdated: Set<String> = []
+        /// The credentials with a token that siwatch first heard of by a nightly job, dated by the job.
+        var toldByJob: Set<CredentialID> = []
         /// Signing keys that the process has fetched.
         var knownKeys: Set<String> = ["key1"]
         /// Calls of a port until the process dies; nil while it lives.
@@ -140,7 +142,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case codeExchanged, codeTaken, codeLate, codeUsed, codeRefused, answerLost, badIdentityToken, userMismatch, issuedForNobody
     case revocationProved, alreadyInvalid, overtaken, nothingToRevoke, revocationInVain, askedTwiceToRevoke, proofBegunAnew, foreignToken
     case retold, namelessAnswer, noValidToken
-    case teamChanged, otherTeam, tokenOfOtherTeamRejected
+    case teamChanged, teamChangedInMidProof, otherTeam, tokenOfOtherTeamRejected
     case clientDropped, grantOfDroppedClient, eventOfDroppedClient
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
 }

@@ -30,6 +30,10 @@ extension Simulation {
                 let app = plan.apps.first { $0.name == revocation.app }!
                 try await launch(.revocation(revocation), of: app) { await handler.resolve(work) }
                 if chance(150) { try comeBack(revocation.id) }
+                let isInCalm = steps >= plan.steps
+                if plan.transfersInProofs, !isInCalm, revocation.proof.before?.word == .accepted, chance(800), mayTransfer {
+                    try transfer(app, inMidProof: true)
+                }
             }
         }
     }

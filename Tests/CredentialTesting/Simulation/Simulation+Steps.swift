@@ -17,7 +17,7 @@ extension Simulation {
             }
             if plan.troublesStore, chance(60) { troubleStore(after: Int.random(in: 0...2, using: &generator)) }
             if plan.setsClock, chance(40) { try await setClock() }
-            if plan.transfers, mayTransfer, chance(appInMidProof == nil ? 30 : 600) { try transfer() }
+            if plan.transfers, chance(60), mayTransfer { try transfer(plan.apps.randomElement(using: &generator)!) }
             if plan.changesClients, chance(40) || isDroppedForLong { try await changeClients() }
             if plan.restores, chance(30) { try await backUpOrRestore() }
             switch Int.random(in: 0..<100, using: &generator) {

@@ -223,17 +223,21 @@ extension Simulation {
         // Rows that a wrong clock has put off come an interval later. So do the pending rejections of an app with a refused client: Apple
         // may first blame that client within the first interval of the calm, and siwatch then drops them.
         let isRefusing = world.with { $0.apple.refused != nil }
+        let interval = SimulatedProcess.policy.longestInterval
         let intervals = 3.0 + (plan.setsClock ? 1 : 0) + (isRefusing ? 1 : 0)
-        var end = now.advanced(by: SimulatedProcess.policy.longestInterval * intervals + BreakerRules().settle + .seconds(120))
+        let length = interval * intervals + BreakerRules().settle + .seconds(120)
+        var end = now.advanced(by: length)
+        let lastReturn = end.advanced(by: .zero - interval)
+        returnedAt = now
         var keepsFormer = false
         while now < end, !isBroken {
+            isOver = now > lastReturn
             // siwatch asks again about a previously accepted token only after Apple has repeated its rejection of the token that replaced it.
-            if !keepsFormer, world.with({ state in state.model.credentials.contains { state.model.formerToken(of: $0) != nil } }) {
-                keepsFormer = true
-                end = end.advanced(by: SimulatedProcess.policy.longestInterval)
+            if !keepsFormer {
+                keepsFormer = world.with { state in state.model.credentials.contains { state.model.formerToken(of: $0) != nil } }
             }
-            // A token that is new by then proves its client within two intervals, and a rejection is repeated within the third.
-            isOver = now.advanced(by: SimulatedProcess.policy.longestInterval * 3) > end
+            // A user who returns may bring the only token by which a client can be proven.
+            end = max(end, returnedAt.advanced(by: length + (keepsFormer ? interval : .zero)))
             try await fetchSigningKeys()
             // The loops turn even without due work, and bring back due times that a wrong clock has left far ahead.
             if plan.setsClock {
@@ -252,7 +256,7 @@ extension Simulation {
             steps += 1
             // Due work that no lane took waits for the end of a pause.
             let next = try nextDue().map { $0 > now ? $0 : now.advanced(by: .seconds(600)) } ?? end
-            let longest = now.advanced(by: plan.setsClock ? .seconds(21_600) : SimulatedProcess.policy.longestInterval)
+            let longest = now.advanced(by: plan.setsClock ? .seconds(21_600) : interval)
             try advance(by: now.duration(to: min(next, end, longest)))
         }
         try await workOff()

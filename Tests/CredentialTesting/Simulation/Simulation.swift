@@ -55,6 +55,8 @@ package struct Simulation {
         var passwords: Int
         /// Whether apps move to another team.
         var transfers: Bool
+        /// Whether apps change hands while siwatch proves a revocation, and at no other time.
+        var transfersInProofs: Bool
         /// Whether operators take a client out of the configuration for a while.
         var changesClients = false
         /// A client that Apple will refuse for good.
@@ -92,7 +94,9 @@ package struct Simulation {
     var lastProbes: [SimulatedApp: Timestamp] = [:]
     /// The client that operators have taken out of the configuration, and when.
     var dropped: (clientID: String, at: Timestamp)?
-    /// Whether the last interval runs. No user comes back in it, so that siwatch can know all by the end.
+    /// When a user last came back.
+    var returnedAt = Timestamp.earliest
+    /// Whether no user comes back any more, so that siwatch can know all by the end.
     var isOver = false
 
     enum Delivery {
@@ -256,6 +260,7 @@ extension Simulation.Plan {
         revocations = chance(65, "revocations") ? number(50...300, "revocation rate") : 0
         passwords = chance(65, "passwords") ? number(200...700, "password rate") : 0
         transfers = chance(40, "transfers")
+        transfersInProofs = !transfers && chance(50, "transfers in proofs")
         if chance(10, "client refused") { refused = apps[0].clientIDs.last }
         breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]

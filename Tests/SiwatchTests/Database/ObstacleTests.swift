@@ -106,7 +106,7 @@ struct ObstacleTests {
     }
 }
 
-/// A user whom file modes stop: `nobody` if the tests run as root, else the tests' own user.
+/// A user that file modes stop: `nobody` if the tests run as root, else the tests' own user.
 private enum Servant {
     private static let isRoot = geteuid() == 0
     private static let nobody = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]

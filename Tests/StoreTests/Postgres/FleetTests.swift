@@ -154,10 +154,14 @@ import Testing
             """
         )
         let owners = NIOLockedValueBox<[FleetLane: [Int64: Set<Int>]]>([:])
+        /// An owner that renews before the others come keeps its epoch, so how many rounds this takes depends on the machine.
+        @Sendable func haveChanged() -> Bool {
+            owners.withLockedValue { owners in Self.all.allSatisfy { owners[$0, default: [:]].count > 10 } }
+        }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in replicas.indices {
                 group.addTask {
-                    for _ in 1...40 {
+                    for round in 1...1000 where round <= 40 || !haveChanged() {
                         for (lane, epoch) in try await renew(number, lease: .seconds(3)) {
                             owners.withLockedValue { _ = $0[lane, default: [:]][epoch, default: []].insert(number) }
                         }
@@ -170,8 +174,7 @@ import Testing
         let epochs = owners.withLockedValue { $0 }
         #expect(Set(epochs.keys) == Self.all)
         #expect(epochs.values.allSatisfy { $0.values.allSatisfy { $0.count == 1 } })
-        // On a busy machine a lease may last longer than its owner's turns.
-        #expect(epochs.values.allSatisfy { $0.count > 3 })
+        #expect(haveChanged())
     }
 
     /// A claim that was held up for an hour carries the time of an hour ago.

@@ -88,7 +88,7 @@ import Testing
     }
 
     /// However many rows wait without being due: with the server's present row counts, claims use a search.
-    @Test func whoeverClaimsSearches() async throws {
+    @Test func eachClaimSearches() async throws {
         let store = try StoreKind.postgres.make()
         try await store.askEverything()
         try await fill(store)

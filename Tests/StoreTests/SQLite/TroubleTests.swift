@@ -25,7 +25,7 @@ import Testing
         #expect(try await file.store.settle(settlements).results == Array(repeating: .notification(.applied), count: 50))
     }
 
-    @Test func whoeverHoldsTheLockGoesFirst() async throws {
+    @Test func theHolderOfTheLockGoesFirst() async throws {
         let file = try FileUnderTest()
         try await file.store.receive()
         let work = try await file.store.claimNotifications()[0]
