@@ -35,11 +35,6 @@ release: setup ## Build siwatch for installation: .build/siwatch, and its symbol
 	swift build -c release $(RELEASE_FLAGS) --product siwatch
 	@scripts/split-symbols.sh .build/release/siwatch .build/siwatch
 
-.PHONY: man
-man: build ## Write the manual pages: .build/man
-	@rm -rf .build/man
-	.build/debug/siwatch manual .build/man
-
 .PHONY: demo
 demo: setup ## Watch siwatch at work against a simulated Apple on this machine
 	swift build --product siwatch-demo

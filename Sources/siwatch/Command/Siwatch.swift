@@ -13,8 +13,7 @@ struct Siwatch: AsyncParsableCommand {
         subcommands: [
             Run.self, Check.self, Migrate.self, Status.self, Explain.self, Receipt.self, Unverified.self, Recheck.self, Pause.self,
             Resume.self,
-            Breaker.self, Quarantine.self, Enqueue.self, Backup.self, Move.self, App.self, Key.self, ShowVersion.self, Manual.self,
-            ParseTOML.self,
+            Breaker.self, Quarantine.self, Enqueue.self, Backup.self, Move.self, App.self, Key.self, ShowVersion.self, ParseTOML.self,
         ]
     )
 

@@ -771,19 +771,6 @@ import Testing
         #expect(await command.exit() == 0)
         let text = command.output.joined(separator: "\n")
         for word in ["quarantine", "retry", "received-at", "bad_signature", "recheck", "rename"] { #expect(text.contains(word), "\(word)") }
-        #expect(!text.contains("manual"), "hidden")
-    }
-
-    @Test func everyCommandHasAManualPage() async throws {
-        let folder = try TemporaryFolder()
-        let command = try ChildProcess("siwatch", ["manual", folder.path("man")])
-        #expect(await command.exit() == 0, "\(command.output)")
-        let pages = Set(try FileManager.default.contentsOfDirectory(atPath: folder.path("man")))
-        for page in ["siwatch", "siwatch-run", "siwatch-explain", "siwatch-quarantine-retry", "siwatch-app-rename"] {
-            #expect(pages.contains(page + ".1"), "\(pages.sorted())")
-        }
-        let page = try String(contentsOfFile: folder.path("man/siwatch-quarantine-retry.1"), encoding: .utf8)
-        #expect(page.contains("received\\-at") && page.contains(".SH EXIT STATUS"))
-        #expect(try await ChildProcess("siwatch", ["manual", "/dev/null/man"]).exit() == 1)
+        #expect(!text.contains("parse-toml"), "hidden")
     }
 }
