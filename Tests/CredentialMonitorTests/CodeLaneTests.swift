@@ -16,9 +16,9 @@ import Testing
 struct CodeLaneTests {
     private static let client = Monitor.clients[0]
 
-    private static let lost = ExchangeOutcome.unavailable("timeout", isAnswerLost: true)
-    private static let down = ExchangeOutcome.unavailable("status 503", isAnswerLost: false)
-    private static let used = ExchangeOutcome.refused(.codeUsed, detail: "invalid_grant: The code has already been used.")
+    private static let lost = EndpointAnswer<ExchangeNews>.unavailable("timeout", isAnswerLost: true)
+    private static let down = EndpointAnswer<ExchangeNews>.unavailable("status 503", isAnswerLost: false)
+    private static let used = EndpointAnswer<ExchangeNews>.refused(.codeUsed, detail: "invalid_grant: The code has already been used.")
 
     // MARK: Exchanged
 

@@ -361,9 +361,9 @@ final class ScriptedIdentityVerifier: IdentityTokenVerifier {
     }
 }
 
-extension ExchangeOutcome {
+extension EndpointAnswer<ExchangeNews> {
     /// - Parameter identity: the subject of the id_token, if it differs from the named user.
-    static func issued(_ user: String, token: String? = "r", as identity: String? = nil) -> ExchangeOutcome {
+    static func issued(_ user: String, token: String? = "r", as identity: String? = nil) -> EndpointAnswer<ExchangeNews> {
         .issued(IssuedTokens(refreshToken: token.map(Secret.init), identityToken: Secret(identity ?? user), namedUserID: user))
     }
 }

@@ -35,10 +35,10 @@ struct RefreshTests {
     }
 
     @Test(arguments: [
-        RefreshOutcome.ambiguous("mixed"), .misconfigured("invalid_client"), .throttled(retryAfter: .seconds(7)),
+        EndpointAnswer<RefreshNews>.ambiguous("mixed"), .misconfigured("invalid_client"), .throttled(retryAfter: .seconds(7)),
         .throttled(retryAfter: nil), .unavailable("timeout"), .unavailable("503", retryAfter: .seconds(9)),
     ])
-    func whatIsNotAboutTheUserChangesNoState(outcome: RefreshOutcome) async throws {
+    func whatIsNotAboutTheUserChangesNoState(outcome: EndpointAnswer<RefreshNews>) async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("ann")
             try await day(of: monitor)
@@ -213,10 +213,10 @@ struct RefreshTests {
     }
 
     @Test(arguments: [
-        (RefreshOutcome.throttled(retryAfter: nil), true), (.unavailable("timeout"), true), (.unavailable("status 503"), true),
+        (EndpointAnswer<RefreshNews>.throttled(retryAfter: nil), true), (.unavailable("timeout"), true), (.unavailable("status 503"), true),
         (.rejected, false), (.ambiguous("invalid_request"), false), (.valid, false),
     ])
-    func whatShowsThatAppleStrugglesHalvesTheRate(outcome: RefreshOutcome, halves: Bool) async throws {
+    func whatShowsThatAppleStrugglesHalvesTheRate(outcome: EndpointAnswer<RefreshNews>, halves: Bool) async throws {
         try await Monitor.with { monitor in
             for user in 1...20 { try await monitor.grant("user\(user)") }
             try await monitor.settle(monitor.grantHandler)

@@ -390,9 +390,9 @@ struct RevocationLaneTests {
     @Test(
         arguments: [
             .unavailable("status 503", isAnswerLost: false), .throttled(retryAfter: .seconds(20)), .misconfigured("invalid_client"),
-        ] as [RevokeOutcome]
+        ] as [EndpointAnswer<RevokeNews>]
     )
-    func whatAppleDoesNotTakeIsSentAgain(_ outcome: RevokeOutcome) async throws {
+    func whatAppleDoesNotTakeIsSentAgain(_ outcome: EndpointAnswer<RevokeNews>) async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.valid, .rejected)
             monitor.endpoint.answerRevocations(outcome, .accepted)
@@ -429,8 +429,12 @@ struct RevocationLaneTests {
         }
     }
 
-    @Test(arguments: [.ambiguous("invalid_request"), .unavailable("timeout"), .misconfigured("invalid_client")] as [RefreshOutcome])
-    func whatProvesNothingIsAskedAgain(_ outcome: RefreshOutcome) async throws {
+    @Test(
+        arguments: [
+            .ambiguous("invalid_request"), .unavailable("timeout"), .misconfigured("invalid_client"),
+        ] as [EndpointAnswer<RefreshNews>]
+    )
+    func whatProvesNothingIsAskedAgain(_ outcome: EndpointAnswer<RefreshNews>) async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(outcome, .valid, outcome, .anotherUser, .rejected)
             try await delete("ann", monitor)
@@ -520,8 +524,8 @@ struct RevocationLaneTests {
     // MARK: Beside the rest
 
     /// The daily check of the same token is under way during the revocation. The proof stands with any answer to it.
-    @Test(arguments: [.valid, .rejected, .unavailable("timeout")] as [RefreshOutcome])
-    func aCheckThatIsUnderWayChangesNothing(_ outcome: RefreshOutcome) async throws {
+    @Test(arguments: [.valid, .rejected, .unavailable("timeout")] as [EndpointAnswer<RefreshNews>])
+    func aCheckThatIsUnderWayChangesNothing(_ outcome: EndpointAnswer<RefreshNews>) async throws {
         try await Monitor.with { monitor in
             try await delete("ann", monitor)
             monitor.clock.advance(by: .minutes(11))

@@ -33,10 +33,10 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
         var exchanges: [Exchange] = []
         var revocations: [Revocation] = []
         /// Answers to codes and to revocations, in order. The last one repeats.
-        var issues: [ExchangeOutcome] = [.unavailable("no script", isAnswerLost: false)]
-        var ends: [RevokeOutcome] = [.accepted]
+        var issues: [EndpointAnswer<ExchangeNews>] = [.unavailable("no script", isAnswerLost: false)]
+        var ends: [EndpointAnswer<RevokeNews>] = [.accepted]
         /// Answers about a user, in order. The script under nil serves all users without a script of their own.
-        var scripts: [String?: [RefreshOutcome]]
+        var scripts: [String?: [EndpointAnswer<RefreshNews>]]
         /// Tokens that Apple rejects, whatever the scripts say.
         var rejected: Set<Secret> = []
         /// Users whose answers wait. nil stands for all users.
@@ -52,7 +52,12 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     /// - Parameters:
     /// - keyID: the key that every answer names as the asking one.
     /// - teamID: the key's team.
-    package init(clock: WallClock, keyID: String = "TESTKEY001", teamID: String? = teamID, answering outcome: RefreshOutcome = .valid) {
+    package init(
+        clock: WallClock,
+        keyID: String = "TESTKEY001",
+        teamID: String? = teamID,
+        answering outcome: EndpointAnswer<RefreshNews> = .valid
+    ) {
         self.clock = clock
         state = Observed(State(keyID: keyID, teamID: teamID, scripts: [nil: [outcome]]))
     }
@@ -60,7 +65,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     /// Answers the next requests about a user with `outcomes`, one after another. The last one repeats.
     ///
     /// Without a user, it is the script of all users without their own. They share it in the order of their requests.
-    package func answer(_ outcomes: RefreshOutcome..., for userID: String? = nil) {
+    package func answer(_ outcomes: EndpointAnswer<RefreshNews>..., for userID: String? = nil) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.scripts[userID] = outcomes }
     }
@@ -71,13 +76,13 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
     }
 
     /// Answers the next codes with `outcomes`, one after another. The last one repeats.
-    package func answerCodes(_ outcomes: ExchangeOutcome...) {
+    package func answerCodes(_ outcomes: EndpointAnswer<ExchangeNews>...) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.issues = outcomes }
     }
 
     /// Answers the next revocations with `outcomes`, one after another. The last one repeats.
-    package func answerRevocations(_ outcomes: RevokeOutcome...) {
+    package func answerRevocations(_ outcomes: EndpointAnswer<RevokeNews>...) {
         precondition(!outcomes.isEmpty, "A script needs an outcome.")
         state.update { $0.ends = outcomes }
     }
@@ -150,7 +155,7 @@ package final class ScriptedTokenEndpoint: TokenEndpoint {
 }
 
 extension ScriptedTokenEndpoint.State {
-    mutating func outcome(of call: ScriptedTokenEndpoint.Call) -> RefreshOutcome {
+    mutating func outcome(of call: ScriptedTokenEndpoint.Call) -> EndpointAnswer<RefreshNews> {
         calls.append(call)
         if rejected.contains(call.token) { return .rejected }
         let script = scripts[call.credential.userID] == nil ? nil : call.credential.userID

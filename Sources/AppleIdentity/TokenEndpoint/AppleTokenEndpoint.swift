@@ -34,55 +34,34 @@ package struct AppleTokenEndpoint: TokenEndpoint {
             .token,
             of: credential.clientID,
             ["grant_type": Secret("refresh_token"), "refresh_token": token],
-            secrets: [token, Secret(credential.userID)],
-            unsigned: .misconfigured(Self.unsigned)
+            secrets: [token, Secret(credential.userID)]
         ) {
-            $0.refreshOutcome(for: credential.userID)
-        } failure: {
-            .unavailable($0.rawValue)
+            $0.refreshAnswer(for: credential.userID)
         }
     }
 
     package func exchange(_ code: Secret, redirectURI: String?, of clientID: String) async -> ExchangeResponse {
         var parameters: FormBody = ["grant_type": Secret("authorization_code"), "code": code]
         if let redirectURI { parameters.fields.append(FormBody.Field(name: "redirect_uri", value: Secret(redirectURI))) }
-        return await ask(.token, of: clientID, parameters, secrets: [code], unsigned: .misconfigured(Self.unsigned)) {
-            $0.exchangeOutcome
-        } failure: {
-            .unavailable($0.rawValue, isAnswerLost: $0.mayHaveArrived)
-        }
+        return await ask(.token, of: clientID, parameters, secrets: [code]) { $0.exchangeAnswer }
     }
 
     package func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse {
-        await ask(
-            .revoke,
-            of: clientID,
-            ["token": token, "token_type_hint": Secret("refresh_token")],
-            secrets: [token],
-            unsigned: .misconfigured(Self.unsigned)
-        ) {
-            $0.revokeOutcome
-        } failure: {
-            .unavailable($0.rawValue, isAnswerLost: $0.mayHaveArrived)
+        await ask(.revoke, of: clientID, ["token": token, "token_type_hint": Secret("refresh_token")], secrets: [token]) {
+            $0.revokeAnswer
         }
     }
 
-    private static let unsigned = "the client secret cannot be signed"
-
-    /// - Parameters:
-    ///   - secrets: secrets that no text of ours may repeat, besides the client secret.
-    ///   - unsigned: the outcome if there is no client secret.
-    private func ask<Outcome>(
+    /// - Parameter sent: secrets that no text of ours may repeat, besides the client secret.
+    private func ask<News>(
         _ endpoint: AppleEndpoint,
         of clientID: String,
         _ parameters: FormBody,
         secrets sent: [Secret],
-        unsigned: Outcome,
-        outcome: (TokenResponse) -> Outcome,
-        failure: (TransportFailure) -> Outcome
-    ) async -> EndpointResponse<Outcome> {
+        answer: (TokenResponse) -> EndpointAnswer<News>
+    ) async -> EndpointResponse<News> {
         guard let (clientSecret, identity) = try? await secrets.secret(for: clientID) else {
-            return EndpointResponse(unsigned, by: secrets.identity(of: clientID))
+            return EndpointResponse(.misconfigured("the client secret cannot be signed"), by: secrets.identity(of: clientID))
         }
         let client: FormBody = ["client_id": Secret(clientID), "client_secret": clientSecret]
         let form = FormBody(client.fields + parameters.fields)
@@ -93,9 +72,9 @@ package struct AppleTokenEndpoint: TokenEndpoint {
                 secrets: sent + [clientSecret],
                 receivedAt: clock.now
             )
-            return EndpointResponse(outcome(response), by: identity, date: response.response.date)
+            return EndpointResponse(answer(response), by: identity, date: response.response.date)
         } catch {
-            return EndpointResponse(failure(error), by: identity)
+            return EndpointResponse(.unavailable(error.rawValue, isAnswerLost: error.mayHaveArrived), by: identity)
         }
     }
 }

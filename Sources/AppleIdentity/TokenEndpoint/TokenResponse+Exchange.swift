@@ -4,8 +4,8 @@
 import CredentialCore
 
 extension TokenResponse {
-    /// The outcome of an `authorization_code` grant.
-    var exchangeOutcome: ExchangeOutcome {
+    /// The answer to an `authorization_code` grant.
+    var exchangeAnswer: EndpointAnswer<ExchangeNews> {
         switch response.status {
         case 200: issued
         case 400: notIssued
@@ -14,34 +14,28 @@ extension TokenResponse {
         }
     }
 
-    /// - Parameter isAnswerLost: whether Apple has taken the code and its answer cannot be read.
-    private func unavailable(_ reason: String, isAnswerLost: Bool = false) -> ExchangeOutcome {
-        .unavailable(reason, isAnswerLost: isAnswerLost, retryAfter: retryAfter)
-    }
-
-    private var issued: ExchangeOutcome {
+    private var issued: EndpointAnswer<ExchangeNews> {
         guard let members else {
             return unavailable(response.body == nil ? "200 too large" : "200 without JSON", isAnswerLost: true)
         }
         let (refreshToken, identityToken) = (members["refresh_token"]?.string, members["id_token"]?.string)
         guard refreshToken != nil || identityToken != nil else { return unavailable("200 without tokens", isAnswerLost: true) }
-        return .issued(
-            IssuedTokens(
-                refreshToken: refreshToken.flatMap { $0.isEmpty ? nil : Secret($0) },
-                identityToken: identityToken.map(Secret.init),
-                namedUserID: identityToken.flatMap(Self.subject)
-            )
+        let tokens = IssuedTokens(
+            refreshToken: refreshToken.flatMap { $0.isEmpty ? nil : Secret($0) },
+            identityToken: identityToken.map(Secret.init),
+            namedUserID: identityToken.flatMap(Self.subject)
         )
+        return .news(.issued(tokens))
     }
 
-    private var notIssued: ExchangeOutcome {
+    private var notIssued: EndpointAnswer<ExchangeNews> {
         switch complaint {
-        case .invalidGrant(let description): .refused(Self.refusal(description), detail: complaintText)
-        case .invalidRequest: .refused(.rejectedByApple, detail: complaintText)
+        case .invalidGrant(let description): .news(.refused(Self.refusal(description), detail: complaintText))
+        case .invalidRequest: .news(.refused(.rejectedByApple, detail: complaintText))
         case .misconfigured: .misconfigured(complaintText)
         // OAuth's two errors for a server's own trouble.
         case .other(nil), .other("server_error"), .other("temporarily_unavailable"): unavailable(complaintText)
-        case .other: .refused(.rejectedByApple, detail: complaintText)
+        case .other: .news(.refused(.rejectedByApple, detail: complaintText))
         }
     }
 

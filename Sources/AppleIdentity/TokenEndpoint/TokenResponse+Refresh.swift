@@ -4,10 +4,10 @@
 import CredentialCore
 
 extension TokenResponse {
-    /// The outcome of a `refresh_token` grant.
+    /// The answer to a `refresh_token` grant.
     ///
     /// - Parameter userID: the user of the token, to compare with the `sub` of an id_token.
-    func refreshOutcome(for userID: String) -> RefreshOutcome {
+    func refreshAnswer(for userID: String) -> EndpointAnswer<RefreshNews> {
         switch response.status {
         case 200: refreshed(userID)
         case 400: notRefreshed
@@ -16,28 +16,24 @@ extension TokenResponse {
         }
     }
 
-    private func unavailable(_ reason: String) -> RefreshOutcome {
-        .unavailable(reason, retryAfter: retryAfter)
-    }
-
-    private func refreshed(_ userID: String) -> RefreshOutcome {
+    private func refreshed(_ userID: String) -> EndpointAnswer<RefreshNews> {
         guard let members else { return unavailable(response.body == nil ? "200 too large" : "200 without JSON") }
         guard let accessToken = members["access_token"]?.string, !accessToken.isEmpty else {
             return unavailable("200 without access_token")
         }
         switch members["id_token"] {
-        case nil, .null: return .unnamed
+        case nil, .null: return .news(.unnamed)
         case .string(let token):
             guard let subject = Self.subject(ofIDToken: token) else { return unavailable("200 with an unreadable id_token") }
-            return subject.isIdentical(to: userID) ? .valid : .anotherUser
+            return subject.isIdentical(to: userID) ? .news(.valid) : .news(.anotherUser)
         default: return unavailable("200 with an unreadable id_token")
         }
     }
 
-    private var notRefreshed: RefreshOutcome {
+    private var notRefreshed: EndpointAnswer<RefreshNews> {
         switch complaint {
-        case .invalidGrant(let description): Self.isRejection(description) ? .rejected : .ambiguous(complaintText)
-        case .invalidRequest: .ambiguous(complaintText)
+        case .invalidGrant(let description): .news(Self.isRejection(description) ? .rejected : .ambiguous(complaintText))
+        case .invalidRequest: .news(.ambiguous(complaintText))
         case .misconfigured: .misconfigured(complaintText)
         case .other(nil): unavailable(complaintText)
         case .other: unavailable("unknown error: \(complaintText)")

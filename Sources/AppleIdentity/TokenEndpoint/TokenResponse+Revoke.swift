@@ -4,20 +4,20 @@
 import CredentialCore
 
 extension TokenResponse {
-    /// The outcome of a revocation. A 200 has an empty body, and Apple gives it to nearly any request.
-    var revokeOutcome: RevokeOutcome {
+    /// The answer to a revocation. A 200 has an empty body.
+    var revokeAnswer: EndpointAnswer<RevokeNews> {
         switch response.status {
-        case 200: .accepted
+        case 200: .news(.accepted)
         case 400: notRevoked
         case 429: .throttled(retryAfter: retryAfter)
-        default: .unavailable("status \(response.status)", isAnswerLost: false, retryAfter: retryAfter)
+        default: unavailable("status \(response.status)")
         }
     }
 
-    private var notRevoked: RevokeOutcome {
+    private var notRevoked: EndpointAnswer<RevokeNews> {
         switch complaint {
         case .misconfigured: .misconfigured(complaintText)
-        case .invalidGrant, .invalidRequest, .other: .unavailable(complaintText, isAnswerLost: false, retryAfter: retryAfter)
+        case .invalidGrant, .invalidRequest, .other: unavailable(complaintText)
         }
     }
 }

@@ -22,6 +22,11 @@ struct TokenResponse {
         response.body.flatMap { (try? JSON($0))?.object }
     }
 
+    /// - Parameter isAnswerLost: whether Apple has taken the code and its answer cannot be read.
+    func unavailable<News>(_ reason: String, isAnswerLost: Bool = false) -> EndpointAnswer<News> {
+        .unavailable(reason, isAnswerLost: isAnswerLost, retryAfter: retryAfter)
+    }
+
     /// The error of a 400.
     enum Complaint {
         case invalidGrant(description: JSON?)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Apple's token endpoints for one app. Every result is an outcome, so nothing throws.
+/// Apple's token endpoints for one app. Every result is an answer, so nothing throws.
 package protocol TokenEndpoint: Sendable {
     /// Asks whether a refresh token is still good.
     func refresh(_ token: Secret, of credential: CredentialID) async -> RefreshResponse
@@ -15,18 +15,18 @@ package protocol TokenEndpoint: Sendable {
     func revoke(_ token: Secret, of clientID: String) async -> RevokeResponse
 }
 
-package typealias RefreshResponse = EndpointResponse<RefreshOutcome>
-package typealias ExchangeResponse = EndpointResponse<ExchangeOutcome>
-package typealias RevokeResponse = EndpointResponse<RevokeOutcome>
+package typealias RefreshResponse = EndpointResponse<RefreshNews>
+package typealias ExchangeResponse = EndpointResponse<ExchangeNews>
+package typealias RevokeResponse = EndpointResponse<RevokeNews>
 
-package struct EndpointResponse<Outcome: Sendable & Equatable>: Sendable, Equatable {
-    package var outcome: Outcome
+package struct EndpointResponse<News: EndpointNews>: Sendable, Equatable {
+    package var answer: EndpointAnswer<News>
     package var identity: ClientIdentity
     /// Apple's clock in the answer, cut off to the second; nil without a date.
     package var date: Timestamp?
 
-    package init(_ outcome: Outcome, by identity: ClientIdentity, date: Timestamp? = nil) {
-        self.outcome = outcome
+    package init(_ answer: EndpointAnswer<News>, by identity: ClientIdentity, date: Timestamp? = nil) {
+        self.answer = answer
         self.identity = identity
         self.date = date
     }
@@ -52,8 +52,24 @@ package struct EndpointResponse<Outcome: Sendable & Equatable>: Sendable, Equata
     }
 }
 
-/// The meaning of Apple's answer to a refresh, by the table in docs/architecture.md.
-package enum RefreshOutcome: Sendable, Equatable {
+/// The meaning of Apple's answer to a question, by the tables in docs/architecture.md.
+package enum EndpointAnswer<News: EndpointNews>: Sendable, Equatable {
+    /// Apple speaks of the token or the code.
+    case news(News)
+    /// Our key, team, client or clock is wrong. The answer says nothing about any token or code.
+    case misconfigured(String)
+    case throttled(retryAfter: Duration?)
+    /// - Parameter isAnswerLost: whether Apple may have taken the code, or revoked the token, without siwatch hearing the answer.
+    case unavailable(String, isAnswerLost: Bool = false, retryAfter: Duration? = nil)
+}
+
+/// What Apple can say of a token or a code.
+package protocol EndpointNews: Sendable, Equatable {
+    /// Whether Apple says it only to a client whose secret it accepts.
+    var provesClient: Bool { get }
+}
+
+package enum RefreshNews: EndpointNews {
     /// A 200 that names this user.
     case valid
     /// A 200 that names no user. The token lives, and siwatch has to know its user already.
@@ -64,24 +80,30 @@ package enum RefreshOutcome: Sendable, Equatable {
     case ambiguous(String)
     /// A 200 that names another user, because two users' tokens were mixed up. It says nothing about this user.
     case anotherUser
-    /// Our key, team, client or clock is wrong. The answer says nothing about any user.
-    case misconfigured(String)
-    case throttled(retryAfter: Duration?)
-    case unavailable(String, retryAfter: Duration? = nil)
+
+    package var provesClient: Bool {
+        switch self {
+        case .valid, .unnamed: true
+        // Apple answers `invalid_grant` for a dead token to every client, so the answer says nothing of our configuration.
+        case .rejected, .ambiguous, .anotherUser: false
+        }
+    }
 }
 
-package enum ExchangeOutcome: Sendable, Equatable {
+package enum ExchangeNews: EndpointNews {
     /// A 200. The id_token names the user, once it is verified.
     case issued(IssuedTokens)
     /// Apple refuses this code.
     ///
     /// - Parameter detail: Apple's text, without the code.
     case refused(GrantRejection, detail: String)
-    /// Our key, team, client or clock is wrong. The answer says nothing about the code.
-    case misconfigured(String)
-    case throttled(retryAfter: Duration?)
-    /// - Parameter isAnswerLost: whether Apple may have taken the code without siwatch hearing the answer.
-    case unavailable(String, isAnswerLost: Bool, retryAfter: Duration? = nil)
+
+    package var provesClient: Bool {
+        switch self {
+        case .issued: true
+        case .refused: false
+        }
+    }
 }
 
 /// The tokens that Apple issued for a code.
@@ -99,11 +121,9 @@ package struct IssuedTokens: Sendable, Equatable {
     }
 }
 
-package enum RevokeOutcome: Sendable, Equatable {
-    /// A 200, which proves nothing.
+package enum RevokeNews: EndpointNews {
+    /// A 200. Apple answers it to nearly every revocation, so it proves nothing.
     case accepted
-    case misconfigured(String)
-    case throttled(retryAfter: Duration?)
-    /// - Parameter isAnswerLost: whether Apple may have revoked the token without siwatch hearing the answer.
-    case unavailable(String, isAnswerLost: Bool, retryAfter: Duration? = nil)
+
+    package var provesClient: Bool { false }
 }

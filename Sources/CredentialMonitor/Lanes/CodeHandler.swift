@@ -160,14 +160,14 @@ package struct CodeHandler: WorkHandler {
         let answeredAt = clock.now
         asked.teamID = response.identity.teamID
         // The request never left, so another replica must send the code.
-        if case .unavailable(_, isAnswerLost: false, _) = response.outcome, !app.codeBudget.isOurs { return .unpermitted(at: answeredAt) }
-        if case .issued = response.outcome { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
+        if case .unavailable(_, isAnswerLost: false, _) = response.answer, !app.codeBudget.isOurs { return .unpermitted(at: answeredAt) }
+        if case .news(.issued) = response.answer { breakers.recordAccepted(by: response.identity, isProof: false, at: answeredAt) }
         let requestedAt = response.requestedAt(sentAt, elapsed: policy.elapsed(from: sentAt, to: answeredAt))
         let signal = PaceSignal(response)
         asked.clientAnswer = signal.clientAnswer(requestedAt: requestedAt)
         pace.follow(signal, of: content.clientID, sentAt: sentAt, answeredAt: answeredAt)
-        switch response.outcome {
-        case .issued(let tokens):
+        switch response.answer {
+        case .news(.issued(let tokens)):
             return await judge.verdict(
                 on: tokens,
                 of: work,
@@ -177,9 +177,9 @@ package struct CodeHandler: WorkHandler {
                 issuedAt: response.answeredAt(answeredAt),
                 answeredAt: answeredAt
             )
-        case .refused(.codeUsed, let detail) where work.mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
-        case .refused(.codeExpired, let detail) where work.mayBeUsed: return .rejected(.answerLost, detail: detail)
-        case .refused(let reason, let detail): return .rejected(reason, detail: detail)
+        case .news(.refused(.codeUsed, let detail)) where work.mayBeUsed || work.failures > 0: return .rejected(.answerLost, detail: detail)
+        case .news(.refused(.codeExpired, let detail)) where work.mayBeUsed: return .rejected(.answerLost, detail: detail)
+        case .news(.refused(let reason, let detail)): return .rejected(reason, detail: detail)
         case .misconfigured(let error):
             return .failed(at: answeredAt, isAnswerLost: false, detail: error)
         // An earlier refusal of the client says more, so it stays with the row.

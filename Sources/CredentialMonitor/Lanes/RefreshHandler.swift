@@ -146,8 +146,8 @@ package struct RefreshHandler: WorkHandler {
         let verdict = verdict(on: response, to: work, requestedAt: requestedAt, answeredAt: answeredAt)
         let signal = PaceSignal(response)
         pace.follow(signal, of: work.id.clientID, sentAt: sentAt, answeredAt: answeredAt)
-        telemetry.refreshAnswered(app.name, work.id, response.outcome)
-        if !work.wasAccepted { telemetry.firstChecked(app.name, response.outcome) }
+        telemetry.refreshAnswered(app.name, work.id, response.answer)
+        if !work.wasAccepted { telemetry.firstChecked(app.name, response.answer) }
         var asked = work
         asked.teamID = response.identity.teamID
         asked.clientAnswer = signal.clientAnswer(requestedAt: requestedAt)
@@ -162,24 +162,24 @@ package struct RefreshHandler: WorkHandler {
         answeredAt: Timestamp
     ) -> RefreshVerdict {
         let identity = response.identity
-        switch response.outcome {
-        case .valid:
+        switch response.answer {
+        case .news(.valid):
             breakers.record(isValid: true, of: work, by: identity, at: answeredAt)
             return .valid(requestedAt: requestedAt, answeredAt: answeredAt)
-        case .unnamed:
+        case .news(.unnamed):
             breakers.record(isValid: true, of: work, by: identity, at: answeredAt)
             return .unnamed(requestedAt: requestedAt, answeredAt: answeredAt)
-        case .rejected:
+        case .news(.rejected):
             breakers.record(isValid: false, of: work, by: identity, at: answeredAt)
             return .rejected(
                 PendingRejection(requestedAt: requestedAt, answeredAt: answeredAt, keyID: identity.keyID),
                 isProven: breakers.isProven(identity, at: answeredAt)
             )
-        case .ambiguous: return .unclear(answeredAt: answeredAt)
-        case .anotherUser: return .anotherUser(answeredAt: answeredAt)
+        case .news(.ambiguous): return .unclear(answeredAt: answeredAt)
+        case .news(.anotherUser): return .anotherUser(answeredAt: answeredAt)
         case .misconfigured: return .failed(.misconfigured, at: answeredAt)
         case .throttled(let retryAfter): return .failed(.throttled, at: answeredAt, retryAfter: retryAfter)
-        case .unavailable(_, let retryAfter): return .failed(.unavailable, at: answeredAt, retryAfter: retryAfter)
+        case .unavailable(_, _, let retryAfter): return .failed(.unavailable, at: answeredAt, retryAfter: retryAfter)
         }
     }
 
@@ -202,7 +202,7 @@ package struct RefreshHandler: WorkHandler {
         let start = ContinuousClock.now
         defer { telemetry.requestEnded(after: ContinuousClock.now - start) }
         let response = await app.endpoint.refresh(token, of: work.id)
-        if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
+        if case .unavailable = response.answer, !app.budget.isOurs { return nil }
         return (response, sentAt)
     }
 }

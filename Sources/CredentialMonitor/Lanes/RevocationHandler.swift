@@ -149,30 +149,30 @@ package struct RevocationHandler: WorkHandler {
         let sentAt = clock.now
         if question == .revoke {
             let response = await app.budget.whileUnderWay { await app.endpoint.revoke(token, of: work.id.clientID) }
-            if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
+            if case .unavailable = response.answer, !app.budget.isOurs { return nil }
             asked.clientAnswer = follow(PaceSignal(response), response, on: work, by: pace, sentAt: sentAt)
-            telemetry.revokeAnswered(work.app, work.id, response.outcome)
+            telemetry.answered(work.app, work.id, response.answer)
             return verdict(on: response, sentAt: sentAt)
         }
         let response = await app.budget.whileUnderWay { await app.endpoint.refresh(token, of: work.id) }
-        if case .unavailable = response.outcome, !app.budget.isOurs { return nil }
+        if case .unavailable = response.answer, !app.budget.isOurs { return nil }
         asked.teamID = response.identity.teamID
-        if response.outcome == .valid || response.outcome == .unnamed {
+        if response.answer == .news(.valid) || response.answer == .news(.unnamed) {
             // A revoked token had been accepted before, so this 200 is a proof.
             let isProof = work.standing != .neverAccepted || question == .isStillAccepted
             breakers.recordAccepted(by: response.identity, isProof: isProof, at: clock.now)
         }
         asked.clientAnswer = follow(PaceSignal(response), response, on: work, by: pace, sentAt: sentAt)
-        telemetry.refreshAnswered(work.app, work.id, response.outcome)
+        telemetry.refreshAnswered(work.app, work.id, response.answer)
         return verdict(on: response, to: question, of: work, sentAt: sentAt)
     }
 
     /// Sets the pace by an answer.
     ///
     /// - Returns: what the answer says of the client.
-    private func follow<Outcome>(
+    private func follow<News>(
         _ signal: PaceSignal,
-        _ response: EndpointResponse<Outcome>,
+        _ response: EndpointResponse<News>,
         on work: DueRevocation,
         by pace: Pace,
         sentAt: Timestamp
@@ -184,8 +184,8 @@ package struct RevocationHandler: WorkHandler {
     }
 
     private func verdict(on response: RevokeResponse, sentAt: Timestamp) -> RevocationVerdict {
-        switch response.outcome {
-        case .accepted:
+        switch response.answer {
+        case .news(.accepted):
             .answered(RevocationProof.Answer(.revoked, askedAt: sentAt, date: response.date), by: response.identity)
         case .misconfigured: .failed(at: clock.now)
         case .throttled(let retryAfter), .unavailable(_, isAnswerLost: false, let retryAfter):
@@ -201,15 +201,16 @@ package struct RevocationHandler: WorkHandler {
         of work: DueRevocation,
         sentAt: Timestamp
     ) -> RevocationVerdict {
-        switch response.outcome {
-        case .unnamed where question != .isStillAccepted && work.standing == .neverAccepted: .unnamedUser
-        case .valid, .unnamed: .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
-        case .rejected where question == .isBelieved && response.identity.keyID == work.proof.keyID:
+        switch response.answer {
+        case .news(.unnamed) where question != .isStillAccepted && work.standing == .neverAccepted: .unnamedUser
+        case .news(.valid), .news(.unnamed):
+            .answered(RevocationProof.Answer(.accepted, askedAt: sentAt, date: response.date), by: response.identity)
+        case .news(.rejected) where question == .isBelieved && response.identity.keyID == work.proof.keyID:
             work.wasAccepted(byAnotherTeamThan: response.identity.teamID) ? .otherTeam : .admitted
-        case .rejected: .answered(RevocationProof.Answer(.rejected, askedAt: sentAt, date: response.date), by: response.identity)
-        case .anotherUser where question != .isStillAccepted: .anotherUser
-        case .anotherUser, .ambiguous, .misconfigured: .failed(at: clock.now)
-        case .throttled(let retryAfter), .unavailable(_, let retryAfter): .failed(at: clock.now, retryAfter: retryAfter)
+        case .news(.rejected): .answered(RevocationProof.Answer(.rejected, askedAt: sentAt, date: response.date), by: response.identity)
+        case .news(.anotherUser) where question != .isStillAccepted: .anotherUser
+        case .news(.anotherUser), .news(.ambiguous), .misconfigured: .failed(at: clock.now)
+        case .throttled(let retryAfter), .unavailable(_, _, let retryAfter): .failed(at: clock.now, retryAfter: retryAfter)
         }
     }
 }

@@ -15,38 +15,14 @@ enum PaceSignal: Sendable, Equatable {
 }
 
 extension PaceSignal {
-    init(_ response: RefreshResponse) {
+    init<News>(_ response: EndpointResponse<News>) {
         self =
-            switch response.outcome {
-            case .valid, .unnamed: .clear
-            // Apple answers `invalid_grant` for a dead token to every client, so the answer says nothing of our configuration.
-            case .rejected, .ambiguous, .anotherUser: .none
+            switch response.answer {
+            case .news(let news): news.provesClient ? .clear : .none
             case .misconfigured(let error): .blamed(error)
             case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
             // siwatch could not open the token, so Apple was not asked.
             case .unavailable where response.identity.keyID.isEmpty: .none
-            case .unavailable(_, let retryAfter): .unavailable(retryAfter: retryAfter)
-            }
-    }
-
-    init(_ response: ExchangeResponse) {
-        self =
-            switch response.outcome {
-            case .issued: .clear
-            case .refused: .none
-            case .misconfigured(let error): .blamed(error)
-            case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
-            case .unavailable(_, _, let retryAfter): .unavailable(retryAfter: retryAfter)
-            }
-    }
-
-    init(_ response: RevokeResponse) {
-        self =
-            switch response.outcome {
-            // Apple answers 200 to every revocation, so a 200 proves nothing.
-            case .accepted: .none
-            case .misconfigured(let error): .blamed(error)
-            case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
             case .unavailable(_, _, let retryAfter): .unavailable(retryAfter: retryAfter)
             }
     }

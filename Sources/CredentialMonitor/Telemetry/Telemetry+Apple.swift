@@ -16,30 +16,34 @@ extension Telemetry {
         refreshDuration.record(duration.inSeconds)
     }
 
-    func refreshAnswered(_ app: String, _ credential: CredentialID, _ outcome: RefreshOutcome) {
-        var metadata: Logger.Metadata {
-            ["app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))"]
-        }
-        switch outcome {
-        case .valid, .unnamed, .rejected, .misconfigured:
-            break
-        case .ambiguous(let detail):
-            logger.log(.answerAmbiguous, metadata.adding(error: detail))
-        case .anotherUser:
-            logger.log(.answerAmbiguous, metadata.adding(error: "id_token of another user"))
-        case .throttled:
-            throttled(app)
-        case .unavailable(let detail, _):
-            logger.log(.answerUnavailable, metadata.adding(error: detail))
+    func refreshAnswered(_ app: String, _ credential: CredentialID, _ answer: EndpointAnswer<RefreshNews>) {
+        switch answer {
+        case .news(.valid), .news(.unnamed), .news(.rejected): break
+        case .news(.ambiguous(let detail)): logger.log(.answerAmbiguous, metadata(app, credential).adding(error: detail))
+        case .news(.anotherUser): logger.log(.answerAmbiguous, metadata(app, credential).adding(error: "id_token of another user"))
+        case .misconfigured, .throttled, .unavailable: answered(app, credential, answer)
         }
     }
 
+    /// Logs why an answer says nothing of a token.
+    func answered<News>(_ app: String, _ credential: CredentialID, _ answer: EndpointAnswer<News>) {
+        switch answer {
+        case .news, .misconfigured: break
+        case .throttled: throttled(app)
+        case .unavailable(let detail, _, _): logger.log(.answerUnavailable, metadata(app, credential).adding(error: detail))
+        }
+    }
+
+    private func metadata(_ app: String, _ credential: CredentialID) -> Logger.Metadata {
+        ["app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))"]
+    }
+
     /// Counts the first check of a token that Apple had not accepted before.
-    func firstChecked(_ app: String, _ outcome: RefreshOutcome) {
-        switch outcome {
-        case .valid: count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.accepted.rawValue])
-        case .rejected: count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.rejected.rawValue])
-        case .unnamed, .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable: break
+    func firstChecked(_ app: String, _ answer: EndpointAnswer<RefreshNews>) {
+        switch answer {
+        case .news(.valid): count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.accepted.rawValue])
+        case .news(.rejected): count(Metric.firstChecks, ["app": app, "outcome": FirstCheckLabel.rejected.rawValue])
+        case .news(.unnamed), .news(.ambiguous), .news(.anotherUser), .misconfigured, .throttled, .unavailable: break
         }
     }
 
@@ -77,26 +81,8 @@ extension Telemetry {
         )
     }
 
-    func revokeAnswered(_ app: String, _ credential: CredentialID, _ outcome: RevokeOutcome) {
-        switch outcome {
-        case .accepted, .misconfigured: break
-        case .throttled: throttled(app)
-        case .unavailable(let detail, _, _):
-            logger.log(
-                .answerUnavailable,
-                [
-                    "app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))",
-                    "error": "\(detail)",
-                ]
-            )
-        }
-    }
-
     func tokenUnreadable(_ app: String, _ credential: CredentialID, _ error: any Error) {
-        logger.log(
-            .tokenUnreadable,
-            ["app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))", "error": "\(error)"]
-        )
+        logger.log(.tokenUnreadable, metadata(app, credential).adding(error: "\(error)"))
     }
 
     func appPaused(_ app: String, client: String, error: String, pause: Duration) {

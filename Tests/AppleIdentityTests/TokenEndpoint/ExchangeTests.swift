@@ -20,8 +20,8 @@ import Testing
         )
     }
 
-    private static func exchange(_ status: Int, _ body: String) -> ExchangeOutcome {
-        response(status, Array(body.utf8)).exchangeOutcome
+    private static func exchange(_ status: Int, _ body: String) -> EndpointAnswer<ExchangeNews> {
+        response(status, Array(body.utf8)).exchangeAnswer
     }
 
     private static func complaint(_ error: String, _ description: String? = nil) -> String {
@@ -51,9 +51,9 @@ import Testing
             (#"{"refresh_token":"a","refresh_token":"b"}"#, .unavailable("200 without JSON", isAnswerLost: true)),
             (#"{"access_token":"a"}"#, .unavailable("200 without tokens", isAnswerLost: true)),
             (#"{"refresh_token":null,"id_token":null}"#, .unavailable("200 without tokens", isAnswerLost: true)),
-        ] as [(String, ExchangeOutcome)]
+        ] as [(String, EndpointAnswer<ExchangeNews>)]
     )
-    func classifies200(_ body: String, _ expected: ExchangeOutcome) {
+    func classifies200(_ body: String, _ expected: EndpointAnswer<ExchangeNews>) {
         #expect(Self.exchange(200, body) == expected)
     }
 
@@ -87,9 +87,9 @@ import Testing
             ("{}", .unavailable("400 without error", isAnswerLost: false)),
             (#"{"error":7}"#, .unavailable("400 without error", isAnswerLost: false)),
             ("<html>", .unavailable("400 without JSON", isAnswerLost: false)),
-        ] as [(String, ExchangeOutcome)]
+        ] as [(String, EndpointAnswer<ExchangeNews>)]
     )
-    func classifies400(_ body: String, _ expected: ExchangeOutcome) {
+    func classifies400(_ body: String, _ expected: EndpointAnswer<ExchangeNews>) {
         #expect(Self.exchange(400, body) == expected)
     }
 
@@ -101,17 +101,17 @@ import Testing
     }
 
     @Test func whatIsTooLargeIsLost() {
-        #expect(Self.response(200, nil).exchangeOutcome == .unavailable("200 too large", isAnswerLost: true))
-        #expect(Self.response(400, nil).exchangeOutcome == .unavailable("400 too large", isAnswerLost: false))
+        #expect(Self.response(200, nil).exchangeAnswer == .unavailable("200 too large", isAnswerLost: true))
+        #expect(Self.response(400, nil).exchangeAnswer == .unavailable("400 too large", isAnswerLost: false))
     }
 
     @Test func honoursRetryAfter() {
-        #expect(Self.response(429, nil, retryAfter: "120").exchangeOutcome == .throttled(retryAfter: .seconds(120)))
-        let unavailable = ExchangeOutcome.unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7))
-        #expect(Self.response(503, nil, retryAfter: "7").exchangeOutcome == unavailable)
-        #expect(Self.response(429, nil, retryAfter: "120").revokeOutcome == .throttled(retryAfter: .seconds(120)))
+        #expect(Self.response(429, nil, retryAfter: "120").exchangeAnswer == .throttled(retryAfter: .seconds(120)))
+        let unavailable = EndpointAnswer<ExchangeNews>.unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7))
+        #expect(Self.response(503, nil, retryAfter: "7").exchangeAnswer == unavailable)
+        #expect(Self.response(429, nil, retryAfter: "120").revokeAnswer == .throttled(retryAfter: .seconds(120)))
         #expect(
-            Self.response(503, nil, retryAfter: "7").revokeOutcome
+            Self.response(503, nil, retryAfter: "7").revokeAnswer
                 == .unavailable("status 503", isAnswerLost: false, retryAfter: .seconds(7))
         )
     }
@@ -131,7 +131,7 @@ import Testing
         for body in bodies {
             for _ in 0..<1000 {
                 let response = Self.response([200, 400].randomElement(using: &generator)!, mutated(Array(body.utf8), using: &generator))
-                _ = (response.exchangeOutcome, response.revokeOutcome)
+                _ = (response.exchangeAnswer, response.revokeAnswer)
             }
         }
     }
@@ -150,9 +150,9 @@ import Testing
             (302, "", .unavailable("status 302", isAnswerLost: false)),
             (401, complaint("invalid_client"), .unavailable("status 401", isAnswerLost: false)),
             (500, "<html>", .unavailable("status 500", isAnswerLost: false)),
-        ] as [(Int, String, RevokeOutcome)]
+        ] as [(Int, String, EndpointAnswer<RevokeNews>)]
     )
-    func classifiesRevocations(_ status: Int, _ body: String, _ expected: RevokeOutcome) {
-        #expect(Self.response(status, Array(body.utf8)).revokeOutcome == expected)
+    func classifiesRevocations(_ status: Int, _ body: String, _ expected: EndpointAnswer<RevokeNews>) {
+        #expect(Self.response(status, Array(body.utf8)).revokeAnswer == expected)
     }
 }

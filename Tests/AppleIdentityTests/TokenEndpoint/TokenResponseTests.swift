@@ -11,15 +11,15 @@ import Testing
     private static let token = "r0123456789abcdef0123456789abcdef.0.mruy.AAAAAAAAAAAAAAAAAAAAAA"
     private static let now = HeldClock().now
 
-    private static func outcome(_ status: Int, _ body: [UInt8]?, retryAfter: String? = nil) -> RefreshOutcome {
+    private static func outcome(_ status: Int, _ body: [UInt8]?, retryAfter: String? = nil) -> EndpointAnswer<RefreshNews> {
         TokenResponse(
             response: AppleResponse(status: status, body: body, retryAfter: retryAfter),
             secrets: [Secret(token), Secret(AppleFixture.user)],
             receivedAt: now
-        ).refreshOutcome(for: AppleFixture.user)
+        ).refreshAnswer(for: AppleFixture.user)
     }
 
-    private static func outcome(_ status: Int, _ body: String) -> RefreshOutcome {
+    private static func outcome(_ status: Int, _ body: String) -> EndpointAnswer<RefreshNews> {
         outcome(status, Array(body.utf8))
     }
 
@@ -49,9 +49,9 @@ import Testing
             (#"{"access_token":""}"#, .unavailable("200 without access_token")),
             (#"{"access_token":7}"#, .unavailable("200 without access_token")),
             (#"{"error":"invalid_grant"}"#, .unavailable("200 without access_token")),
-        ] as [(String, RefreshOutcome)]
+        ] as [(String, EndpointAnswer<RefreshNews>)]
     )
-    func classifies200(_ body: String, _ expected: RefreshOutcome) {
+    func classifies200(_ body: String, _ expected: EndpointAnswer<RefreshNews>) {
         #expect(Self.outcome(200, body) == expected)
     }
 
@@ -95,9 +95,9 @@ import Testing
             ("", .unavailable("400 without JSON")),
             ("invalid_grant", .unavailable("400 without JSON")),
             ("<html><body><hr><center>Apple</center></body></html>", .unavailable("400 without JSON")),
-        ] as [(String, RefreshOutcome)]
+        ] as [(String, EndpointAnswer<RefreshNews>)]
     )
-    func classifies400(_ body: String, _ expected: RefreshOutcome) {
+    func classifies400(_ body: String, _ expected: EndpointAnswer<RefreshNews>) {
         #expect(Self.outcome(400, body) == expected)
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 import Testing
 
 /// When a request was sent, by our clock and by Apple's.

@@ -6,7 +6,7 @@ import CredentialCore
 /// One question about a token, with Apple's answer, as the simulation recorded it.
 struct AnsweredCall {
     var credential: CredentialID
-    var outcome: RefreshOutcome
+    var outcome: EndpointAnswer<RefreshNews>
     /// The time that the process must record.
     var sentAt: Timestamp
     var trulySentAt: Timestamp
@@ -134,7 +134,7 @@ struct CallLedger {
         // No claim holds a canary, so its repeated settlement counts again, with the same result.
         if result == .refreshed, work.purpose == .check { calls[key]!.remove(at: place) }
         switch call.outcome {
-        case .valid, .unnamed, .rejected:
+        case .news(.valid), .news(.unnamed), .news(.rejected):
             // The process stood still, and its answer came after the lease. siwatch may then ask again.
             let isReplaced = replacedAt[work.id].map { call.trulySentAt <= $0 } ?? false
             if !lapsed, !isReplaced, work.purpose == .check, checks[work.id].map({ $0.answeredAt <= call.answeredAt }) ?? true {
@@ -145,7 +145,7 @@ struct CallLedger {
                 )
             }
             if result == .refreshed { answers += 1 }
-        case .ambiguous, .anotherUser, .misconfigured, .throttled, .unavailable: break
+        case .news(.ambiguous), .news(.anotherUser), .misconfigured, .throttled, .unavailable: break
         }
         return call
     }
@@ -202,9 +202,9 @@ extension AnsweredCall {
     /// Whether a verdict matches the answer.
     fileprivate func `is`(_ verdict: RefreshVerdict) -> Bool {
         switch (outcome, verdict) {
-        case (.valid, .valid(let requestedAt, _)), (.unnamed, .unnamed(let requestedAt, _)): sentAt == requestedAt
-        case (.rejected, .rejected(let rejection, _)): sentAt == rejection.requestedAt
-        case (.ambiguous, .unclear), (.anotherUser, .anotherUser), (.misconfigured, .failed(.misconfigured, _, _)),
+        case (.news(.valid), .valid(let requestedAt, _)), (.news(.unnamed), .unnamed(let requestedAt, _)): sentAt == requestedAt
+        case (.news(.rejected), .rejected(let rejection, _)): sentAt == rejection.requestedAt
+        case (.news(.ambiguous), .unclear), (.news(.anotherUser), .anotherUser), (.misconfigured, .failed(.misconfigured, _, _)),
             (.throttled, .failed(.throttled, _, _)), (.unavailable, .failed(.unavailable, _, _)):
             true
         default: false

@@ -5,7 +5,7 @@ import CredentialCore
 
 /// The answer to a code, as the process got it.
 struct AnsweredExchange {
-    var outcome: ExchangeOutcome
+    var outcome: EndpointAnswer<ExchangeNews>
     /// The sign-in behind the code, if Apple took the code.
     var identity: ScriptedApple.Identity?
     var token: String?
@@ -73,7 +73,7 @@ struct CodeLedger {
     mutating func answered(_ work: ClaimedCode, _ call: AnsweredExchange) {
         calls[Key(row: work.id, claim: work.claim)] = call
         switch call.outcome {
-        case .issued, .refused:
+        case .news(.issued), .news(.refused):
             if let last = sendings[work.id]?.lastIndex(where: { $0.claim == work.claim }) { sendings[work.id]![last].isHeard = true }
         case .misconfigured, .throttled, .unavailable: break
         }

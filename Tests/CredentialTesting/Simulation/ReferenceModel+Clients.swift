@@ -43,27 +43,27 @@ extension ReferenceModel {
 }
 
 extension ReferenceModel.ClientWord {
-    init?(_ outcome: RefreshOutcome, sentAt: Timestamp) {
+    init?(_ outcome: EndpointAnswer<RefreshNews>, sentAt: Timestamp) {
         switch outcome {
-        case .valid, .unnamed: self.init(isAccepted: true, sentAt: sentAt)
+        case .news(.valid), .news(.unnamed): self.init(isAccepted: true, sentAt: sentAt)
         case .misconfigured: self.init(isAccepted: false, sentAt: sentAt)
-        case .rejected, .ambiguous, .anotherUser, .throttled, .unavailable: return nil
+        case .news(.rejected), .news(.ambiguous), .news(.anotherUser), .throttled, .unavailable: return nil
         }
     }
 
-    init?(_ outcome: ExchangeOutcome, sentAt: Timestamp) {
+    init?(_ outcome: EndpointAnswer<ExchangeNews>, sentAt: Timestamp) {
         switch outcome {
-        case .issued: self.init(isAccepted: true, sentAt: sentAt)
+        case .news(.issued): self.init(isAccepted: true, sentAt: sentAt)
         case .misconfigured: self.init(isAccepted: false, sentAt: sentAt)
-        case .refused, .throttled, .unavailable: return nil
+        case .news(.refused), .throttled, .unavailable: return nil
         }
     }
 
     /// A 200 to a revocation proves nothing, because Apple gives it to every client.
-    init?(_ outcome: RevokeOutcome, sentAt: Timestamp) {
+    init?(_ outcome: EndpointAnswer<RevokeNews>, sentAt: Timestamp) {
         switch outcome {
         case .misconfigured: self.init(isAccepted: false, sentAt: sentAt)
-        case .accepted, .throttled, .unavailable: return nil
+        case .news(.accepted), .throttled, .unavailable: return nil
         }
     }
 }

@@ -69,10 +69,10 @@ extension ReferenceModel {
             return [close(work.id, .rejected, code.wasSent ? .codeExpired : unsent)]
         }
         switch call.outcome {
-        case .issued: return [issue(call, for: row, work.id)]
-        case .refused(.codeUsed, _) where mayBeUsed || code.wasSent: return [close(work.id, .rejected, .answerLost)]
-        case .refused(.codeExpired, _) where mayBeUsed: return [close(work.id, .rejected, .answerLost)]
-        case .refused(let reason, _): return [close(work.id, .rejected, reason)]
+        case .news(.issued): return [issue(call, for: row, work.id)]
+        case .news(.refused(.codeUsed, _)) where mayBeUsed || code.wasSent: return [close(work.id, .rejected, .answerLost)]
+        case .news(.refused(.codeExpired, _)) where mayBeUsed: return [close(work.id, .rejected, .answerLost)]
+        case .news(.refused(let reason, _)): return [close(work.id, .rejected, reason)]
         case .unavailable(_, let isAnswerLost, _):
             if isAnswerLost { grantRows[work.id]!.code!.mayBeLost = true }
         case .misconfigured: grantRows[work.id]!.code!.isBlamed = true

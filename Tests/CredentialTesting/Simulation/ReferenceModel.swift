@@ -501,14 +501,14 @@ struct ReferenceModel {
         hear(call.flatMap { ClientWord($0.outcome, sentAt: $0.sentAt) }, of: work.id.clientID, at: now)
         if work.purpose == .check, call?.outcome.isAnswer ?? false { facts[work.id]!.rechecked = nil }
         switch call?.outcome {
-        case .valid: accept(token, of: work.id, at: call!.sentAt, by: call!.team)
+        case .news(.valid): accept(token, of: work.id, at: call!.sentAt, by: call!.team)
         // An earlier answer must have named the user.
-        case .unnamed: if facts[work.id]!.isAccepted(token) { accept(token, of: work.id, at: call!.sentAt, by: call!.team) }
-        case .rejected:
+        case .news(.unnamed): if facts[work.id]!.isAccepted(token) { accept(token, of: work.id, at: call!.sentAt, by: call!.team) }
+        case .news(.rejected):
             if facts[work.id]!.isAccepted(token) { rejectionsOfAccepted[appOfClient[work.id.clientID]!, default: 0] += 1 }
             return [.refreshed, .held]
-        case .anotherUser: if work.purpose == .check { putBackForeignToken(of: work.id) }
-        case .ambiguous, .misconfigured, .throttled, .unavailable, nil: break
+        case .news(.anotherUser): if work.purpose == .check { putBackForeignToken(of: work.id) }
+        case .news(.ambiguous), .misconfigured, .throttled, .unavailable, nil: break
         }
         return [.refreshed]
     }
@@ -606,11 +606,11 @@ extension ReferenceModel.UserFacts {
     }
 }
 
-extension RefreshOutcome {
+extension EndpointAnswer<RefreshNews> {
     /// Whether Apple gave an answer about the token, even an unreadable one.
     fileprivate var isAnswer: Bool {
         switch self {
-        case .valid, .unnamed, .rejected, .ambiguous, .anotherUser: true
+        case .news(.valid), .news(.unnamed), .news(.rejected), .news(.ambiguous), .news(.anotherUser): true
         case .misconfigured, .throttled, .unavailable: false
         }
     }

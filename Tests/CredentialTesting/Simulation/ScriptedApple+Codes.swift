@@ -69,14 +69,17 @@ extension ScriptedApple {
 
 extension ScriptedApple {
     /// The answer to a code in place of the truth; nil for the truth.
-    mutating func answer(toCodeOf clientID: String, in app: String, using generator: inout SeededGenerator) -> ExchangeOutcome? {
+    mutating func answer(toCodeOf clientID: String, in app: String, using generator: inout SeededGenerator) -> EndpointAnswer<ExchangeNews>?
+    {
         let answer = weather(of: clientID, in: app)?.answer(toCodeOf: clientID, using: &generator)
         if case .misconfigured = answer { blamedApps.insert(app) }
         return answer
     }
 
     /// The answer to a revocation that has no effect; nil if it may have one.
-    mutating func answer(toRevocationFrom clientID: String, in app: String, using generator: inout SeededGenerator) -> RevokeOutcome? {
+    mutating func answer(toRevocationFrom clientID: String, in app: String, using generator: inout SeededGenerator) -> EndpointAnswer<
+        RevokeNews
+    >? {
         let answer = weather(of: clientID, in: app)?.answer(toRevocationFrom: clientID, using: &generator)
         if case .misconfigured = answer { blamedApps.insert(app) }
         return answer
@@ -84,25 +87,25 @@ extension ScriptedApple {
 }
 
 extension Weather {
-    fileprivate func answer(toCodeOf clientID: String, using generator: inout SeededGenerator) -> ExchangeOutcome? {
+    fileprivate func answer(toCodeOf clientID: String, using generator: inout SeededGenerator) -> EndpointAnswer<ExchangeNews>? {
         if case .refreshesRejected = self { return nil }
         return switch answer(to: CredentialID(clientID: clientID, userID: ""), using: &generator) {
-        case .unavailable(let detail, let retryAfter): .unavailable(detail, isAnswerLost: false, retryAfter: retryAfter)
+        case .unavailable(let detail, _, let retryAfter): .unavailable(detail, isAnswerLost: false, retryAfter: retryAfter)
         case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
         case .misconfigured(let error): .misconfigured(error)
-        case .rejected: .refused(.codeExpired, detail: "simulated")
-        case .ambiguous: .refused(.rejectedByApple, detail: "simulated")
-        case .valid, .unnamed, .anotherUser, nil: nil
+        case .news(.rejected): .refused(.codeExpired, detail: "simulated")
+        case .news(.ambiguous): .refused(.rejectedByApple, detail: "simulated")
+        case .news(.valid), .news(.unnamed), .news(.anotherUser), nil: nil
         }
     }
 
-    fileprivate func answer(toRevocationFrom clientID: String, using generator: inout SeededGenerator) -> RevokeOutcome? {
+    fileprivate func answer(toRevocationFrom clientID: String, using generator: inout SeededGenerator) -> EndpointAnswer<RevokeNews>? {
         switch answer(to: CredentialID(clientID: clientID, userID: ""), using: &generator) {
-        case .unavailable(let detail, let retryAfter): .unavailable(detail, isAnswerLost: false, retryAfter: retryAfter)
+        case .unavailable(let detail, _, let retryAfter): .unavailable(detail, isAnswerLost: false, retryAfter: retryAfter)
         case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
         case .misconfigured(let error): .misconfigured(error)
-        case .rejected, .ambiguous: .accepted
-        case .valid, .unnamed, .anotherUser, nil: nil
+        case .news(.rejected), .news(.ambiguous): .accepted
+        case .news(.valid), .news(.unnamed), .news(.anotherUser), nil: nil
         }
     }
 }

@@ -184,7 +184,7 @@ struct ScriptedApple {
         of credential: CredentialID,
         in app: String,
         using generator: inout SeededGenerator
-    ) -> RefreshOutcome {
+    ) -> EndpointAnswer<RefreshNews> {
         if let answer = weather(of: credential.clientID, in: app)?.answer(to: credential, using: &generator) {
             if case .misconfigured = answer { blamedApps.insert(app) }
             return answer

@@ -136,7 +136,7 @@ extension SimulatedWorld.Request {
         case .refresh(_, let credential, let answer):
             answer.resume(returning: RefreshResponse(.unavailable("gone"), by: ClientIdentity(clientID: credential.clientID, keyID: "")))
         case .exchange(_, _, let clientID, let answer):
-            let outcome = ExchangeOutcome.unavailable("gone", isAnswerLost: true)
+            let outcome = EndpointAnswer<ExchangeNews>.unavailable("gone", isAnswerLost: true)
             answer.resume(returning: ExchangeResponse(outcome, by: ClientIdentity(clientID: clientID, keyID: "")))
         case .revoke(_, let clientID, let answer):
             answer.resume(
@@ -235,11 +235,11 @@ extension SimulatedWorld.State {
             }
             let word: AnsweredQuestion.Word =
                 switch outcome {
-                case .valid: .accepted
-                case .unnamed: .unnamed
-                case .rejected: .rejected
-                case .anotherUser: .foreign
-                case .ambiguous, .misconfigured, .throttled, .unavailable: .none
+                case .news(.valid): .accepted
+                case .news(.unnamed): .unnamed
+                case .news(.rejected): .rejected
+                case .news(.anotherUser): .foreign
+                case .news(.ambiguous), .misconfigured, .throttled, .unavailable: .none
                 }
             let isLie = word == .rejected && !isDead
             ledger.proofs.answered(
@@ -261,18 +261,18 @@ extension SimulatedWorld.State {
         return RefreshResponse(outcome, by: identity, date: truth.second)
     }
 
-    fileprivate mutating func count(_ outcome: RefreshOutcome) {
+    fileprivate mutating func count(_ outcome: EndpointAnswer<RefreshNews>) {
         switch outcome {
         case .misconfigured: count(.misconfigured)
         case .throttled: count(.throttled)
         case .unavailable: count(.unavailable)
-        case .unnamed: count(.namelessAnswer)
-        case .valid, .rejected, .ambiguous, .anotherUser: break
+        case .news(.unnamed): count(.namelessAnswer)
+        case .news(.valid), .news(.rejected), .news(.ambiguous), .news(.anotherUser): break
         }
     }
 }
 
-extension RefreshOutcome {
+extension EndpointAnswer<RefreshNews> {
     /// A 200, whichever user it names.
     fileprivate var isAccepted: Bool { self == .valid || self == .unnamed }
 }

@@ -56,7 +56,7 @@ extension Simulation {
             if case .revocation(let work) = flight.work {
                 let word: AnsweredQuestion.Word =
                     switch outcome {
-                    case .accepted: .revoked
+                    case .news(.accepted): .revoked
                     case .unavailable(_, isAnswerLost: true, _): .unheard
                     case .misconfigured, .throttled, .unavailable: .none
                     }

@@ -33,7 +33,7 @@ enum Weather: Hashable {
     }
 
     /// Nil for the truth.
-    func answer(to credential: CredentialID, using generator: inout SeededGenerator) -> RefreshOutcome? {
+    func answer(to credential: CredentialID, using generator: inout SeededGenerator) -> EndpointAnswer<RefreshNews>? {
         switch self {
         case .outage: .unavailable("503", retryAfter: Bool.random(using: &generator) ? .seconds(120) : nil)
         case .throttling(let retryAfter): .throttled(retryAfter: retryAfter)
