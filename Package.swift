@@ -158,6 +158,13 @@ let package = Package(
             path: "Instruments/siwatch-bench",
             swiftSettings: strict
         ),
+        // The next release's migration, for tests that kill it.
+        .executableTarget(
+            name: "siwatch-next",
+            dependencies: ["CredentialTables", "PostgresStore", "SQLiteStore", argumentParser],
+            path: "Instruments/siwatch-next",
+            swiftSettings: strict
+        ),
         // Lives through seeds of the simulation, in a release build.
         .executableTarget(
             name: "siwatch-simulate",
@@ -194,9 +201,9 @@ let package = Package(
             name: "StoreTests",
             dependencies: [
                 "CLibpq", "CredentialCore", "CredentialTables", "CredentialTesting", "DaemonHarness", "PostgresStore", "SQLiteStore",
-                "siwatch", grdb, nioConcurrency,
+                "siwatch", "siwatch-next", grdb, nioConcurrency,
             ],
-            exclude: ["PostgresSchema.sql", "Schema.sql"],
+            exclude: ["Migration/Frozen", "PostgresSchema.sql", "Schema.sql"],
             swiftSettings: strict
         ),
         .testTarget(
@@ -225,7 +232,7 @@ let package = Package(
             dependencies: [
                 // The programs that they run are built with them.
                 "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "DaemonHarness",
-                "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch",
+                "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch", "siwatch-next",
                 ahc, crypto, grdb, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
             ],
             swiftSettings: strict

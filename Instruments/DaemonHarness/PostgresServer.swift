@@ -173,8 +173,8 @@ package final class PostgresServer: Sendable {
         return false
     }
 
-    /// Debian keeps PostgreSQL's programs out of the PATH.
-    private static var programs: String? {
+    /// The folder of the server's programs. Debian keeps it out of the PATH.
+    package static var programs: String? {
         let debian = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
         let newest = debian.compactMap { Int($0) }.sorted(by: >).map { "/usr/lib/postgresql/\($0)/bin" }
         let path = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":").map(String.init) ?? []

@@ -14,15 +14,7 @@ struct Migrator {
     /// `server_version_num` of the oldest supported server.
     var oldestServer = 140_000
 
-    /// Brings a schema from the version before to this one, while a siwatch of an older release may be at work on it.
-    struct Step {
-        let version: Int
-        /// The oldest program that can use the result.
-        let compatibleFrom: Int
-        let sql: String
-    }
-
-    private var newest: Step { steps[steps.count - 1] }
+    private var newest: SchemaStep { steps[steps.count - 1] }
 
     static func serverIsTooOld(_ version: String) -> StoreOpenError {
         StoreOpenError("PostgreSQL 14 or newer is needed, and the server is \(version)")
@@ -45,34 +37,47 @@ struct Migrator {
         // All users of the tables wait behind a waiting migration, so it gives up soon.
         try connection.send("SET LOCAL lock_timeout = '3s'")
         try connection.send("SELECT pg_advisory_xact_lock(1397315393, hashtext($1))", address.schema)
-        let found = try version()
-        if try !isCurrent(found) {
-            var beginning = ""
-            if found == nil {
-                try refuseForeign()
-                try refuseOthersSchema()
-                beginning = """
-                    CREATE SCHEMA IF NOT EXISTS \(address.quotedSchema);
-                    \(Schema.role(Schema.backendRole))
-                    \(Schema.role(Schema.readerRole))
-                    CREATE TABLE schema_version (version INTEGER PRIMARY KEY, compatible_from INTEGER NOT NULL);
-                    """
-            }
-            let missing = steps.filter { $0.version > found?.written ?? 0 }
-            // Runs everything as one script. Statements that may have to wait come first.
-            try connection.runScript(
-                """
-                SET LOCAL statement_timeout = 0;
-                \(beginning)
-                \(missing.map(\.sql).joined(separator: "\n"))
-                \(Schema.grants(in: address.quotedSchema))
-                DELETE FROM schema_version;
-                INSERT INTO schema_version VALUES (\(newest.version), \(newest.compatibleFrom));
-                """
-            )
-        }
+        let script = try plan().script
+        if !script.isEmpty { try connection.runScript("SET LOCAL statement_timeout = 0;\n\(script)") }
         try connection.sendCommit()
         try connection.flush()
+    }
+
+    /// What a migration would do, as one script. Statements that may have to wait come first.
+    ///
+    /// - Throws: `StoreOpenError` if this program cannot use the schema, or `PostgresError`.
+    func plan() throws -> MigrationPlan {
+        try checkServer()
+        try refuseDeparted()
+        let found = try version()
+        guard try !isCurrent(found) else { return MigrationPlan(found: found?.written, needed: newest.version, script: "") }
+        if found == nil {
+            try refuseForeign()
+            try refuseOthersSchema()
+        }
+        return MigrationPlan(
+            found: found?.written,
+            needed: newest.version,
+            script: """
+                SET LOCAL search_path TO \(address.searchPath);
+                \(found == nil ? beginning : "")\
+                \(steps.after(found?.written).script)
+                \(Schema.grants(in: address.quotedSchema))\
+                DELETE FROM schema_version;
+                INSERT INTO schema_version VALUES (\(newest.version), \(newest.compatibleFrom));
+
+                """
+        )
+    }
+
+    private var beginning: String {
+        """
+        CREATE SCHEMA IF NOT EXISTS \(address.quotedSchema);
+        \(Schema.role(Schema.backendRole))\
+        \(Schema.role(Schema.readerRole))\
+        CREATE TABLE schema_version (version INTEGER PRIMARY KEY, compatible_from INTEGER NOT NULL);
+
+        """
     }
 
     /// - Throws: `StoreOpenError` if this program cannot use the schema as it is, or `PostgresError`.

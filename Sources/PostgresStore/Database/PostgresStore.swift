@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 package import CredentialCore
-import CredentialTables
+package import CredentialTables
 package import NIOConcurrencyHelpers
 
 /// A schema of a PostgreSQL database, and the connections to it. Each connection has a thread of its own.
@@ -59,9 +59,15 @@ package final class PostgresStore: Sendable {
     /// Connects, and brings the schema up to date.
     ///
     /// - Throws: `StoreOpenError`, or `StoreError`.
-    package static func open(_ address: PostgresAddress, retention: Retention = Retention()) throws -> PostgresStore {
+    /// - Parameter nextSteps: steps of a later release, for tests.
+    package static func open(
+        _ address: PostgresAddress,
+        retention: Retention = Retention(),
+        nextSteps: [SchemaStep] = []
+    ) throws -> PostgresStore {
         let store = PostgresStore(address, retention: retention)
-        try store.loadDirectory(after: { try Migrator(address: address, connection: $0).migrate() })
+        let steps = Schema.steps + nextSteps
+        try store.loadDirectory(after: { try Migrator(address: address, connection: $0, steps: steps).migrate() })
         return store
     }
 
@@ -87,19 +93,31 @@ package final class PostgresStore: Sendable {
     ///
     /// - Throws: `StoreOpenError` if the schema holds something else or a newer siwatch, or `StoreError`.
     package static func exists(at address: PostgresAddress) throws -> Bool {
-        try PostgresStore(address, isForReading: true).reader.wait { reader in
-            try reader.run { try Migrator(address: address, connection: $0).isThere() }
-        }
+        try onReader(of: address) { try Migrator(address: address, connection: $0).isThere() }
+    }
+
+    /// What a migration would do to the schema. Changes nothing.
+    ///
+    /// - Throws: `StoreOpenError` if this program cannot use the schema, or `StoreError`.
+    package static func migrationPlan(of address: PostgresAddress) throws -> MigrationPlan {
+        try onReader(of: address) { try Migrator(address: address, connection: $0).plan() }
+    }
+
+    /// Whether a schema of any version holds anything sealed. If so, no new key file may replace a lost one.
+    package static func hasSealedRows(in address: PostgresAddress) throws -> Bool {
+        try onReader(of: address) { try $0.rows("SELECT EXISTS (SELECT 1 FROM secret)").isTrue }
+    }
+
+    private static func onReader<Value: Sendable>(
+        of address: PostgresAddress,
+        _ body: @Sendable (Connection) throws -> Value
+    ) throws -> Value {
+        try PostgresStore(address, isForReading: true).reader.wait { reader in try reader.run(body) }
     }
 
     private func loadDirectory(after prepare: @Sendable (Connection) throws -> Void) throws {
         try writer.wait { writer in try writer.run(prepare) }
         try loadDirectory()
-    }
-
-    /// Whether the store holds anything sealed. If so, no new key file may replace a lost one.
-    package func hasSealedRows() throws -> Bool {
-        try blockingQuery { try $0.exists("SELECT 1 FROM secret") }
     }
 
     /// The version in the server's own words.

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialTables
+
 /// The tables and views, the same as in SQLite. docs/schema.md explains those that backends write and read.
 ///
 /// The server compares users and clients by their bytes, whatever its locale. So a library with a new sort order breaks no index. No table
 /// references a table that all settlements write, because each reference would lock a row of it.
 enum Schema {
-    static let steps = [Migrator.Step(version: 1, compatibleFrom: 1, sql: v1)]
+    static let steps = [SchemaStep(version: 1, compatibleFrom: 1, summary: "all tables and views", sql: v1)]
 
     static let v1 = queues + logs + registers + bookkeeping + fleet + views + triggers
 
-    static let tablesAndViews = v1.matches(of: /CREATE (?:TABLE|VIEW) (\w+)/).map { String($0.1) }
+    static let tablesAndViews = steps.map(\.sql).joined().matches(of: /CREATE (?:TABLE|VIEW) (\w+)/).map { String($0.1) }
 
     /// SQL: the server's clock.
     static let now = "(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"

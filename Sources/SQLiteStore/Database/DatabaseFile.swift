@@ -13,7 +13,7 @@ package struct DatabaseFile: Sendable {
         /// No database: no file, an empty file, or a file whose creation was cut short.
         case none
         /// siwatch made the file, and this program can use or migrate its schema.
-        case siwatch(version: Int32)
+        case siwatch(version: Int)
     }
 
     /// Why siwatch cannot use a file, in words for people.
@@ -22,7 +22,9 @@ package struct DatabaseFile: Sendable {
         case foreign(String)
         case damaged(String)
         /// The schema is newer than this program.
-        case newer(version: Int32)
+        case newer(version: Int, known: Int)
+        /// The schema is older than this program.
+        case outdated(path: String, version: Int)
         case unreadable(String)
         /// The contents have moved to another store.
         case departed(path: String, Departure)
@@ -30,8 +32,9 @@ package struct DatabaseFile: Sendable {
         package var description: String {
             switch self {
             case .foreign(let reason), .damaged(let reason), .unreadable(let reason): reason
-            case .newer(let version):
-                "the database has schema version \(version), made by a newer siwatch; this one knows \(Schema.version)"
+            case .newer(let version, let known):
+                "the database has schema version \(version), made by a newer siwatch; this one knows \(known)"
+            case .outdated(let path, let version): "\(path) has schema version \(version); siwatch migrate brings it up to date"
             case .departed(let path, let departure):
                 departure.sentence(
                     of: path,
@@ -42,9 +45,13 @@ package struct DatabaseFile: Sendable {
     }
 
     package var path: String
+    /// The steps that this program knows, newest last.
+    let steps: [SchemaStep]
 
-    package init(path: String) {
+    /// - Parameter nextSteps: steps of a later release, for tests.
+    package init(path: String, nextSteps: [SchemaStep] = []) {
         self.path = path
+        steps = Schema.steps + nextSteps
     }
 
     /// Follows every symbolic link of a name, as SQLite does. So one file has one lock, whatever name opens it.
@@ -101,7 +108,7 @@ package struct DatabaseFile: Sendable {
                         + "journal_mode: stop them, remove it, and run siwatch migrate" : "\(path) is an SQLite database of another program"
             )
         }
-        try refuseNewer(Int32(bitPattern: header.bigEndian32(at: 60)))
+        try refuseNewer(Int(header.bigEndian32(at: 60)))
         let version = try schemaVersion(isInUse: isInUse)
         try refuseNewer(version)
         return version == 0 ? .none : .siwatch(version: version)
@@ -120,14 +127,14 @@ package struct DatabaseFile: Sendable {
         return header.count == 108 && [UInt8](header[100...104]) == [13, 0, 0, 0, 0] && (log ?? 0) == 0
     }
 
-    private func refuseNewer(_ version: Int32) throws(Unusable) {
-        guard version <= Schema.version else { throw .newer(version: version) }
+    private func refuseNewer(_ version: Int) throws(Unusable) {
+        guard version <= steps.newest else { throw .newer(version: version, known: steps.newest) }
     }
 
     /// The version that SQLite reads, also from a log that is newer than the file. Checks that the tables are there.
     ///
     /// If there is no log and no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
-    private func schemaVersion(isInUse: Bool) throws(Unusable) -> Int32 {
+    private func schemaVersion(isInUse: Bool) throws(Unusable) -> Int {
         let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
         var components = URLComponents()
         components.scheme = "file"
@@ -140,7 +147,7 @@ package struct DatabaseFile: Sendable {
             throw unusable(connection)
         }
         sqlite3_busy_timeout(connection, 5000)
-        let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int32($0[0]) } ?? 0
+        let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int($0[0]) } ?? 0
         let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection).map { $0[0] }
         let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
         if version > 0, let missing { throw .damaged("\(path) lacks the table \(missing)") }

@@ -67,7 +67,10 @@ package final class SQLiteStore: Sendable {
                 retention: retention,
                 identity: identity
             )
-            try store.migrate()
+            try file.migrate(pool)
+            // The header must identify the file without its log.
+            if contents != .siwatch(version: file.steps.newest) { try store.checkpointer?.truncateLog() }
+            try store.loadDirectory()
             return store
         }
     }
@@ -105,7 +108,7 @@ package final class SQLiteStore: Sendable {
     /// A database without a file, with its tables.
     package static func memory() throws -> DatabaseQueue {
         let database = try DatabaseQueue(configuration: configuration)
-        try Schema.migrator.migrate(database)
+        try DatabaseFile(path: ":memory:").migrate(database)
         return database
     }
 
@@ -124,14 +127,6 @@ package final class SQLiteStore: Sendable {
             try db.execute(sql: "PRAGMA cache_size = -24576")
         }
         return configuration
-    }
-
-    private func migrate() throws {
-        let before = try writer.read { db in try Int32.fetchOne(db, sql: "PRAGMA user_version") ?? 0 }
-        try Schema.migrator.migrate(writer)
-        // The header must identify the file without its log.
-        if before != Schema.version { try checkpointer?.truncateLog() }
-        try loadDirectory()
     }
 
     /// Makes rows due at once that a former process claimed, and counts anew the rows that an operator may have deleted by hand.

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import GRDB
+import CredentialTables
 
 /// The tables and views. Backends write and read some of them: these are the program's public interface, and docs/schema.md explains them.
 enum Schema {
     /// "SIWA": tells siwatch's files from every other SQLite database.
     static let applicationID: Int32 = 0x5349_5741
-    /// The schema version that this program writes. A newer siwatch made a file with a greater one.
-    static let version: Int32 = 1
 
-    static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("v1") { db in
-            try db.execute(sql: queues + logs + registers + bookkeeping + views)
-            try db.execute(sql: "PRAGMA application_id = \(applicationID); PRAGMA user_version = \(version);")
-        }
-        return migrator
-    }
+    static let steps = [
+        SchemaStep(
+            version: 1,
+            compatibleFrom: 1,
+            summary: "all tables and views",
+            sql: queues + logs + registers + bookkeeping + views
+        )
+    ]
 
     /// SQL: whether a column holds one of some words. Does not use IN, because SQLite builds a table of more than two words with every row
     /// that it checks.

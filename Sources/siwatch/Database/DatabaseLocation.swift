@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import PostgresStore
 import SQLiteStore
 
@@ -30,11 +31,21 @@ enum DatabaseLocation: Sendable {
 
     /// Whether the database exists and belongs to siwatch.
     ///
-    /// - Throws: if it does not belong to siwatch.
+    /// - Throws: if it does not belong to siwatch, or needs a migration first.
     func exists() throws -> Bool {
         switch self {
-        case .file(let file): try file.inspect(isInUse: DatabaseLock.isHeld(database: file.path)) != .none
+        case .file(let file): try file.exists(isInUse: DatabaseLock.isHeld(database: file.path))
         case .server(let address): try PostgresStore.exists(at: address)
+        }
+    }
+
+    /// What `open(retention:)` would do to the tables.
+    ///
+    /// - Throws: if the database does not belong to siwatch.
+    func migrationPlan() throws -> MigrationPlan {
+        switch self {
+        case .file(let file): try file.migrationPlan(isInUse: DatabaseLock.isHeld(database: file.path))
+        case .server(let address): try PostgresStore.migrationPlan(of: address)
         }
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import CredentialTables
 
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -14,11 +15,33 @@ struct Migrate: AsyncParsableCommand {
 
     @OptionGroup var options: CommonOptions
 
+    @Flag(help: "Print the SQL that would run, and change nothing.")
+    var dryRun = false
+
     func run() async throws {
         let configuration = try options.readConfiguration()
-        let database = try await OpenedDatabase(configuration, try Keys(configuration))
+        let keys = try Keys(configuration)
+        if dryRun { return try printPlan(of: configuration, keys) }
+        let database = try await OpenedDatabase(configuration, keys)
         await database.leave()
         await database.close()
         print("\(try configuration.namedDatabase().name) is ready.")
+    }
+
+    /// Prints a script: the missing statements, and the rest as comments.
+    private func printPlan(of configuration: Configuration, _ keys: Keys) throws {
+        let database = try configuration.namedDatabase()
+        do {
+            let plan = try database.migrationPlan()
+            switch plan.found {
+            case let found? where plan.script.isEmpty: print("-- \(database.name) is up to date, with schema version \(found).")
+            case let found?: print("-- \(database.name) has schema version \(found). siwatch migrate brings it to version \(plan.needed):")
+            case nil: print("-- \(database.name) is not there yet. siwatch migrate creates it, with schema version \(plan.needed):")
+            }
+            print(plan.script, terminator: "")
+        } catch {
+            throw CommandFailure(database: error)
+        }
+        if keys.ring == nil { print("-- The key \(configuration.encryption.keyFile) is not there yet. siwatch migrate creates it.") }
     }
 }

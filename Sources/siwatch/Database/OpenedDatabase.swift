@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialSealing
+import CredentialTables
 import PostgresStore
 import SQLiteStore
 
@@ -78,10 +79,10 @@ extension DatabaseLocation {
 
     /// Whether the database holds sealed data. Then a lost key file must not be replaced by a new one.
     fileprivate func hasSealedRows() throws -> Bool {
-        guard try exists() else { return false }
+        guard try migrationPlan().found != nil else { return false }
         switch self {
         case .file(let file): return try SQLiteStore.hasSealedRows(in: file)
-        case .server(let address): return try PostgresStore.openForReading(address).hasSealedRows()
+        case .server(let address): return try PostgresStore.hasSealedRows(in: address)
         }
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTables
 import Foundation
 import Testing
 
@@ -17,7 +18,7 @@ import Testing
     /// Migrates as a release with a second step.
     private func migrate(_ store: PostgresStore, to compatibleFrom: Int) async throws {
         let thread = ConnectionThread(store.address, label: "newer")
-        let step = Migrator.Step(version: 2, compatibleFrom: compatibleFrom, sql: Self.widened)
+        let step = SchemaStep(version: 2, compatibleFrom: compatibleFrom, summary: "wider", sql: Self.widened)
         try await thread.run { connection in
             try Migrator(address: store.address, connection: connection, steps: Schema.steps + [step]).migrate()
         }

@@ -23,7 +23,7 @@ import Testing
         try backend.end()
 
         #expect(try FileManager.default.attributesOfItem(atPath: copy.path)[.posixPermissions] as? Int == 0o600)
-        #expect(try DatabaseFile(path: copy.path).inspect() == .siwatch(version: Schema.version))
+        #expect(try DatabaseFile(path: copy.path).inspect() == .siwatch(version: Schema.steps.newest))
         let restored = try FileUnderTest(copy)
         #expect(try await restored.isIntact)
         #expect(try await restored.store.column("SELECT state FROM user_state") == ["authorized"])

@@ -22,7 +22,7 @@ import Testing
         _ = try FileUnderTest(file.copy())
 
         // The whole schema is in the log, and nothing of it in the file.
-        try Schema.migrator.migrate(pool)
+        try DatabaseFile(path: file.path).migrate(pool)
         let migrated = try FileUnderTest(file.copy())
         #expect(try await migrated.store.signIn(token: "r") == .grant(.applied, nil))
         try pool.close()
@@ -37,7 +37,7 @@ import Testing
         try pool.write { db in try db.execute(sql: "PRAGMA user_version = 2") }
         let copy = try file.copy()
         defer { copy.remove() }
-        #expect(throws: DatabaseFile.Unusable.newer(version: 2)) { try SQLiteStore.open(DatabaseFile(path: copy.path)) }
+        #expect(throws: DatabaseFile.Unusable.newer(version: 2, known: 1)) { try SQLiteStore.open(DatabaseFile(path: copy.path)) }
         try pool.close()
     }
 

@@ -79,7 +79,8 @@ import Testing
         switch error {
         case .foreign(let text): "foreign: \(text)"
         case .damaged(let text): "damaged: \(text)"
-        case .newer(let version): "newer: \(version)"
+        case .newer(let version, _): "newer: \(version)"
+        case .outdated(_, let version): "outdated: \(version)"
         case .departed: "departed"
         case .unreadable(let text): "unreadable: \(text)"
         }

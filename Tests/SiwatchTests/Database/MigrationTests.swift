@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+/// `siwatch migrate` before it changes anything, and beside a siwatch at work.
+@Suite(.timeLimit(.minutes(10))) struct MigrationTests {
+    @Test(arguments: SiteDatabase.allCases) func aDryRunSaysThatNothingIsMissing(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            let (status, output) = try await site.folder.run("migrate", "--dry-run")
+            #expect(status == 0 && output.count == 1 && output[0].hasSuffix(" is up to date, with schema version 1."), "\(output)")
+        }
+    }
+
+    @Test func aDryRunPrintsTheTablesOfAFileAndMakesNone() async throws {
+        try await Site.with { site in
+            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+            try site.folder.edit("siwatch.sqlite", "new.sqlite")
+            let (status, output) = try await site.folder.run("migrate", "--dry-run")
+            #expect(status == 0 && output.first?.contains("new.sqlite is not there yet") == true, "\(output.prefix(2))")
+            #expect(output.last?.hasSuffix("siwatch.key is not there yet. siwatch migrate creates it.") == true, "\(output.suffix(2))")
+            #expect(!FileManager.default.fileExists(atPath: site.folder.url.appending(path: "new.sqlite").path))
+
+            // SQLite takes the script.
+            let database = try DatabaseQueue()
+            try await database.write { db in try db.execute(sql: output.joined(separator: "\n")) }
+            #expect(try await database.read { db in try db.tableExists("notification_queue") && db.viewExists("user_state") })
+        }
+    }
+
+    /// An administrator who gives siwatch no right to create anything runs the script.
+    @Test func aDryRunPrintsTheScriptThatMakesASchema() async throws {
+        try await Site.with(on: .server) { site in
+            try site.folder.edit("schema = \"", "schema = \"new_")
+            let (status, script) = try await site.folder.run("migrate", "--dry-run")
+            #expect(status == 0 && script.first?.contains(" is not there yet") == true, "\(script.prefix(2))")
+            #expect(try await site.folder.run("check").output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") })
+
+            try await site.backend.execute("BEGIN; \(script.joined(separator: "\n")) COMMIT")
+            #expect(try await site.folder.run("check").output.contains { $0.hasSuffix(": usable") })
+            let again = try await site.folder.run("migrate", "--dry-run").output
+            #expect(again.last?.hasSuffix(" is up to date, with schema version 1.") == true, "\(again)")
+            #expect(try await site.folder.run("migrate").status == 0)
+        }
+    }
+
+    /// The next release's first replica migrates the schema. Those of this release go on.
+    @Test func aDaemonGoesOnBesideTheMigrationOfTheNextRelease() async throws {
+        try await Site.with(on: .server) { site in
+            try await site.daemon { _ in
+                try await site.settle(try await site.apple.signIn(3))
+                let schema = try #require(site.schema)
+                let migration = try ChildProcess("siwatch-next", ["--server", schema.address, "--schema", schema.name])
+                // What comes meanwhile waits for the migration, or goes before it.
+                try await site.settle(try await site.apple.signIn(3))
+                #expect(await migration.exit() == 0, "\(migration.output)")
+                #expect(try await site.backend.int("SELECT version FROM schema_version") == 2)
+                try await site.settle(try await site.apple.signIn(3))
+                #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 9)
+            }
+            // This release may start again, and so may its commands.
+            try await site.daemon { _ in try await site.settle(try await site.apple.signIn(1)) }
+            #expect(try await site.folder.run("explain", "nobody").status == 1)
+        }
+    }
+}
