@@ -34,7 +34,8 @@ struct Exchange {
             resolution = try await resolve(arrival.fault, form, work)
             if case .hang = resolution { try await channel.untilClosed() }
         } catch {
-            end(arrival, .failed)
+            // It could not sign, or the simulator stops.
+            end(arrival, ExchangeOutcome(label: "failed"))
             throw error
         }
         // Count before the client can see the end, so that a client finds its request counted.
@@ -118,11 +119,13 @@ extension Exchange.Resolution {
     fileprivate var outcome: ExchangeOutcome {
         switch self {
         case .answer(let answer):
-            let isGood = answer.status == .ok
-            return .answered(status: answer.status.code, isVerdict: isGood || String(buffer: answer.body).contains("invalid_grant"))
-        case .cut: return .cut
-        case .reset: return .reset
-        case .hang: return .hang
+            ExchangeOutcome(
+                label: String(answer.status.code),
+                isVerdict: answer.status == .ok || String(buffer: answer.body).contains("invalid_grant")
+            )
+        case .cut: ExchangeOutcome(label: "cut")
+        case .reset: ExchangeOutcome(label: "reset")
+        case .hang: ExchangeOutcome(label: "hang")
         }
     }
 }
