@@ -10,12 +10,13 @@ import ServiceLifecycle
 /// It imports nothing of the program under test, so that the two cannot share a mistake. Its knowledge of Apple comes from Apple's
 /// documents, captures and other people's code. Where these disagree, it follows the captures, and a comment there says so.
 ///
-/// The Swift interface, the control routes and Apple's endpoints all work on the same ``AppleWorld``, behind one lock.
+/// Control messages and Apple's endpoints all work on the same ``AppleWorld``, behind one lock. A caller in this process lets a
+/// ``ControlMessage`` happen without HTTP.
 package final class AppleSimulator: Service {
     let configuration: SimulatorConfiguration
     let logger: Logger
-    let world: NIOLockedValueBox<AppleWorld>
     let delivery: NotificationDelivery?
+    private let world: NIOLockedValueBox<AppleWorld>
     private let onListening: @Sendable (String) -> Void
 
     /// - Parameter onListening: called once with the base URL, `http://127.0.0.1:<port>`, when the simulator answers requests.
@@ -45,5 +46,49 @@ package final class AppleSimulator: Service {
             try await group.next()
             group.cancelAll()
         }
+    }
+
+    /// Reads or changes the world, alone. `body` must be short, because all requests wait for it.
+    @discardableResult
+    package func withWorld<Result>(_ body: (inout AppleWorld) throws -> Result) rethrows -> Result {
+        try world.withLockedValue(body)
+    }
+
+    /// Signs drafts on all cores, keeps the results for ``Redeliver`` and posts them to the configured endpoint, if any.
+    func emit(_ drafts: [NotificationDraft]) async throws -> [SignedNotification] {
+        let notifications = try await drafts.concurrentMap { try $0.signed() }
+        withWorld { world in
+            world.counters.notifications.emitted += notifications.count
+            for notification in notifications { world.notifications.append(notification) }
+        }
+        delivery?.enqueue(zip(drafts, notifications).filter(\.0.isDelivered).map(\.1))
+        return notifications
+    }
+}
+
+/// Runs a simulator for as long as `body` does.
+///
+/// - Parameter body: gets the simulator and its base URL, `http://127.0.0.1:<port>`.
+/// - Throws: what `body` throws, or an error of NIO if the simulator cannot bind the port.
+package func withAppleSimulator<Result>(
+    _ configuration: SimulatorConfiguration,
+    logger: Logger = Logger(label: "apple-simulator", factory: { _ in SwiftLogNoOpLogHandler() }),
+    isolation: isolated (any Actor)? = #isolation,
+    _ body: (_ simulator: AppleSimulator, _ baseURL: String) async throws -> Result
+) async throws -> Result {
+    let (listening, announcement) = AsyncStream.makeStream(of: String.self)
+    let simulator = try AppleSimulator(configuration, logger: logger) { announcement.yield($0) }
+    return try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask {
+            // A simulator that cannot start must not leave its user waiting.
+            defer { announcement.finish() }
+            try await simulator.run()
+        }
+        guard let baseURL = await listening.first(where: { _ in true }) else {
+            try await group.waitForAll()
+            throw CancellationError()
+        }
+        defer { group.cancelAll() }
+        return try await body(simulator, baseURL)
     }
 }

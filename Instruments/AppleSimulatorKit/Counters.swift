@@ -20,6 +20,8 @@ package struct Counters: Sendable, Codable, Equatable {
     /// The most requests in flight at one time.
     package internal(set) var peakInFlight = 0
     package internal(set) var notifications = NotificationCounters()
+    /// ``AppleWorld/shortestRefreshGap`` in milliseconds, in the answer of ``ReadCounters`` only.
+    package internal(set) var shortestRefreshGap: Int64?
 
     package init() {}
 
@@ -35,6 +37,7 @@ package struct Counters: Sendable, Codable, Equatable {
         case inFlight = "in_flight"
         case peakInFlight = "peak_in_flight"
         case notifications
+        case shortestRefreshGap = "shortest_refresh_gap_ms"
     }
 }
 

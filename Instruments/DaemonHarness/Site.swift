@@ -129,6 +129,6 @@ package struct Site: Sendable {
 
     /// Compares siwatch's tables with the truth now.
     package func audit() async throws -> Audit {
-        try await Audit(of: backend, against: apple.users(), ledger)
+        try await Audit(of: backend, against: apple.send(ListUsers()).users, ledger)
     }
 }

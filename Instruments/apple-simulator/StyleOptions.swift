@@ -19,7 +19,7 @@ struct StyleOptions: ParsableArguments {
     var deletionSpelling = NotificationStyle.DeletionSpelling.accountDeleted
 
     @Option(help: "The aud: latest (the client of the user's latest sign-in), primary (the App ID), or a text.")
-    var audience = "latest"
+    var audience = NotificationStyle.Audience.latestClient
 
     var style: NotificationStyle {
         var style = NotificationStyle()
@@ -27,10 +27,11 @@ struct StyleOptions: ParsableArguments {
         style.eventTimeInSeconds = eventTimeInSeconds
         style.privateEmail = privateEmail
         style.deletionSpelling = deletionSpelling
-        style.audience = NotificationStyle.Audience(audience)
+        style.audience = audience
         return style
     }
 }
 
+extension NotificationStyle.Audience: ExpressibleByArgument {}
 extension NotificationStyle.PrivateEmailForm: ExpressibleByArgument {}
 extension NotificationStyle.DeletionSpelling: ExpressibleByArgument {}

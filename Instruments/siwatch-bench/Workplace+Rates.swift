@@ -91,7 +91,7 @@ extension Workplace {
                 max_concurrent_requests = \(concurrency)
                 """
         )
-        try await apple.resetCounters()
+        try await apple.send(ResetCounters())
         return try await withBackend { backend in
             // Make them due, as after a long stop. No backend may write to this column.
             for some in users.inChunks { try await backend.execute("UPDATE credential SET due_at = 1 WHERE user_id IN (\(some))") }
@@ -114,7 +114,7 @@ extension Workplace {
 
     /// Discards a run in which siwatch did not ask about each token exactly once.
     private func checkAnswers(_ count: Int) async throws {
-        let answers = try await apple.counters().counters.requests[.token] ?? [:]
+        let answers = try await apple.send(ReadCounters()).requests[.token] ?? [:]
         guard answers == ["200": count] else { throw HarnessError("the simulator answered \(answers) instead of 200 to \(count)") }
     }
 }

@@ -137,7 +137,7 @@ struct Workplace: Sendable {
     func revokeConsent(of users: [String]) async throws -> [String] {
         var bodies: [String] = []
         while bodies.count < users.count {
-            bodies += try await apple.notify("consent-revocations", users: Array(users[bodies.count...].prefix(1000))).map(\.body)
+            bodies += try await apple.notify(RevokeConsent(), users: Array(users[bodies.count...].prefix(1000))).map(\.body)
         }
         return bodies
     }
@@ -149,7 +149,7 @@ struct Workplace: Sendable {
         var bodies: [String] = []
         while bodies.count < users.count {
             let some = Array(users[bodies.count...].prefix(1000))
-            bodies += try await apple.notify("mail-forwarding", users: some, ["enabled": false]).map(\.body)
+            bodies += try await apple.notify(SwitchForwarding(on: false), users: some).map(\.body)
         }
         return bodies
     }

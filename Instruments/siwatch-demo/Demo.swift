@@ -80,7 +80,7 @@ struct Demo: AsyncParsableCommand {
         // The figures count what a stopped siwatch left on disk. Apple runs longer, to report the requests that it got.
         let daemonCode = await stage.stopDaemon()
         let audit = try await stage.site.audit()
-        let gap = try await stage.site.apple.counters().shortestRefreshGap ?? 0
+        let gap = try await stage.site.apple.send(ReadCounters()).shortestRefreshGap ?? 0
         let appleCode = await stage.site.apple.stop()
         let readable = try stage.site.folder.files(with: stage.site.ledger.codes).values.reduce(Set()) {
             $0.union($1)

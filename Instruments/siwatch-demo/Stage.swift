@@ -28,7 +28,7 @@ struct Stage {
         let end = ContinuousClock.now + limit
         repeat {
             for (name, process) in processes where process.exitStatus != nil { throw HarnessError("\(name) has ended") }
-            let answers = try await site.apple.counters().counters.requests[.token] ?? [:]
+            let answers = try await site.apple.send(ReadCounters()).requests[.token] ?? [:]
             screen.show(Board(tally: try await Tally(of: site.backend), answers: (answers["200"] ?? 0, answers["400"] ?? 0)))
             if try await isDone() { return }
             try await Task.sleep(for: .milliseconds(150))

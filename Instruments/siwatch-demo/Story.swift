@@ -38,8 +38,12 @@ struct Story {
     }
 
     /// Lets people do something, and returns Apple's notifications.
-    private func events(_ action: String, _ people: [SignIn], _ more: [String: JSONValue] = [:]) async throws -> [SignedNotification] {
-        try await site.apple.notify(action, users: people.map(\.userID), more)
+    private func events(
+        _ event: some PeopleEvent,
+        _ people: [SignIn],
+        _ emission: Emission = Emission()
+    ) async throws -> [SignedNotification] {
+        try await site.apple.notify(event, users: people.map(\.userID), emission)
     }
 
     /// Lets people sign in again at their client.
@@ -80,13 +84,13 @@ struct Story {
         let all = draw(Script.mailOff)
         let again = Array(all.prefix(Script.mailOnAgain))
         stage.say("\(all.count) people switch off the forwarding of mail.")
-        let off = try await events("mail-forwarding", all, ["enabled": false])
+        let off = try await events(SwitchForwarding(on: false), all)
         // For some, Apple reports this only after it has reported the opposite.
         try await site.tell(off.dropFirst(Script.mailReversed))
         try await stage.watch(for: Script.beat)
 
         stage.say("\(again.count) switch it on again; of \(Script.mailReversed) Apple tells the two in the wrong order.")
-        try await site.tell(events("mail-forwarding", again, ["enabled": true]))
+        try await site.tell(events(SwitchForwarding(on: true), again))
         try await stage.watch(for: .seconds(30)) { try await Tally(of: site.backend).total(.queue) == 0 }
         try await site.tell(off.prefix(Script.mailReversed))
         try await stage.watch(for: Script.beat)
@@ -95,12 +99,12 @@ struct Story {
     private mutating func revoke() async throws {
         withheld.people = draw(Script.toldLate)
         stage.say("\(withheld.people.count) people revoke, and Apple will be late to say so.")
-        withheld.events = try await events("consent-revocations", withheld.people)
+        withheld.events = try await events(RevokeConsent(), withheld.people)
         site.note(withheld.events)
         for count in Script.revocations {
             let wave = draw(count)
             stage.say("\(count) people revoke; Apple tells \(Script.toldTwice) of the revocations twice.")
-            let events = try await events("consent-revocations", wave)
+            let events = try await events(RevokeConsent(), wave)
             try await site.tell(events + events.prefix(Script.toldTwice))
             revoked += wave
             try await stage.watch(for: Script.beat)
@@ -109,14 +113,14 @@ struct Story {
 
     private mutating func revokeInSilence() async throws {
         stage.say("\(Script.silent) people revoke and Apple tells nobody: only the next check of their tokens can find out.")
-        site.note(try await events("consent-revocations", draw(Script.silent), ["deliver": false]))
+        site.note(try await events(RevokeConsent(), draw(Script.silent), Emission { $0.deliver = false }))
         try await stage.watch(for: Script.breath)
     }
 
     private mutating func deleteAccounts() async throws {
         let leaving = draw(Script.deletions)
         stage.say("\(leaving.count) people delete their Apple Accounts.")
-        try await site.tell(events("account-deletions", leaving))
+        try await site.tell(events(DeleteAccounts(), leaving))
         try await stage.watch(for: Script.breath)
     }
 
@@ -133,21 +137,17 @@ struct Story {
 
     /// Sends false revocations of people who have done nothing. siwatch must reject each for its reason.
     private func lie() async throws {
-        let dayBeforeYesterday = Moment.now(aheadBy: .seconds(-172_800)).milliseconds
-        let lies: [(kind: String, more: [String: JSONValue], reason: String)] = [
-            ("forged", ["signature": "forged"], "bad_signature"),
-            ("misdirected", ["audience": "com.example.other"], "wrong_audience"),
-            ("expired", ["issued_at": .integer(dayBeforeYesterday)], "expired"),
-            ("garbled", [:], "malformed"),
+        let dayBeforeYesterday = Moment.now(aheadBy: .seconds(-172_800))
+        let lies: [(kind: String, emission: Emission, reason: String)] = [
+            ("forged", Emission { $0.signature = .forged }, "bad_signature"),
+            ("misdirected", Emission { $0.audience = .exactly("com.example.other") }, "wrong_audience"),
+            ("expired", Emission { $0.issuedAt = dayBeforeYesterday }, "expired"),
+            ("garbled", Emission(), "malformed"),
         ]
         let kinds = lies.map(\.kind).joined(separator: ", ")
         stage.say("Notifications arrive that nobody should believe, \(Script.forgeries) each: \(kinds).")
         for lie in lies {
-            let claims = try await events(
-                "notifications",
-                Array(people.prefix(Script.forgeries)),
-                lie.more.merging(["type": "consent-revoked"]) { $1 }
-            )
+            let claims = try await events(ClaimEvent(.consentRevoked), Array(people.prefix(Script.forgeries)), lie.emission)
             let bodies = claims.map { lie.kind == "garbled" ? String($0.body.dropLast($0.body.count / 2)) : $0.body }
             try await site.tell(bodies, rejectedAs: lie.reason)
         }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import AsyncHTTPClient
 import Foundation
 import JWTKit
 import NIOCore
 import NIOFoundationCompat
 import NIOHTTP1
+
+@testable import AppleSimulatorKit
 
 /// An app's backend as Apple sees it. It asks over real HTTP and signs its client secrets with jwt-kit, which the simulator does not use.
 struct Backend {
@@ -178,5 +179,38 @@ func withBackend(
     adjust(&configuration)
     try await withAppleSimulator(configuration) { simulator, baseURL in
         try await body(Backend(baseURL: baseURL, key: key), simulator)
+    }
+}
+
+/// Common messages without HTTP.
+extension AppleSimulator {
+    /// A copy.
+    var world: AppleWorld { withWorld { $0 } }
+
+    @discardableResult
+    func script(_ fault: Fault) -> Int {
+        withWorld { $0.faults.add(fault) }
+    }
+
+    func createUsers(_ count: Int, address: AddressKind = .relay, _ options: SignInOptions = SignInOptions()) throws -> [SignIn] {
+        try SignUp(count, address: address, options).happen(in: self).signIns
+    }
+
+    func createUser(address: AddressKind = .relay, _ options: SignInOptions = SignInOptions()) throws -> SignIn {
+        try createUsers(1, address: address, options)[0]
+    }
+
+    func signIn(_ userID: String, _ options: SignInOptions = SignInOptions()) throws -> SignIn {
+        try SignInAgain(.these([userID]), options).happen(in: self).signIns[0]
+    }
+
+    /// Lets an event happen, and returns Apple's notifications.
+    func notify(
+        _ event: some PeopleEvent,
+        of people: People,
+        clientID: String? = nil,
+        _ emission: Emission = Emission()
+    ) async throws -> [SignedNotification] {
+        try await EventMessage(event, of: people, clientID: clientID, emission).happen(in: self).notifications
     }
 }

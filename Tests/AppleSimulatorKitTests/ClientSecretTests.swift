@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Crypto
 import Foundation
 import JWTKit
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct ClientSecretTests {
     /// Sends a good token with this secret, and returns the flaw that the simulator saw behind Apple's mute `invalid_client`.
@@ -16,7 +17,7 @@ struct ClientSecretTests {
             let answer = try await backend.refresh(user.refreshToken, secret: secret(backend))
             if answer.status == 200 { return }
             #expect(answer.text == #"{"error":"invalid_client"}"#)
-            let flaws = simulator.counters.clientSecretFlaws
+            let flaws = simulator.world.counters.clientSecretFlaws
             #expect(flaws.values.reduce(0, +) == 1)
             flaw = flaws.keys.first
         }
@@ -117,11 +118,11 @@ struct ClientSecretTests {
             let user = try simulator.createUser()
             let secret = try await backend.secret()
             #expect(try await backend.refresh(user.refreshToken, secret: secret).status == 200)
-            simulator.clockOffset = .seconds(-120)
+            simulator.withWorld { $0.clockOffset = .seconds(-120) }
             #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
-            simulator.clockOffset = .seconds(4000)
+            simulator.withWorld { $0.clockOffset = .seconds(4000) }
             #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
-            #expect(simulator.counters.clientSecretFlaws == [.issuedInFuture: 1, .expired: 1])
+            #expect(simulator.world.counters.clientSecretFlaws == [.issuedInFuture: 1, .expired: 1])
         }
     }
 
@@ -130,10 +131,10 @@ struct ClientSecretTests {
             let user = try simulator.createUser()
             let secret = try await backend.secret()
             #expect(try await backend.refresh(user.refreshToken, secret: secret).status == 200)
-            try simulator.revokeKey(backend.key.id)
+            try simulator.withWorld { try $0.revokeKey(backend.key.id) }
             #expect(try await backend.refresh(user.refreshToken, secret: secret)["error"] == "invalid_client")
             let new = ClientKey.generate(id: "NEWKEY1234")
-            try simulator.register(new.registered, for: "com.example.web")
+            try simulator.withWorld { try $0.register(new.registered, for: "com.example.web") }
             #expect(try await Backend(baseURL: backend.baseURL, key: new).refresh(user.refreshToken).status == 200)
         }
     }
@@ -146,7 +147,7 @@ struct ClientSecretTests {
             let user = try simulator.createUser()
             let answer = try await Backend(baseURL: backend.baseURL, key: other).refresh(user.refreshToken)
             #expect(answer["error"] == "invalid_client")
-            #expect(simulator.counters.clientSecretFlaws == [.unknownKey: 1])
+            #expect(simulator.world.counters.clientSecretFlaws == [.unknownKey: 1])
         }
     }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import JWTKit
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct CodeTests {
     @Test func aCodeBringsARefreshTokenThatWorks() async throws {
@@ -31,9 +32,9 @@ struct CodeTests {
     @Test func aCodeWorksForFiveMinutes() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(2, SignInOptions(credential: .code))
-            simulator.clockOffset = .seconds(240)
+            simulator.withWorld { $0.clockOffset = .seconds(240) }
             #expect(try await backend.redeem(users[0].code).status == 200)
-            simulator.clockOffset = .seconds(301)
+            simulator.withWorld { $0.clockOffset = .seconds(301) }
             let late = try await backend.redeem(users[1].code)
             #expect(late.text == #"{"error":"invalid_grant","error_description":"The code has expired or has been revoked."}"#)
         }
@@ -42,7 +43,7 @@ struct CodeTests {
     @Test func aCodeThatIsUnknownOrOfASignInThatIsOverIsDead() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser(SignInOptions(credential: .code))
-            _ = try await simulator.revokeConsent(of: .these([user.userID]))
+            _ = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))
             for code in ["c0123", user.code] {
                 let answer = try await backend.redeem(code)
                 #expect(answer.text == #"{"error":"invalid_grant","error_description":"The code has expired or has been revoked."}"#)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Crypto
 import Foundation
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct ControlRouteTests {
     private struct SignIns: Decodable {
@@ -105,7 +106,7 @@ struct ControlRouteTests {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let truth = try await backend.get("/simulator/users/\(user.userID)")
-            #expect(try truth.decoded(UserTruth.self) == simulator.truth(of: user.userID))
+            #expect(try truth.decoded(UserTruth.self) == simulator.world.truth(of: user.userID))
             struct Users: Decodable { let users: [UserTruth] }
             #expect(try await backend.get("/simulator/users").decoded(Users.self).users.map(\.userID) == [user.userID])
         }
@@ -113,9 +114,9 @@ struct ControlRouteTests {
 
     @Test func keysRotateClientKeysComeAndGoAndTheClockMoves() async throws {
         try await withBackend { backend, simulator in
-            let former = simulator.signingKeyIDs
+            let former = simulator.world.signingKeys.ids
             _ = try await backend.post("/simulator/keys/rotation", json: #"{"keep_former":false}"#)
-            #expect(simulator.signingKeyIDs.count == 1 && simulator.signingKeyIDs != former)
+            #expect(simulator.world.signingKeys.ids.count == 1 && simulator.world.signingKeys.ids != former)
 
             let user = try simulator.createUser()
             let new = ClientKey.generate(id: "NEWKEY1234")
@@ -170,10 +171,10 @@ struct ControlRouteTests {
                 {"endpoint":"token","grant_type":"authorization_code","user_ids":["\#(user.userID)"],"count":1,"id_token":"missing"}
                 """#
             #expect(try await backend.post("/simulator/faults", json: json).status == 200)
-            #expect(simulator.faults.map(\.fault) == [fault])
+            #expect(simulator.world.faults.all.map(\.fault) == [fault])
             #expect(try await backend.get("/simulator/faults").text.contains(#""id_token":"missing""#))
             #expect(try await backend.redeem(user.code)["id_token"] == nil)
-            #expect(simulator.faults.isEmpty)
+            #expect(simulator.world.faults.all.isEmpty)
         }
     }
 
@@ -186,7 +187,7 @@ struct ControlRouteTests {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             _ = try await backend.refresh(user.refreshToken)
-            simulator.clockOffset = .seconds(61)
+            simulator.withWorld { $0.clockOffset = .seconds(61) }
             _ = try await backend.refresh(user.refreshToken)
             _ = try await backend.redeem("c0123")
             struct Wire: Decodable {
@@ -206,8 +207,40 @@ struct ControlRouteTests {
             #expect(counters.revocations == ["asked": 0, "effective": 0])
             #expect(counters.shortestRefreshGap >= 61_000)
             #expect(try await backend.delete("/simulator/counters").status == 200)
-            #expect(simulator.counters.requests.isEmpty)
+            #expect(simulator.world.counters.requests.isEmpty)
         }
+    }
+
+    @Test(
+        arguments: [
+            SignUp(3, address: .own, options),
+            SignInAgain(.any(1), options),
+            ChangePasswords(of: .these(["x"])),
+            EventMessage(SwitchForwarding(on: true), of: .any(2), clientID: "c", emission),
+            EventMessage(ClaimEvent(.other("x")), of: .these([]), emission),
+            RotateKeys(keepsFormer: false),
+            RegisterKey(clientID: "c", keyID: "k", publicKey: "x"),
+            SetClock(offset: -1000),
+            Fault.error("x", count: 1).of("u").afterObeying(),
+        ] as [any ControlMessage]
+    )
+    func aMessageIsReadAsItWasWritten(message: any ControlMessage) throws {
+        let body = try #require(message.body)
+        #expect(try type(of: message).read(body, id: nil).body == body)
+    }
+
+    private static let options = SignInOptions(clientID: "c", credential: .code, redirectURI: "r", nonce: "n", at: Moment(milliseconds: 1))
+
+    private static let emission = Emission {
+        $0.eventTime = Moment(milliseconds: 1)
+        $0.issuedAt = Moment(milliseconds: 2)
+        $0.deliver = false
+        $0.eventsAsObject = true
+        $0.eventTimeInSeconds = true
+        $0.privateEmail = .absent
+        $0.deletionSpelling = .accountDelete
+        $0.audience = .primaryAppID
+        $0.signature = .unknownKey
     }
 
     @Test(

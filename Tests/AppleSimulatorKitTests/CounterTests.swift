@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import AsyncHTTPClient
 import NIOCore
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct CounterTests {
     @Test func requestsAreCountedByEndpointAndStatus() async throws {
@@ -16,15 +17,15 @@ struct CounterTests {
             _ = try await backend.get("/auth/keys")
             simulator.script(.answer(429, count: 1))
             _ = try await backend.refresh(user.refreshToken)
-            let counters = simulator.counters
+            let counters = simulator.world.counters
             #expect(counters.requests == [.token: ["200": 1, "400": 1, "429": 1], .revoke: ["200": 1], .keys: ["200": 1]])
             #expect(counters.errors == ["invalid_grant": 1])
             #expect(counters.faults == 1)
             #expect(counters.anonymousRequests == 0)
             #expect(counters.inFlight == 0)
             #expect(counters.peakInFlight == 1)
-            simulator.resetCounters()
-            #expect(simulator.counters == Counters())
+            simulator.withWorld { $0.counters.reset() }
+            #expect(simulator.world.counters == Counters())
         }
     }
 
@@ -67,13 +68,13 @@ struct CounterTests {
             _ = try await backend.redeem(user.code)
             _ = try await backend.refresh("r0123")
 
-            let codes = simulator.counters.codes
+            let codes = simulator.world.counters.codes
             #expect(codes.redeemed == 1)
             #expect(
                 codes.refused == [.clientMismatch: 1, .invalidClient: 1, .redirectMismatch: 1, .invalidRequest: 2, .used: 1, .dead: 1]
             )
-            #expect(try simulator.truth(of: user.userID).credentials.map(\.exchanges) == [6])
-            #expect(try simulator.truth(of: web.userID).credentials.map(\.exchanges) == [1])
+            #expect(try simulator.world.truth(of: user.userID).credentials.map(\.exchanges) == [6])
+            #expect(try simulator.world.truth(of: web.userID).credentials.map(\.exchanges) == [1])
         }
     }
 
@@ -83,7 +84,7 @@ struct CounterTests {
             _ = try await backend.revoke("rubbish")
             _ = try await backend.revoke(users[0].refreshToken, clientID: "com.example.web")
             _ = try await backend.revoke(users[0].refreshToken, secret: "x")
-            #expect(simulator.counters.revocations.effective == 0)
+            #expect(simulator.world.counters.revocations.effective == 0)
             simulator.script(.reset(count: 1).afterObeying())
             await #expect(throws: (any Error).self) { try await backend.revoke(users[0].refreshToken) }
             _ = try await backend.revoke(users[0].refreshToken)
@@ -92,10 +93,10 @@ struct CounterTests {
             _ = try await backend.revoke(token)
             _ = try await backend.revoke(token)
 
-            #expect(simulator.counters.revocations.asked == 6)
-            #expect(simulator.counters.revocations.effective == 2)
-            #expect(simulator.truth.map { $0.credentials[0].revocations } == [4, 2])
-            #expect(simulator.truth.map { $0.credentials[0].exchanges } == [0, 0])
+            #expect(simulator.world.counters.revocations.asked == 6)
+            #expect(simulator.world.counters.revocations.effective == 2)
+            #expect(simulator.world.truth.map { $0.credentials[0].revocations } == [4, 2])
+            #expect(simulator.world.truth.map { $0.credentials[0].exchanges } == [0, 0])
         }
     }
 
@@ -103,26 +104,26 @@ struct CounterTests {
         try await withBackend { backend, simulator in
             let request = HTTPClientRequest(url: backend.baseURL + "/auth/keys")
             _ = try await HTTPClient.shared.execute(request, timeout: .seconds(30)).body.collect(upTo: 65_536)
-            #expect(simulator.counters.anonymousRequests == 1)
+            #expect(simulator.world.counters.anonymousRequests == 1)
         }
     }
 
     @Test func refreshesAreCountedAndAnAnswerIsToldFromAMereRequest() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            #expect(simulator.shortestRefreshGap == nil)
+            #expect(simulator.world.shortestRefreshGap == nil)
             _ = try await backend.refresh(user.refreshToken)
             simulator.script(.answer(503, count: 1))
             _ = try await backend.refresh(user.refreshToken)
             _ = try await backend.refresh(user.refreshToken, secret: "bad")
-            simulator.clockOffset = .seconds(86_400)
-            _ = try await simulator.revokeConsent(of: .these([user.userID]))
+            simulator.withWorld { $0.clockOffset = .seconds(86_400) }
+            _ = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))
             _ = try await backend.refresh(user.refreshToken)
-            let refreshes = try simulator.truth(of: user.userID).credentials[0].refreshes
+            let refreshes = try simulator.world.truth(of: user.userID).credentials[0].refreshes
             #expect(refreshes.requests == 4)
             #expect(refreshes.answers == 2)
             #expect(refreshes.answeredAt.count == 2)
-            let gap = try #require(simulator.shortestRefreshGap)
+            let gap = try #require(simulator.world.shortestRefreshGap)
             #expect(gap >= .seconds(86_400) && gap < .seconds(86_460))
         }
     }
@@ -134,16 +135,18 @@ struct CounterTests {
                 for _ in 1...3 {
                     group.addTask { _ = try? await backend.get("/auth/keys", timeout: .seconds(300)) }
                 }
-                while simulator.counters.inFlight < 3, !Task.isCancelled { await Task.yield() }
+                while simulator.world.counters.inFlight < 3, !Task.isCancelled { await Task.yield() }
                 group.cancelAll()
             }
-            #expect(simulator.counters.peakInFlight == 3)
+            #expect(simulator.world.counters.peakInFlight == 3)
         }
     }
 
     @Test func theDateOfAnAnswerIsApples() async throws {
         try await withBackend { backend, simulator in
-            simulator.clockOffset = .milliseconds(Moment(milliseconds: 951_782_400_000).milliseconds - Moment.now().milliseconds)
+            simulator.withWorld {
+                $0.clockOffset = .milliseconds(Moment(milliseconds: 951_782_400_000).milliseconds - Moment.now().milliseconds)
+            }
             let date = try await backend.get("/auth/keys").header("Date")
             #expect(date?.hasPrefix("Tue, 29 Feb 2000 00:0") == true)
         }

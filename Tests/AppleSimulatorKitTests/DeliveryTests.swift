@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import AsyncHTTPClient
 import Hummingbird
 import NIOCore
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct DeliveryTests {
     /// An app's endpoint for notifications. It answers with these statuses in turn, and with 200 afterwards.
@@ -41,14 +42,12 @@ struct DeliveryTests {
             try await withBackend {
                 $0.delivery = DeliveryTarget(url: url)
             } _: { backend, simulator in
-                var lost = Emission()
-                lost.isDelivered = false
                 let users = try simulator.createUsers(2).map(\.userID)
-                _ = try await simulator.revokeConsent(of: .these([users[0]]), lost)
-                let sent = try await simulator.revokeConsent(of: .these([users[1]]))[0]
+                _ = try await simulator.notify(RevokeConsent(), of: .these([users[0]]), Emission { $0.deliver = false })
+                let sent = try await simulator.notify(RevokeConsent(), of: .these([users[1]]))[0]
                 var received = posts.makeAsyncIterator()
                 #expect(await received.next() == sent.body)
-                _ = try simulator.redeliver(sent.id)
+                _ = try Redeliver(id: sent.id).happen(in: simulator)
                 #expect(await received.next() == sent.body)
             }
         }
@@ -60,7 +59,7 @@ struct DeliveryTests {
                 $0.delivery = DeliveryTarget(url: url)
                 $0.delivery?.pause = .zero
             } _: { backend, simulator in
-                let sent = try await simulator.emit(.accountDeleted, about: .these([simulator.createUser().userID]))[0]
+                let sent = try await simulator.notify(ClaimEvent(.accountDeleted), of: .these([simulator.createUser().userID]))[0]
                 var received = posts.makeAsyncIterator()
                 for _ in 1...3 { #expect(await received.next() == sent.body) }
             }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import AsyncHTTPClient
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct FaultTests {
     @Test func aScriptedAnswerLastsForItsCountOfRequests() async throws {
@@ -17,7 +18,7 @@ struct FaultTests {
                 #expect(answer.text == "<html>")
             }
             #expect(try await backend.refresh(user.refreshToken).status == 200)
-            #expect(simulator.faults.isEmpty)
+            #expect(simulator.world.faults.all.isEmpty)
         }
     }
 
@@ -30,19 +31,19 @@ struct FaultTests {
             simulator.script(.answer(500).at(.keys))
             #expect(try await backend.get("/auth/keys").status == 500)
             #expect(try await backend.refresh(users[0].refreshToken).status == 200)
-            simulator.clearFaults()
+            simulator.withWorld { $0.faults.clear() }
 
             simulator.script(.error("invalid_client").of(users[0].userID))
             #expect(try await backend.refresh(users[0].refreshToken).text == #"{"error":"invalid_client"}"#)
             #expect(try await backend.refresh(users[1].refreshToken).status == 200)
-            simulator.clearFaults()
+            simulator.withWorld { $0.faults.clear() }
 
             var fault = Fault.answer(500)
             fault.clientID = "com.example.web"
             simulator.script(fault)
             #expect(try await backend.refresh(web.refreshToken, clientID: "com.example.web").status == 500)
             #expect(try await backend.refresh(users[0].refreshToken).status == 200)
-            simulator.clearFaults()
+            simulator.withWorld { $0.faults.clear() }
 
             fault = Fault.answer(500)
             fault.grantType = "authorization_code"
@@ -78,9 +79,9 @@ struct FaultTests {
             let first = simulator.script(.answer(500))
             simulator.script(.answer(501))
             #expect(try await backend.get("/auth/keys").status == 500)
-            try simulator.clearFault(first)
+            try simulator.withWorld { try $0.faults.clear(first) }
             #expect(try await backend.get("/auth/keys").status == 501)
-            #expect(throws: SimulatorError.unknownFault(first)) { try simulator.clearFault(first) }
+            #expect(throws: SimulatorError.unknownFault(first)) { try simulator.withWorld { try $0.faults.clear(first) } }
         }
     }
 
@@ -102,18 +103,19 @@ struct FaultTests {
             let user = try simulator.createUser()
             simulator.script(.reset(count: 1))
             await #expect(throws: (any Error).self) { try await backend.refresh(user.refreshToken) }
-            #expect(simulator.counters.requests == [.token: ["reset": 1]])
+            #expect(simulator.world.counters.requests == [.token: ["reset": 1]])
             #expect(try await backend.refresh(user.refreshToken).status == 200)
         }
     }
 
     @Test func aCutAnswerBreaksOffInTheMiddleOfItsBody() async throws {
         try await withBackend { backend, simulator in
-            var fault = Fault()
-            fault.effect = .cut(ScriptedAnswer(status: 200, body: #"{"keys":[]}"#, padding: 100_000))
+            var fault = Fault.answer(200, body: #"{"keys":[]}"#)
+            fault.padding = 100_000
+            fault.connection = .cut
             simulator.script(fault)
             await #expect(throws: (any Error).self) { try await backend.get("/auth/keys") }
-            #expect(simulator.counters.requests == [.keys: ["cut": 1]])
+            #expect(simulator.world.counters.requests == [.keys: ["cut": 1]])
         }
     }
 
@@ -145,8 +147,8 @@ struct FaultTests {
 
     @Test func anAnswerCanBeHuge() async throws {
         try await withBackend { backend, simulator in
-            var fault = Fault()
-            fault.effect = .answer(ScriptedAnswer(status: 200, body: "{}", padding: 10_000_000))
+            var fault = Fault.answer(200, body: "{}")
+            fault.padding = 10_000_000
             simulator.script(fault)
             let answer = try await backend.get("/auth/keys")
             #expect(answer.status == 200)

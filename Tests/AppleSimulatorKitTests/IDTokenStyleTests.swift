@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Foundation
 import JWTKit
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct IDTokenStyleTests {
     private static let coded = SignInOptions(credential: .code, nonce: "n-0S6_WzA2Mj")
@@ -23,7 +24,7 @@ struct IDTokenStyleTests {
             let next = try await backend.redeem(users[1].code)
             #expect(try Self.oddClaims(of: next, to: users[1]).isEmpty)
             #expect(try await Self.isGenuine(next, to: backend))
-            #expect(simulator.counters.faults == 1)
+            #expect(simulator.world.counters.faults == 1)
         }
     }
 
@@ -76,7 +77,7 @@ struct IDTokenStyleTests {
             let answer = try await backend.redeem(user.code)
             #expect(try Self.oddClaims(of: answer, to: user).isEmpty)
             let header = try WireJWS.parts(of: answer["id_token"] ?? "").header
-            #expect((header["kid"] as? String == simulator.signingKeyIDs.last) == (style == .forged))
+            #expect((header["kid"] as? String == simulator.world.signingKeys.ids.last) == (style == .forged))
             #expect(try await !Self.isGenuine(answer, to: backend))
         }
     }
@@ -112,7 +113,7 @@ struct IDTokenStyleTests {
             let user = try simulator.createUser()
             _ = try await backend.refresh(user.refreshToken)
             var fault = Fault()
-            fault.effect = .idToken(.anotherSubject)
+            fault.idToken = .anotherSubject
             fault.count = 1
             simulator.script(fault)
             #expect(try await backend.get("/auth/keys").status == 200)
@@ -121,7 +122,7 @@ struct IDTokenStyleTests {
             let usual = try await backend.refresh(user.refreshToken)
             #expect(try usual.claims["sub"] as? String == user.userID)
             #expect(try await backend.revoke(usual["access_token"]).status == 200)
-            #expect(simulator.counters.revocations.effective == 1)
+            #expect(simulator.world.counters.revocations.effective == 1)
         }
     }
 

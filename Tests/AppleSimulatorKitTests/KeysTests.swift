@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Foundation
 import JWTKit
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct KeysTests {
     private struct Document: Decodable {
@@ -27,7 +28,7 @@ struct KeysTests {
             #expect(answer.status == 200)
             let keys = try answer.decoded(Document.self).keys
             #expect(keys.count == 3)
-            #expect(keys.map(\.kid) == simulator.signingKeyIDs)
+            #expect(keys.map(\.kid) == simulator.world.signingKeys.ids)
             #expect(Set(keys.map(\.n)).count == 3)
             for key in keys {
                 #expect(key.kty == "RSA" && key.use == "sig" && key.alg == "RS256" && key.e == "AQAB")
@@ -35,7 +36,7 @@ struct KeysTests {
                 // 2048 bits are 256 bytes, which are 342 characters.
                 #expect(key.n.count == 342)
             }
-            let notification = try await simulator.emit(.consentRevoked, about: .these([simulator.createUser().userID]))[0]
+            let notification = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([simulator.createUser().userID]))[0]
             #expect(try WireNotification(notification.body).kid == keys[2].kid)
         }
     }
@@ -43,10 +44,10 @@ struct KeysTests {
     @Test func aNewKeySignsAtOnceAndTheFormerOneStays() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            let before = try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0]
-            let ids = try simulator.rotateKeys()
+            let before = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]))[0]
+            let ids = try RotateKeys().happen(in: simulator).keyIDs
             #expect(ids.count == 2)
-            let after = try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0]
+            let after = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]))[0]
             #expect(try WireNotification(before.body).kid == ids[0])
             #expect(try WireNotification(after.body).kid == ids[1])
             let keys = try await backend.keys()
@@ -59,8 +60,8 @@ struct KeysTests {
     @Test func aWithdrawnKeyVerifiesNothingAnyMore() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            let before = try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0]
-            try simulator.rotateKeys(keepingFormer: false)
+            let before = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]))[0]
+            _ = try RotateKeys(keepsFormer: false).happen(in: simulator)
             let keys = try await backend.keys()
             await #expect(throws: JWTError.self) {
                 try await keys.verify(WireNotification(before.body).jws, as: NotificationToken.self)

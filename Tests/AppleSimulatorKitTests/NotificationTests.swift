@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Foundation
 import JWTKit
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct NotificationTests {
     @Test func byDefaultOneLooksAsOnTheWire() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            let notification = try await simulator.setForwarding(of: .these([user.userID]), false)[0]
+            let notification = try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]))[0]
             let wire = try WireNotification(notification.body)
             #expect(notification.body == #"{"payload":"\#(wire.jws)"}"#)
             #expect(Set(wire.header.keys) == ["alg", "kid"])
@@ -38,7 +39,7 @@ struct NotificationTests {
     @Test func onlyThoseAboutMailCarryAnAddress() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            let notification = try await simulator.revokeConsent(of: .these([user.userID]))[0]
+            let notification = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))[0]
             #expect(try Set(WireNotification(notification.body).event.keys) == ["type", "sub", "event_time"])
         }
     }
@@ -54,14 +55,14 @@ struct NotificationTests {
             $0.style = style
         } _: { backend, simulator in
             let user = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
-            let mail = try await simulator.setForwarding(of: .these([user.userID]), false)[0]
+            let mail = try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]))[0]
             let wire = try WireNotification(mail.body)
             let event = try #require(wire.claims["events"] as? [String: Any])
             #expect(event["event_time"] as? Int64 == mail.eventTime.seconds)
             #expect(event["is_private_email"] as? Bool == true)
             #expect(wire.claims["aud"] as? String == "com.example.app")
 
-            let deletion = try await simulator.deleteAccounts(of: .these([user.userID]))[0]
+            let deletion = try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))[0]
             #expect(deletion.type == "account-delete")
             #expect(try WireNotification(deletion.body).event["type"] as? String == "account-delete")
         }
@@ -71,11 +72,9 @@ struct NotificationTests {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             _ = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
-            #expect(try await simulator.emit(.consentRevoked, about: .these([user.userID]))[0].audience == "com.example.web")
-            var emission = Emission()
-            emission.style = NotificationStyle()
-            emission.style?.audience = .exactly("com.stranger")
-            let strange = try await simulator.emit(.consentRevoked, about: .these([user.userID]), emission)[0]
+            #expect(try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]))[0].audience == "com.example.web")
+            let emission = Emission { $0.audience = .exactly("com.stranger") }
+            let strange = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
             #expect(try WireNotification(strange.body).claims["aud"] as? String == "com.stranger")
         }
     }
@@ -86,12 +85,12 @@ struct NotificationTests {
             var emission = Emission()
             emission.eventTime = Moment(milliseconds: 1_600_000_000_123)
             emission.issuedAt = Moment(milliseconds: 1_600_000_010_999)
-            let notification = try await simulator.emit(.other("consent-withdrawn"), about: .these([user.userID]), emission)[0]
+            let notification = try await simulator.notify(ClaimEvent(.other("consent-withdrawn")), of: .these([user.userID]), emission)[0]
             let wire = try WireNotification(notification.body)
             #expect(try wire.event["event_time"] as? Int64 == 1_600_000_000_123)
             #expect(wire.claims["iat"] as? Int64 == 1_600_000_010)
             #expect(notification.type == "consent-withdrawn")
-            #expect(try simulator.truth(of: user.userID).credentials[0].state == .authorized)
+            #expect(try simulator.world.truth(of: user.userID).credentials[0].state == .authorized)
         }
     }
 
@@ -103,12 +102,10 @@ struct NotificationTests {
     func neitherAForgedOneNorOneUnderAnUnknownKeyVerifies(signature: NotificationStyle.Signature) async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            var emission = Emission()
-            emission.style = NotificationStyle()
-            emission.style?.signature = signature
-            let notification = try await simulator.emit(.consentRevoked, about: .these([user.userID]), emission)[0]
+            let emission = Emission { $0.signature = signature }
+            let notification = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
             let wire = try WireNotification(notification.body)
-            #expect((wire.kid == simulator.signingKeyIDs.last) == (signature == .forged))
+            #expect((wire.kid == simulator.world.signingKeys.ids.last) == (signature == .forged))
             let keys = try await backend.keys()
             await #expect(throws: JWTError.self) { try await keys.verify(wire.jws, as: NotificationToken.self) }
         }
@@ -117,22 +114,21 @@ struct NotificationTests {
     @Test func aSecondDeliveryHasTheSameBytesAndASecondEventAnotherName() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            let first = try await simulator.revokeConsent(of: .these([user.userID]))[0]
-            #expect(try simulator.redeliver(first.id) == first)
-            var emission = Emission()
-            emission.eventTime = first.eventTime
-            let second = try await simulator.emit(.consentRevoked, about: .these([user.userID]), emission)[0]
+            let first = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))[0]
+            #expect(try Redeliver(id: first.id).happen(in: simulator).notifications == [first])
+            let emission = Emission { $0.eventTime = first.eventTime }
+            let second = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
             #expect(second.id != first.id)
             #expect(second.eventTime == first.eventTime)
-            #expect(simulator.notifications == [first, second])
-            #expect(throws: SimulatorError.unknownNotification("x")) { try simulator.redeliver("x") }
+            #expect(simulator.world.notifications.all == [first, second])
+            #expect(throws: SimulatorError.unknownNotification("x")) { try Redeliver(id: "x").happen(in: simulator) }
         }
     }
 
     @Test func manyAreSignedInTheOrderOfThePeopleTheyAreAbout() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(200).map(\.userID)
-            let notifications = try await simulator.revokeConsent(of: .these(users))
+            let notifications = try await simulator.notify(RevokeConsent(), of: .these(users))
             #expect(notifications.map(\.userID) == users)
             #expect(Set(notifications.map(\.id)).count == 200)
         }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct PeopleTests {
     @Test func newUsersHaveApplesShapes() async throws {
@@ -14,7 +15,7 @@ struct PeopleTests {
             #expect(user.refreshToken?.wholeMatch(of: /r[0-9a-f]{32}\.0\.[a-z]{4}\.[A-Za-z0-9_-]{22}/) != nil)
             #expect(try simulator.createUser(address: .own).emailIsPrivate == false)
             #expect(try simulator.createUser(address: .none).email == nil)
-            let silent = try simulator.createUser(SignInOptions(credential: .none))
+            let silent = try simulator.createUser(SignInOptions(credential: .nothing))
             #expect(silent.refreshToken == nil && silent.code == nil)
         }
     }
@@ -24,7 +25,7 @@ struct PeopleTests {
             let users = try simulator.createUsers(10_000)
             #expect(Set(users.map(\.userID)).count == 10_000)
             #expect(Set(users.map(\.refreshToken)).count == 10_000)
-            #expect(simulator.truth.count == 10_000)
+            #expect(simulator.world.truth.count == 10_000)
         }
     }
 
@@ -32,23 +33,23 @@ struct PeopleTests {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let web = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
-            let revoked = try await simulator.revokeConsent(of: .these([user.userID]))[0]
+            let revoked = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))[0]
             #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
             #expect(try await backend.refresh(web.refreshToken, clientID: "com.example.web")["error"] == "invalid_grant")
-            for credential in try simulator.truth(of: user.userID).credentials {
+            for credential in try simulator.world.truth(of: user.userID).credentials {
                 #expect(credential.state == .revoked && credential.reason == .consentRevoked)
                 #expect(credential.changedAt == revoked.eventTime)
                 #expect(credential.liveTokens == 0)
             }
             await #expect(throws: SimulatorError.notAuthorized(user.userID)) {
-                try await simulator.revokeConsent(of: .these([user.userID]))
+                try await simulator.notify(RevokeConsent(), of: .these([user.userID]))
             }
 
             let again = try simulator.signIn(user.userID)
             #expect(again.userID == user.userID && again.refreshToken != user.refreshToken)
             #expect(try await backend.refresh(again.refreshToken).status == 200)
             #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
-            let truth = try simulator.truth(of: user.userID)
+            let truth = try simulator.world.truth(of: user.userID)
             #expect(truth.credentials.map(\.clientID) == ["com.example.app", "com.example.web"])
             #expect(truth.credentials.map(\.state) == [.authorized, .revoked])
             #expect(truth.credentials[0].changedAt == again.grantedAt)
@@ -63,13 +64,13 @@ struct PeopleTests {
             let other = Backend(baseURL: backend.baseURL, key: otherKey, clientID: "com.example.other")
             let user = try simulator.createUser()
             let there = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.other"))
-            let revoked = try await simulator.revokeConsent(of: .these([user.userID]), clientID: "com.example.app")
+            let revoked = try await simulator.notify(RevokeConsent(), of: .these([user.userID]), clientID: "com.example.app")
             #expect(revoked.map(\.audience) == ["com.example.app"])
             #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
             #expect(try await other.refresh(there.refreshToken).status == 200)
 
             _ = try simulator.signIn(user.userID)
-            let deleted = try await simulator.deleteAccounts(of: .these([user.userID]))
+            let deleted = try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))
             #expect(deleted.map(\.audience) == ["com.example.app", "com.example.other"])
             #expect(try await other.refresh(there.refreshToken)["error"] == "invalid_grant")
         }
@@ -78,15 +79,15 @@ struct PeopleTests {
     @Test func deletingAnAccountIsTheEnd() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            let notification = try await simulator.deleteAccounts(of: .these([user.userID]))[0]
+            let notification = try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))[0]
             #expect(notification.type == "account-deleted")
             #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
-            let truth = try simulator.truth(of: user.userID)
+            let truth = try simulator.world.truth(of: user.userID)
             #expect(truth.isAccountDeleted)
             #expect(truth.credentials[0].state == .notFound && truth.credentials[0].reason == .accountDeleted)
             #expect(throws: SimulatorError.accountDeleted(user.userID)) { try simulator.signIn(user.userID) }
             await #expect(throws: SimulatorError.accountDeleted(user.userID)) {
-                try await simulator.deleteAccounts(of: .these([user.userID]))
+                try await simulator.notify(DeleteAccounts(), of: .these([user.userID]))
             }
         }
     }
@@ -94,38 +95,38 @@ struct PeopleTests {
     @Test func mailGoesOffAndOnAndNoTokenCares() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            #expect(try await simulator.setForwarding(of: .these([user.userID]), false)[0].type == "email-disabled")
-            #expect(try simulator.truth(of: user.userID).emailForwarding == "disabled")
+            #expect(try await simulator.notify(SwitchForwarding(on: false), of: .these([user.userID]))[0].type == "email-disabled")
+            #expect(try simulator.world.truth(of: user.userID).emailForwarding == "disabled")
             #expect(try await backend.refresh(user.refreshToken).status == 200)
-            #expect(try await simulator.setForwarding(of: .these([user.userID]), true)[0].type == "email-enabled")
-            #expect(try simulator.truth(of: user.userID).emailForwarding == "enabled")
+            #expect(try await simulator.notify(SwitchForwarding(on: true), of: .these([user.userID]))[0].type == "email-enabled")
+            #expect(try simulator.world.truth(of: user.userID).emailForwarding == "enabled")
 
             let own = try simulator.createUser(address: .own)
             await #expect(throws: SimulatorError.noRelayAddress(own.userID)) {
-                try await simulator.setForwarding(of: .these([own.userID]), false)
+                try await simulator.notify(SwitchForwarding(on: false), of: .these([own.userID]))
             }
-            #expect(try simulator.truth(of: own.userID).emailForwarding == nil)
+            #expect(try simulator.world.truth(of: own.userID).emailForwarding == nil)
         }
     }
 
     @Test func aNewPasswordKillsTheTokensSilentlyAndLeavesTheConsent() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            try simulator.changePasswords(of: .these([user.userID]))
+            _ = try ChangePasswords(of: .these([user.userID])).happen(in: simulator)
             #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
-            #expect(simulator.notifications.isEmpty)
-            #expect(try simulator.truth(of: user.userID).credentials[0].reason == .tokenRejected)
-            _ = try await simulator.revokeConsent(of: .these([user.userID]))
-            #expect(try simulator.truth(of: user.userID).credentials[0].reason == .consentRevoked)
+            #expect(simulator.world.notifications.all.isEmpty)
+            #expect(try simulator.world.truth(of: user.userID).credentials[0].reason == .tokenRejected)
+            _ = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))
+            #expect(try simulator.world.truth(of: user.userID).credentials[0].reason == .consentRevoked)
         }
     }
 
     @Test func whereAnyWillDoItHappensToTheFirstToWhomItCan() async throws {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(3).map(\.userID)
-            #expect(try await simulator.revokeConsent(of: .any(2)).map(\.userID) == Array(users[..<2]))
-            #expect(try await simulator.deleteAccounts(of: .any(1)).map(\.userID) == [users[2]])
-            await #expect(throws: SimulatorError.tooFewUsers(0)) { try await simulator.revokeConsent(of: .any(1)) }
+            #expect(try await simulator.notify(RevokeConsent(), of: .any(2)).map(\.userID) == Array(users[..<2]))
+            #expect(try await simulator.notify(DeleteAccounts(), of: .any(1)).map(\.userID) == [users[2]])
+            await #expect(throws: SimulatorError.tooFewUsers(0)) { try await simulator.notify(RevokeConsent(), of: .any(1)) }
         }
     }
 
@@ -133,13 +134,13 @@ struct PeopleTests {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             await #expect(throws: SimulatorError.unknownUser("nobody")) {
-                try await simulator.revokeConsent(of: .these([user.userID, "nobody"]))
+                try await simulator.notify(RevokeConsent(), of: .these([user.userID, "nobody"]))
             }
             #expect(throws: SimulatorError.unknownClient("nobody")) {
                 try simulator.signIn(user.userID, SignInOptions(clientID: "nobody"))
             }
             #expect(try await backend.refresh(user.refreshToken).status == 200)
-            #expect(simulator.notifications.isEmpty)
+            #expect(simulator.world.notifications.all.isEmpty)
         }
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Foundation
 import JWTKit
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct RefreshTests {
     @Test func aLivingTokenGetsA200WithAnIDTokenAndWithoutARefreshToken() async throws {
@@ -46,10 +47,10 @@ struct RefreshTests {
             let user = try simulator.createUser()
             let first = try await backend.refresh(user.refreshToken)
             #expect(try await backend.refresh(user.refreshToken).text == first.text)
-            simulator.clockOffset = .seconds(61)
+            simulator.withWorld { $0.clockOffset = .seconds(61) }
             let second = try await backend.refresh(user.refreshToken)
             #expect(second.text != first.text)
-            try simulator.rotateKeys(keepingFormer: false)
+            _ = try RotateKeys(keepsFormer: false).happen(in: simulator)
             let third = try await backend.refresh(user.refreshToken)
             _ = try await backend.keys().verify(third["id_token"] ?? "", as: IDToken.self)
         }
@@ -59,9 +60,9 @@ struct RefreshTests {
         try await withBackend { backend, simulator in
             let users = try simulator.createUsers(3)
             _ = try simulator.createUser(SignInOptions(credential: .code))
-            _ = try await simulator.revokeConsent(of: .these([users[0].userID]))
-            #expect(try await simulator.prepareAnswers() == 2)
-            #expect(try await simulator.prepareAnswers() == 0)
+            _ = try await simulator.notify(RevokeConsent(), of: .these([users[0].userID]))
+            #expect(try await PrepareAnswers().happen(in: simulator).prepared == 2)
+            #expect(try await PrepareAnswers().happen(in: simulator).prepared == 0)
             let answer = try await backend.refresh(users[1].refreshToken)
             let claims = try await backend.keys().verify(answer["id_token"] ?? "", as: IDToken.self)
             #expect(claims.sub == users[1].userID)
@@ -76,7 +77,7 @@ struct RefreshTests {
             #expect(unknown.text == body)
 
             let revoked = try simulator.createUser()
-            _ = try await simulator.revokeConsent(of: .these([revoked.userID]))
+            _ = try await simulator.notify(RevokeConsent(), of: .these([revoked.userID]))
             #expect(try await backend.refresh(revoked.refreshToken).text == body)
 
             let other = try simulator.createUser(SignInOptions(clientID: "com.example.web"))
@@ -96,7 +97,7 @@ struct RefreshTests {
             #expect(answer.status == 200)
             #expect(try await backend.refresh(user.code).text == body)
             #expect(try await backend.refresh(answer["access_token"]).text == body)
-            #expect(try simulator.truth(of: user.userID).credentials.map(\.refreshes.requests) == [0])
+            #expect(try simulator.world.truth(of: user.userID).credentials.map(\.refreshes.requests) == [0])
             #expect(try await backend.refresh(answer["refresh_token"]).status == 200)
         }
     }
@@ -105,7 +106,7 @@ struct RefreshTests {
         try await withBackend { backend, simulator in
             let dead = try await backend.refresh("r0123", clientID: "clientID", secret: "clientSecret")
             #expect(dead["error"] == "invalid_grant")
-            #expect(simulator.counters.clientSecretFlaws.isEmpty)
+            #expect(simulator.world.counters.clientSecretFlaws.isEmpty)
 
             let good = try await backend.refresh(simulator.createUser().refreshToken, secret: "clientSecret")
             #expect(good.status == 400)
@@ -142,7 +143,7 @@ struct RefreshTests {
         try await withBackend { backend, simulator in
             let answer = try await backend.post("/auth/token", json: #"{"grant_type":"refresh_token"}"#)
             #expect(answer.text == #"{"error":"invalid_client"}"#)
-            #expect(simulator.counters.clientSecretFlaws == [.notAForm: 1])
+            #expect(simulator.world.counters.clientSecretFlaws == [.notAForm: 1])
         }
     }
 }

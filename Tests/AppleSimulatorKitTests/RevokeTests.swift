@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct RevokeTests {
     @Test func itSays200AndEndsTheConsentToTheWholeAppGroup() async throws {
@@ -14,8 +15,8 @@ struct RevokeTests {
             #expect(answer.body.isEmpty)
             #expect(try await backend.refresh(user.refreshToken)["error"] == "invalid_grant")
             #expect(try await backend.refresh(web.refreshToken, clientID: "com.example.web")["error"] == "invalid_grant")
-            #expect(try simulator.truth(of: user.userID).credentials.map(\.reason) == [.revokedByApp, .revokedByApp])
-            #expect(simulator.notifications.isEmpty)
+            #expect(try simulator.world.truth(of: user.userID).credentials.map(\.reason) == [.revokedByApp, .revokedByApp])
+            #expect(simulator.world.notifications.all.isEmpty)
             #expect(try await backend.revoke(user.refreshToken).status == 200)
         }
     }
@@ -48,7 +49,7 @@ struct RevokeTests {
             ]
             #expect(answers.allSatisfy { $0.status == 200 && $0.body.isEmpty })
             #expect(try await backend.refresh(user.refreshToken).status == 200)
-            #expect(simulator.counters.clientSecretFlaws == [.malformed: 1])
+            #expect(simulator.world.counters.clientSecretFlaws == [.malformed: 1])
         }
     }
 
@@ -80,10 +81,10 @@ struct RevokeTests {
         } _: { backend, simulator in
             let user = try simulator.createUser()
             _ = try await backend.revoke("rubbish")
-            #expect(simulator.notifications.isEmpty)
+            #expect(simulator.world.notifications.all.isEmpty)
             _ = try await backend.revoke(user.refreshToken)
-            #expect(simulator.notifications.map(\.type) == ["consent-revoked"])
-            #expect(simulator.notifications.map(\.userID) == [user.userID])
+            #expect(simulator.world.notifications.all.map(\.type) == ["consent-revoked"])
+            #expect(simulator.world.notifications.all.map(\.userID) == [user.userID])
         }
     }
 }

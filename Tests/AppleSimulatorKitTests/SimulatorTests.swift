@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleSimulatorKit
 import Logging
 import ServiceLifecycle
 import Testing
+
+@testable import AppleSimulatorKit
 
 struct SimulatorTests {
     @Test func aTakenPortIsAnError() async throws {
@@ -32,7 +33,7 @@ struct SimulatorTests {
             group.addTask { try await services.run() }
             let backend = Backend(baseURL: try #require(await listening.first { _ in true }), key: key)
             group.addTask { _ = try? await backend.get("/auth/keys") }
-            while simulator.counters.inFlight == 0 {
+            while simulator.world.counters.inFlight == 0 {
                 try Task.checkCancellation()
                 await Task.yield()
             }
@@ -40,7 +41,7 @@ struct SimulatorTests {
             await services.triggerGracefulShutdown()
             try await group.waitForAll()
         }
-        #expect(simulator.counters.requests == [.keys: ["200": 1, "hang": 1]])
+        #expect(simulator.world.counters.requests == [.keys: ["200": 1, "hang": 1]])
     }
 
     @Test func twoSimulatorsAreTwoWorlds() async throws {

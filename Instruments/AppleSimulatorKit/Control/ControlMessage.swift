@@ -1,18 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import Foundation
+package import Foundation
 
-/// The body of a control request: a JSON object. It may be absent if all its members are optional.
+/// An operation of the simulator: its route, the members of its request, its answer and its effect.
 ///
-/// An unknown member is an error, because a misspelt `event_time` would quietly test something else.
-protocol ControlMessage: Decodable {
+/// The control routes read it and a client writes it, so that each name and path stands in one place. A request is a JSON object. It may be
+/// absent if all its members are optional.
+package protocol ControlMessage: Codable, Sendable {
+    associatedtype Answer: Codable & Sendable
+
+    /// The method, and the path below `/simulator`, as `GET users/:id`.
+    static var route: String { get }
+    /// The names of all members. An unknown member is an error, because a misspelt `event_time` would quietly test something else.
     static var members: [String] { get }
+    /// The path of this message.
+    var path: String { get }
+    /// The body of its request, if it has one.
+    var body: Data? { get }
+
+    /// - Parameter id: the text in the place of `:id`.
+    /// - Throws: `ControlError.malformed` with a sentence that names the member.
+    static func read(_ body: Data, id: String?) throws -> Self
+
+    /// - Throws: `SimulatorError` or `ControlError` if it is impossible, or an error of swift-crypto if a signature or a key fails.
+    func happen(in simulator: AppleSimulator) async throws -> Answer
 }
 
+/// A message about one object. It has no body: the id of the object stands in the path.
+package protocol ObjectMessage: ControlMessage {
+    associatedtype ID: LosslessStringConvertible
+    var id: ID { get }
+
+    init(id: ID)
+}
+
+/// The answer of an operation without a result.
+package struct Done: Codable, Sendable {}
+
 extension ControlMessage {
-    /// - Throws: `ControlError.malformed` with a sentence that names the member.
-    static func read(_ body: Data) throws -> Self {
+    package static var method: String { String(route.prefix { $0 != " " }) }
+    static var path: String { String(route.drop { $0 != " " }.dropFirst()) }
+    package static var members: [String] { [] }
+
+    package var path: String { Self.path }
+    package var body: Data? { Self.members.isEmpty ? nil : JSONText.encode(self) }
+
+    package static func read(_ body: Data, id: String?) throws -> Self {
         let body = body.isEmpty ? Data("{}".utf8) : body
         do {
             let present = try JSONText.decode([String: Anything].self, from: body).keys
@@ -26,12 +60,22 @@ extension ControlMessage {
     }
 }
 
+extension ObjectMessage {
+    package var path: String { Self.path.replacing(":id", with: id.description) }
+    package var body: Data? { nil }
+
+    package static func read(_ body: Data, id: String?) throws -> Self {
+        guard let id = id.flatMap(ID.init) else { throw ControlError.malformed("\(id ?? "") is no id.") }
+        return Self(id: id)
+    }
+}
+
 /// The value of a member whose name alone matters.
 private struct Anything: Decodable {
     init(from decoder: any Decoder) {}
 }
 
-/// Why the simulator cannot obey a control request, beyond the errors of the world itself.
+/// Why the simulator cannot read a control message. The errors of the world are `SimulatorError`.
 enum ControlError: Error {
     case malformed(String)
 }
@@ -41,15 +85,11 @@ extension CaseIterable where Self: CodingKey {
     static var names: [String] { allCases.map(\.stringValue) }
 }
 
-extension KeyedDecodingContainer {
-    /// An optional number, checked against its range.
-    func decodeIfPresent<Number: BinaryInteger & Decodable>(in range: ClosedRange<Number>, forKey key: Key) throws -> Number? {
-        guard let number = try decodeIfPresent(Number.self, forKey: key) else { return nil }
-        guard range.contains(number) else {
-            let sentence = "It lies outside \(range.lowerBound)...\(range.upperBound)."
-            throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: sentence)
-        }
-        return number
+extension CodingKey {
+    /// - Throws: `ControlError.malformed` if the member is present and lies outside of `range`.
+    func check<Number: BinaryInteger>(_ member: Number?, in range: ClosedRange<Number>) throws(ControlError) {
+        guard let member, !range.contains(member) else { return }
+        throw .malformed("\(stringValue): It lies outside \(range.lowerBound)...\(range.upperBound).")
     }
 }
 

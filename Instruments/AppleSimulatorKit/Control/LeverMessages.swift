@@ -1,67 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// `POST /simulator/keys/rotation`
-struct RotationMessage: ControlMessage {
-    static let members = CodingKeys.names
+import Crypto
 
-    let keepsFormer: Bool
+/// Apple publishes a new key and signs with it from now on.
+package struct RotateKeys: ControlMessage {
+    package static let route = "POST keys/rotation"
+    package static let members = CodingKeys.names
+
+    /// Whether `/auth/keys` goes on showing the former keys. It does, if absent.
+    var keepsFormer: Bool?
+
+    /// The ids of the published keys; the last one signs.
+    package struct Answer: Codable, Sendable {
+        package let keyIDs: [String]
+
+        enum CodingKeys: String, CodingKey {
+            case keyIDs = "key_ids"
+        }
+    }
 
     enum CodingKeys: String, CodingKey, CaseIterable {
         case keepsFormer = "keep_former"
     }
 
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        keepsFormer = try container.decodeIfPresent(Bool.self, forKey: .keepsFormer) ?? true
+    package func happen(in simulator: AppleSimulator) throws -> Answer {
+        let key = try SigningKey()
+        return simulator.withWorld { world in
+            world.signingKeys.rotate(to: key, keepingFormer: keepsFormer ?? true)
+            return Answer(keyIDs: world.signingKeys.ids)
+        }
     }
 }
 
-/// The answer to a rotation.
-struct KeyIDsMessage: Encodable {
-    let keyIDs: [String]
-
-    enum CodingKeys: String, CodingKey {
-        case keyIDs = "key_ids"
-    }
-}
-
-/// `PUT /simulator/clock`
-struct ClockMessage: ControlMessage {
-    static let members = CodingKeys.names
-
-    /// How far Apple's clock is ahead of the machine's, in milliseconds.
-    let offset: Int64
-
-    enum CodingKeys: String, CodingKey, CaseIterable {
-        case offset = "offset_ms"
-    }
-
-    init(from decoder: any Decoder) throws {
-        let century: Int64 = 3_155_760_000_000
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        offset = try container.decodeIfPresent(in: -century...century, forKey: .offset) ?? 0
-    }
-}
-
-/// Apple's time, and how far it is ahead of the machine's.
-struct TimeMessage: Encodable {
-    let now: Moment
-    let offset: Int64
-
-    enum CodingKeys: String, CodingKey {
-        case now
-        case offset = "offset_ms"
-    }
-}
-
-/// `POST /simulator/client-keys`
-struct ClientKeyMessage: ControlMessage {
-    static let members = CodingKeys.names
+/// The developer portal enables a key for the app group of a client.
+package struct RegisterKey: ControlMessage {
+    package static let route = "POST client-keys"
+    package static let members = CodingKeys.names
 
     let clientID: String
     let keyID: String
-    /// The public key as PEM.
+    /// As PEM.
     let publicKey: String
 
     enum CodingKeys: String, CodingKey, CaseIterable {
@@ -69,39 +48,115 @@ struct ClientKeyMessage: ControlMessage {
         case keyID = "key_id"
         case publicKey = "public_key"
     }
-}
 
-/// The answer of `POST /simulator/preparations`.
-struct PreparationMessage: Encodable {
-    let prepared: Int
-}
-
-/// The answer of `GET /simulator/counters`.
-package struct CountersMessage: Codable {
-    package let counters: Counters
-    /// In milliseconds; nil while Apple has answered about no token twice.
-    package let shortestRefreshGap: Int64?
-
-    enum CodingKeys: String, CodingKey {
-        case shortestRefreshGap = "shortest_refresh_gap_ms"
-    }
-
-    init(_ counters: Counters, shortestRefreshGap: Duration?) {
-        self.counters = counters
-        self.shortestRefreshGap = shortestRefreshGap?.wholeMilliseconds
-    }
-
-    package init(from decoder: any Decoder) throws {
-        counters = try Counters(from: decoder)
-        shortestRefreshGap = try decoder.container(keyedBy: CodingKeys.self).decodeIfPresent(Int64.self, forKey: .shortestRefreshGap)
-    }
-
-    package func encode(to encoder: any Encoder) throws {
-        try counters.encode(to: encoder)
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encodeIfPresent(shortestRefreshGap, forKey: .shortestRefreshGap)
+    package func happen(in simulator: AppleSimulator) throws -> Done {
+        guard let publicKey = try? P256.Signing.PublicKey(pemRepresentation: publicKey) else {
+            throw ControlError.malformed("public_key is not the PEM of a P-256 public key.")
+        }
+        try simulator.withWorld { try $0.register(RegisteredKey(id: keyID, publicKey: publicKey), for: clientID) }
+        return Done()
     }
 }
 
-/// The answer of a route without a result.
-package struct DoneMessage: Codable {}
+/// The developer portal revokes a key.
+package struct RevokeKey: ObjectMessage {
+    package static let route = "DELETE client-keys/:id"
+
+    package let id: String
+
+    package init(id: String) {
+        self.id = id
+    }
+
+    package func happen(in simulator: AppleSimulator) throws -> Done {
+        try simulator.withWorld { try $0.revokeKey(id) }
+        return Done()
+    }
+}
+
+/// Apple's time, and how far it is ahead of the machine's.
+package struct ReadClock: ControlMessage {
+    package static let route = "GET clock"
+
+    package struct Answer: Codable, Sendable {
+        package let now: Moment
+        /// In milliseconds.
+        package let offset: Int64
+
+        enum CodingKeys: String, CodingKey {
+            case now
+            case offset = "offset_ms"
+        }
+    }
+
+    package func happen(in simulator: AppleSimulator) -> Answer {
+        simulator.withWorld { Answer(now: $0.now, offset: $0.clockOffset.wholeMilliseconds) }
+    }
+}
+
+/// Moves Apple's clock.
+package struct SetClock: ControlMessage {
+    package static let route = "PUT clock"
+    package static let members = CodingKeys.names
+
+    /// How far Apple's clock is to be ahead of the machine's, in milliseconds; 0, if absent.
+    let offset: Int64?
+
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case offset = "offset_ms"
+    }
+
+    package func happen(in simulator: AppleSimulator) throws -> ReadClock.Answer {
+        let century: Int64 = 3_155_760_000_000
+        try CodingKeys.offset.check(offset, in: -century...century)
+        simulator.withWorld { $0.clockOffset = .milliseconds(offset ?? 0) }
+        return ReadClock().happen(in: simulator)
+    }
+}
+
+/// Signs the answers to the next refreshes of all living tokens, so that a benchmark measures its subject and not RS256.
+///
+/// The answers are good for ``SimulatorConfiguration/answerReuse``.
+package struct PrepareAnswers: ControlMessage {
+    package static let route = "POST preparations"
+
+    package struct Answer: Codable, Sendable {
+        /// The number of signed answers.
+        package let prepared: Int
+    }
+
+    package func happen(in simulator: AppleSimulator) async throws -> Answer {
+        let drafts = simulator.withWorld { $0.draftAnswers(now: $0.now) }
+        let answers = try await drafts.concurrentMap { (draft: $0, body: try $0.signed()) }
+        simulator.withWorld { world in
+            for answer in answers { world.keep(answer.body, of: answer.draft) }
+        }
+        return Answer(prepared: answers.count)
+    }
+}
+
+/// The counters, with the shortest gap between refreshes.
+package struct ReadCounters: ControlMessage {
+    package static let route = "GET counters"
+
+    package init() {}
+
+    package func happen(in simulator: AppleSimulator) -> Counters {
+        simulator.withWorld { world in
+            var counters = world.counters
+            counters.shortestRefreshGap = world.shortestRefreshGap?.wholeMilliseconds
+            return counters
+        }
+    }
+}
+
+package struct ResetCounters: ControlMessage {
+    package static let route = "DELETE counters"
+
+    package init() {}
+
+    package func happen(in simulator: AppleSimulator) -> Done {
+        simulator.withWorld { $0.counters.reset() }
+        return Done()
+    }
+}

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// Deliberate trouble: the requests that it hits, and its effect on them.
-package struct Fault: Sendable, Equatable {
+package struct Fault: Sendable, Codable, Equatable {
     /// The endpoint that it hits; all of them, if absent.
     package var endpoint: Endpoint?
     /// Only requests to the token endpoint with this `grant_type`.
@@ -15,11 +15,19 @@ package struct Fault: Sendable, Equatable {
     package var clientID: String?
     /// How many requests it hits before it ends; no limit, if absent.
     package var count: Int?
-    /// How long the request waits first.
-    package var delay: Duration = .zero
-    /// Whether the request never reaches Apple's logic, or Apple obeys it and only the answer gets lost.
-    package var loss = Loss.request
-    package var effect = Effect.none
+    /// How long the request waits first, in milliseconds.
+    package var delay: Int64?
+    /// Whether the request never reaches Apple's logic, or Apple obeys it and only the answer gets lost. Absent means the request.
+    package var loss: Loss?
+    package var connection: Connection?
+    /// Apple's own answer gets an unusual id_token. It hits requests to the token endpoint only.
+    package var idToken: IDTokenStyle?
+    /// The status of an answer in place of Apple's, with the next three members.
+    package var status: Int?
+    package var headers: [String: String]?
+    package var body: String?
+    /// How many spaces follow the body, for a huge answer from a small script. JSON allows them.
+    package var padding: Int?
 
     package init() {}
 
@@ -27,42 +35,28 @@ package struct Fault: Sendable, Equatable {
         case request, answer
     }
 
-    package enum Effect: Sendable, Equatable {
-        /// Nothing but the delay.
-        case none
-        /// Apple's own answer, with an unusual id_token. It hits requests to the token endpoint only.
-        case idToken(IDTokenStyle)
-        case answer(ScriptedAnswer)
-        /// The head and the first half of the answer's body, then a reset of the connection.
-        case cut(ScriptedAnswer)
+    /// The fate of the connection, beyond carrying an answer.
+    package enum Connection: String, Sendable, Codable {
         /// A reset of the connection (TCP RST) with no byte of an answer.
         case reset
         /// No answer until the client goes away or the simulator stops.
         case hang
-
-        /// Whether something else replaces Apple's answer, so that Apple's answer can get lost.
-        var replacesAnswer: Bool {
-            switch self {
-            case .none, .idToken: false
-            case .answer, .cut, .reset, .hang: true
-            }
-        }
+        /// The head and the first half of the body, then a reset of the connection.
+        case cut
     }
-}
 
-/// An answer in place of Apple's.
-package struct ScriptedAnswer: Sendable, Equatable {
-    package var status: Int
-    package var headers: [String: String]
-    package var body: String
-    /// How many spaces follow the body, for a huge answer from a small script. JSON allows them.
-    package var padding: Int
-
-    package init(status: Int, headers: [String: String] = [:], body: String = "", padding: Int = 0) {
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.padding = padding
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case endpoint
+        case grantType = "grant_type"
+        case userIDs = "user_ids"
+        case userShare = "user_share"
+        case clientID = "client_id"
+        case count
+        case delay = "delay_ms"
+        case loss = "loses"
+        case connection
+        case idToken = "id_token"
+        case status, headers, body, padding
     }
 }
 
@@ -72,15 +66,15 @@ extension Fault {
     package static func answer(_ status: Int, headers: [String: String] = [:], body: String = "", count: Int? = nil) -> Fault {
         var fault = Fault()
         fault.count = count
-        fault.effect = .answer(ScriptedAnswer(status: status, headers: headers, body: body))
+        fault.status = status
+        fault.headers = headers
+        fault.body = body
         return fault
     }
 
     /// A 400 of the token endpoint with one of the codes of RFC 6749 section 5.2.
     package static func error(_ code: String, count: Int? = nil) -> Fault {
-        var fault = answer(400, headers: ["Content-Type": "application/json"], body: #"{"error":"\#(code)"}"#, count: count)
-        fault.endpoint = .token
-        return fault
+        answer(400, headers: ["Content-Type": "application/json"], body: #"{"error":"\#(code)"}"#, count: count).at(.token)
     }
 
     /// An unusual id_token in answers to codes.
@@ -89,28 +83,24 @@ extension Fault {
         fault.endpoint = .token
         fault.grantType = "authorization_code"
         fault.count = count
-        fault.effect = .idToken(style)
+        fault.idToken = style
         return fault
     }
 
     package static func delay(_ delay: Duration, count: Int? = nil) -> Fault {
         var fault = Fault()
         fault.count = count
-        fault.delay = delay
+        fault.delay = delay.wholeMilliseconds
         return fault
     }
 
-    package static func reset(count: Int? = nil) -> Fault {
-        var fault = Fault()
-        fault.count = count
-        fault.effect = .reset
-        return fault
-    }
+    package static func reset(count: Int? = nil) -> Fault { broken(.reset, count) }
+    package static func hang(count: Int? = nil) -> Fault { broken(.hang, count) }
 
-    package static func hang(count: Int? = nil) -> Fault {
+    private static func broken(_ connection: Connection, _ count: Int?) -> Fault {
         var fault = Fault()
         fault.count = count
-        fault.effect = .hang
+        fault.connection = connection
         return fault
     }
 

@@ -37,7 +37,7 @@ struct FaultScript: Sendable {
 }
 
 /// A fault in force.
-package struct ScheduledFault: Sendable, Equatable {
+package struct ScheduledFault: Sendable, Codable, Equatable {
     package let id: Int
     /// How many more requests it hits; `nil` for all until a caller clears it.
     package internal(set) var remaining: Int?
@@ -56,7 +56,7 @@ struct FaultTarget {
 extension Fault {
     fileprivate func meets(_ request: FaultTarget) -> Bool {
         if let endpoint, endpoint != request.endpoint { return false }
-        if case .idToken = effect, request.endpoint != .token { return false }
+        if idToken != nil, request.endpoint != .token { return false }
         if let grantType, grantType != request.grantType { return false }
         if let clientID, clientID != request.clientID { return false }
         if let userIDs {

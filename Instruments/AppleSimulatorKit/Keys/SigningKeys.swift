@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import Crypto
+import CryptoExtras
 import Foundation
 
 /// Apple's keys: the published ones, and the one of them that signs.
@@ -36,4 +38,41 @@ struct SigningKeys: Sendable {
         struct Document: Encodable { let keys: [PublishedKey] }
         return JSONText.encode(Document(keys: keys))
     }
+}
+
+/// One of Apple's own RSA keys: it signs id_tokens and notifications alike.
+struct SigningKey: Sendable {
+    let id: String
+    private let privateKey: _RSA.Signing.PrivateKey
+    /// The public half as `/auth/keys` shows it.
+    let published: PublishedKey
+
+    init(id: String = Invented.keyID()) throws {
+        self.id = id
+        self.privateKey = try _RSA.Signing.PrivateKey(keySize: .bits2048)
+        let numbers = try privateKey.publicKey.getKeyPrimitives()
+        self.published = PublishedKey(
+            kid: id,
+            n: Base64URL.encode(numbers.modulus),
+            e: Base64URL.encode(numbers.publicExponent)
+        )
+    }
+
+    /// A compact JWS over `claims`. Its header has the members of Apple's: `kid` and `alg`, and no `typ`.
+    func sign(_ claims: Data) throws -> String {
+        let signed = Base64URL.encode(#"{"kid":"\#(id)","alg":"RS256"}"#.utf8) + "." + Base64URL.encode(claims)
+        // RS256 is RSASSA-PKCS1-v1_5 over SHA-256: RFC 7518 section 3.3. swift-crypto calls its padding insecure.
+        let signature = try privateKey.signature(for: SHA256.hash(data: Data(signed.utf8)), padding: .insecurePKCS1v1_5)
+        return signed + "." + Base64URL.encode(signature.rawRepresentation)
+    }
+}
+
+/// A JSON web key with the members of Apple's: RFC 7517.
+struct PublishedKey: Sendable, Encodable {
+    let kty = "RSA"
+    let kid: String
+    let use = "sig"
+    let alg = "RS256"
+    let n: String
+    let e: String
 }

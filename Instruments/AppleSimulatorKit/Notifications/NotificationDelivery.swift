@@ -3,7 +3,6 @@
 
 import AsyncHTTPClient
 import Logging
-import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 
@@ -35,7 +34,7 @@ struct NotificationDelivery: Sendable {
                 if free == 0 { await group.next() } else { free -= 1 }
                 group.addTask {
                     let isDelivered = await deliver(notification)
-                    simulator.world.withLockedValue { world in
+                    simulator.withWorld { world in
                         world.counters.notifications.delivered += isDelivered ? 1 : 0
                         world.counters.notifications.undelivered += isDelivered ? 0 : 1
                     }

@@ -26,12 +26,30 @@ package struct NotificationStyle: Sendable, Equatable {
     }
 
     /// The client of the app group that `aud` names. Captures show both App IDs and Services IDs.
-    package enum Audience: Sendable, Equatable {
+    package enum Audience: RawRepresentable, Sendable, Equatable, Codable {
         /// The client of the user's latest sign-in in the group.
         case latestClient
         case primaryAppID
         /// This text, be it the name of a client or not.
         case exactly(String)
+
+        /// `latest`, `primary`, or the text itself.
+        package init(rawValue text: String) {
+            self =
+                switch text {
+                case "latest": .latestClient
+                case "primary": .primaryAppID
+                default: .exactly(text)
+                }
+        }
+
+        package var rawValue: String {
+            switch self {
+            case .latestClient: "latest"
+            case .primaryAppID: "primary"
+            case .exactly(let text): text
+            }
+        }
     }
 
     /// The key that signs, and its `kid`.
@@ -41,5 +59,50 @@ package struct NotificationStyle: Sendable, Equatable {
         case forged
         /// A foreign key under a `kid` that `/auth/keys` does not show.
         case unknownKey = "unknown_key"
+    }
+}
+
+/// The details of a notification beyond its event, as members of its message. An absent detail is as Apple would have it.
+package struct Emission: Sendable, Codable {
+    /// When the event took place; now, if absent. An earlier moment makes a notification that comes late.
+    package var eventTime: Moment?
+    /// When the notification was signed; now, if absent.
+    package var issuedAt: Moment?
+    /// Whether the simulator posts it to the configured endpoint. `false` makes a notification that Apple lost.
+    package var deliver: Bool?
+    /// The configured style holds for each of these that is absent.
+    package var eventsAsObject: Bool?
+    package var eventTimeInSeconds: Bool?
+    package var privateEmail: NotificationStyle.PrivateEmailForm?
+    package var deletionSpelling: NotificationStyle.DeletionSpelling?
+    package var audience: NotificationStyle.Audience?
+    package var signature: NotificationStyle.Signature?
+
+    package init(_ adjust: (inout Emission) -> Void = { _ in }) {
+        adjust(&self)
+    }
+
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case eventTime = "event_time"
+        case issuedAt = "issued_at"
+        case deliver
+        case eventsAsObject = "events_as_object"
+        case eventTimeInSeconds = "event_time_in_seconds"
+        case privateEmail = "is_private_email"
+        case deletionSpelling = "deletion_spelling"
+        case audience
+        case signature
+    }
+
+    /// - Parameter configured: the style where this says nothing.
+    func style(_ configured: NotificationStyle) -> NotificationStyle {
+        var style = configured
+        style.eventsAsObject = eventsAsObject ?? style.eventsAsObject
+        style.eventTimeInSeconds = eventTimeInSeconds ?? style.eventTimeInSeconds
+        style.privateEmail = privateEmail ?? style.privateEmail
+        style.deletionSpelling = deletionSpelling ?? style.deletionSpelling
+        style.audience = audience ?? style.audience
+        style.signature = signature ?? style.signature
+        return style
     }
 }

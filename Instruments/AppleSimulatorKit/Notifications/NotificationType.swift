@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 /// The kind of event in a notification.
-package enum NotificationType: Sendable, Hashable {
+package enum NotificationType: RawRepresentable, Sendable, Hashable, Codable {
     case emailDisabled
     case emailEnabled
     case consentRevoked
@@ -10,7 +10,7 @@ package enum NotificationType: Sendable, Hashable {
     /// A type that Apple has not invented yet.
     case other(String)
 
-    init(_ text: String) {
+    package init(rawValue text: String) {
         self =
             switch text {
             case "email-disabled": .emailDisabled
@@ -20,6 +20,8 @@ package enum NotificationType: Sendable, Hashable {
             default: .other(text)
             }
     }
+
+    package var rawValue: String { text(.accountDeleted) }
 
     func text(_ spelling: NotificationStyle.DeletionSpelling) -> String {
         switch self {

@@ -3,7 +3,6 @@
 
 import Foundation
 import Hummingbird
-import NIOConcurrencyHelpers
 import NIOCore
 
 /// Apple's own endpoints. A caller that wants a count of its own puts `callers/NAME` before the path.
@@ -32,7 +31,7 @@ struct AppleRoutes: Sendable {
             return .token(.ok, try tokens(TokenRequest(form.get()), style))
         } catch let error as TokenError {
             if (try? form.get())?["grant_type"] == "authorization_code" {
-                simulator.world.withLockedValue { $0.counters.countRefusedCode(error) }
+                simulator.withWorld { $0.counters.countRefusedCode(error) }
             }
             return refusal(error)
         }
@@ -40,19 +39,19 @@ struct AppleRoutes: Sendable {
 
     /// - Throws: a `TokenError`, or an error of swift-crypto if it cannot sign the id_token.
     private func tokens(_ request: TokenRequest, _ style: IDTokenStyle?) throws -> ByteBuffer {
-        let reply = try simulator.world.withLockedValue { world throws(TokenError) in try world.answer(request, style, now: world.now) }
+        let reply = try simulator.withWorld { try $0.answer(request, style, now: $0.now) }
         switch reply {
         case .ready(let body):
             return body
         case .draft(let draft):
             let body = try draft.signed()
-            simulator.world.withLockedValue { $0.keep(body, of: draft) }
+            simulator.withWorld { $0.keep(body, of: draft) }
             return body
         }
     }
 
     private func keys() -> AppleAnswer {
-        .keys(ByteBuffer(bytes: simulator.world.withLockedValue { $0.signingKeys.document }))
+        .keys(ByteBuffer(bytes: simulator.withWorld { $0.signingKeys.document }))
     }
 
     /// Answers nearly every request with 200 and an empty body, whether or not it revoked anything. Only a later refresh proves a
@@ -60,7 +59,7 @@ struct AppleRoutes: Sendable {
     private func revoke(_ form: Result<FormBody, TokenError>) async throws -> AppleAnswer {
         do {
             let request = try RevocationRequest(form.get())
-            let drafts = simulator.world.withLockedValue { $0.revoke(request, now: $0.now) }
+            let drafts = simulator.withWorld { $0.revoke(request, now: $0.now) }
             _ = try await simulator.emit(drafts)
             return .empty
         } catch let error as TokenError {
@@ -69,12 +68,12 @@ struct AppleRoutes: Sendable {
     }
 
     private func refusal(_ error: TokenError) -> AppleAnswer {
-        simulator.world.withLockedValue { $0.counters.count(error) }
+        simulator.withWorld { $0.counters.count(error) }
         return .token(.badRequest, ByteBuffer(bytes: error.body))
     }
 }
 
-/// The answer of an endpoint of Apple without a fault.
+/// The answer of an endpoint of Apple.
 struct AppleAnswer: Sendable {
     let status: HTTPResponse.Status
     let headers: HTTPFields
@@ -98,4 +97,14 @@ struct AppleAnswer: Sendable {
     var response: Response {
         Response(status: status, headers: headers, body: ResponseBody(byteBuffer: body))
     }
+}
+
+/// A simulated endpoint of Apple.
+package enum Endpoint: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
+    /// `POST /auth/token`
+    case token
+    /// `GET /auth/keys`
+    case keys
+    /// `POST /auth/revoke`
+    case revoke
 }

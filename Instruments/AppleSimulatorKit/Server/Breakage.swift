@@ -27,43 +27,14 @@ extension Channel {
     }
 }
 
-extension Response {
-    /// A scripted answer.
-    init(_ script: ScriptedAnswer) {
-        self.init(
-            status: HTTPResponse.Status(code: script.status),
-            headers: script.fields,
-            body: ResponseBody(byteBuffer: script.buffer)
-        )
-    }
-
-    /// A scripted answer, whose connection is reset after the first half of its body.
-    init(_ script: ScriptedAnswer, cutting channel: any Channel) {
-        let whole = script.buffer
-        let half = whole.getSlice(at: whole.readerIndex, length: whole.readableBytes / 2) ?? ByteBuffer()
-        self.init(
-            status: HTTPResponse.Status(code: script.status),
-            headers: script.fields,
-            body: ResponseBody(contentLength: whole.readableBytes) { writer in
-                try await writer.write(half)
-                try await channel.reset()
-            }
-        )
-    }
-}
-
-extension ScriptedAnswer {
-    fileprivate var fields: HTTPFields {
-        var fields = HTTPFields()
-        for (name, value) in headers {
-            if let name = HTTPFields.Element.Name(name) { fields[name] = value }
+extension AppleAnswer {
+    /// The answer, whose connection is reset after the first half of its body.
+    func response(cutting channel: any Channel) -> Response {
+        let half = body.getSlice(at: body.readerIndex, length: body.readableBytes / 2) ?? ByteBuffer()
+        let cut = ResponseBody(contentLength: body.readableBytes) { writer in
+            try await writer.write(half)
+            try await channel.reset()
         }
-        return fields
-    }
-
-    fileprivate var buffer: ByteBuffer {
-        var buffer = ByteBuffer(string: body)
-        buffer.writeRepeatingByte(UInt8(ascii: " "), count: padding)
-        return buffer
+        return Response(status: status, headers: headers, body: cut)
     }
 }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import Hummingbird
-import NIOConcurrencyHelpers
 import NIOCore
 import ServiceLifecycle
 
@@ -27,7 +26,7 @@ struct Exchange {
 
     func run(_ work: Work) async throws -> Response {
         let form = try await form()
-        let arrival = simulator.world.withLockedValue {
+        let arrival = simulator.withWorld {
             $0.begin(endpoint, try? form.get(), of: caller, hasUserAgent: request.headers[.userAgent] != nil)
         }
         let resolution: Resolution
@@ -35,7 +34,8 @@ struct Exchange {
             resolution = try await resolve(arrival.fault, form, work)
             if case .hang = resolution { try await channel.untilClosed() }
         } catch {
-            end(arrival, .failed)
+            // It could not sign, or the simulator stops.
+            end(arrival, ExchangeOutcome(label: "failed"))
             throw error
         }
         // Count before the client can see the end, so that a client finds its request counted.
@@ -44,43 +44,31 @@ struct Exchange {
     }
 
     private func end(_ arrival: Arrival, _ outcome: ExchangeOutcome) {
-        simulator.world.withLockedValue { $0.end(arrival, outcome, now: $0.now) }
+        simulator.withWorld { $0.end(arrival, outcome, now: $0.now) }
     }
 
     /// The fate of a request.
     fileprivate enum Resolution {
         case answer(AppleAnswer)
-        case script(ScriptedAnswer)
-        case cut(ScriptedAnswer)
+        case cut(AppleAnswer)
         case reset
         case hang
     }
 
     private func resolve(_ fault: Fault?, _ form: Result<FormBody, TokenError>, _ work: Work) async throws -> Resolution {
         guard let fault else { return .answer(try await work(form, nil)) }
-        try await wait(fault.delay)
-        switch fault.loss {
-        case .request: break
-        case .answer: if fault.effect.replacesAnswer { _ = try await work(form, nil) }
-        }
-        return switch fault.effect {
-        case .none: .answer(try await work(form, nil))
-        case .idToken(let style): .answer(try await work(form, style))
-        case .answer(let script): .script(script)
-        case .cut(let script): .cut(script)
-        case .reset: .reset
-        case .hang: .hang
-        }
+        try await wait(.milliseconds(fault.delay ?? 0))
+        guard let replacement = fault.replacement else { return .answer(try await work(form, fault.idToken)) }
+        if fault.loss == .answer { _ = try await work(form, nil) }
+        return replacement
     }
 
     private func respond(_ resolution: Resolution) async throws -> Response {
         switch resolution {
         case .answer(let answer):
             return answer.response
-        case .script(let script):
-            return Response(script)
-        case .cut(let script):
-            return Response(script, cutting: channel)
+        case .cut(let answer):
+            return answer.response(cutting: channel)
         case .reset:
             try await channel.reset()
             return .nobodyReads
@@ -103,17 +91,41 @@ struct Exchange {
     }
 }
 
+extension Fault {
+    /// What replaces Apple's answer, if anything does.
+    fileprivate var replacement: Exchange.Resolution? {
+        switch (connection, answer) {
+        case (nil, nil): nil
+        case (nil, let answer?): .answer(answer)
+        case (.cut, let answer?): .cut(answer)
+        case (.hang, _): .hang
+        case (.reset, _), (.cut, nil): .reset
+        }
+    }
+
+    private var answer: AppleAnswer? {
+        guard let status else { return nil }
+        var fields = HTTPFields()
+        for (name, value) in headers ?? [:] {
+            if let name = HTTPFields.Element.Name(name) { fields[name] = value }
+        }
+        var buffer = ByteBuffer(string: body ?? "")
+        buffer.writeRepeatingByte(UInt8(ascii: " "), count: padding ?? 0)
+        return AppleAnswer(status: HTTPResponse.Status(code: status), headers: fields, body: buffer)
+    }
+}
+
 extension Exchange.Resolution {
     fileprivate var outcome: ExchangeOutcome {
         switch self {
         case .answer(let answer):
-            let isGood = answer.status == .ok
-            return .answered(status: answer.status.code, isVerdict: isGood || String(buffer: answer.body).contains("invalid_grant"))
-        case .script(let script):
-            return .answered(status: script.status, isVerdict: script.status == 200 || script.body.contains("invalid_grant"))
-        case .cut: return .cut
-        case .reset: return .reset
-        case .hang: return .hang
+            ExchangeOutcome(
+                label: String(answer.status.code),
+                isVerdict: answer.status == .ok || String(buffer: answer.body).contains("invalid_grant")
+            )
+        case .cut: ExchangeOutcome(label: "cut")
+        case .reset: ExchangeOutcome(label: "reset")
+        case .hang: ExchangeOutcome(label: "hang")
         }
     }
 }

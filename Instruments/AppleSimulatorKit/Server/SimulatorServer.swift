@@ -34,11 +34,22 @@ struct SimulatorServer {
                 simulator.logger.debug("no answer", metadata: ["error": "\(error)"])
                 response = Response(status: .internalServerError)
             }
-            response.headers[.date] = HTTPDate.text(of: simulator.now)
+            response.headers[.date] = HTTPDate.text(of: simulator.withWorld { $0.now })
             try await writer.write(response: response.head, body: response.body)
         } onServerRunning: { channel in
             onListening("http://127.0.0.1:\(channel.localAddress?.port ?? simulator.configuration.port)")
         }
         try await server.run()
+    }
+}
+
+/// The context of a request, with its connection, so that a fault can break it.
+struct SimulatorContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        channel = source.channel
     }
 }

@@ -31,3 +31,19 @@ struct TokenRequest: Sendable {
         self.clientSecret = clientSecret
     }
 }
+
+/// A well-formed request to the revocation endpoint. It ignores `token_type_hint`, which RFC 7009 section 2.1 makes a mere hint.
+struct RevocationRequest: Sendable {
+    let clientID: String
+    let clientSecret: String
+    let token: String
+
+    init(_ form: FormBody) throws(TokenError) {
+        // Not `invalid_request`, as at the token endpoint: a capture shows this answer to an empty body.
+        guard let clientID = form["client_id"], let clientSecret = form["client_secret"] else { throw .invalidClient(.malformed) }
+        guard let token = form["token"] else { throw .invalidRequest }
+        self.clientID = clientID
+        self.clientSecret = clientSecret
+        self.token = token
+    }
+}

@@ -16,31 +16,11 @@ struct Arrival: Sendable {
 }
 
 /// How an exchange ended.
-enum ExchangeOutcome: Sendable {
-    /// - Parameter isVerdict: whether it says that a token is good or dead.
-    case answered(status: Int, isVerdict: Bool)
-    case cut
-    case reset
-    case hang
-    /// The simulator could not sign, or stopped meanwhile.
-    case failed
-
-    var label: String {
-        switch self {
-        case .answered(let status, _): String(status)
-        case .cut: "cut"
-        case .reset: "reset"
-        case .hang: "hang"
-        case .failed: "failed"
-        }
-    }
-
-    var isVerdict: Bool {
-        switch self {
-        case .answered(_, let isVerdict): isVerdict
-        case .cut, .reset, .hang, .failed: false
-        }
-    }
+struct ExchangeOutcome: Sendable {
+    /// The status of the answer, or the reason why there is none: a key of ``Counters/requests``.
+    let label: String
+    /// Whether the answer says that a token is good or dead.
+    var isVerdict = false
 }
 
 extension AppleWorld {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// Actions of people. Each function checks all people before it changes the first.
+/// What people do, as far as control messages share it.
 extension AppleWorld {
     mutating func signUp(_ count: Int, address: AddressKind, _ options: SignInOptions, now: Moment) throws(SimulatorError) -> [SignIn] {
         let (clientID, group) = try client(of: options)
@@ -16,7 +16,7 @@ extension AppleWorld {
     mutating func signIn(_ people: [Int], _ options: SignInOptions, now: Moment) throws(SimulatorError) -> [SignIn] {
         let (clientID, group) = try client(of: options)
         for user in people {
-            if users[user].deletedAt != nil { throw .accountDeleted(users[user].id) }
+            try requireAccount(of: user)
             if users[user].teamID != groups[group].teamID { throw .unknownUser(users[user].id) }
         }
         return people.map { signIn($0, clientID: clientID, group: group, options, now: now) }
@@ -32,7 +32,7 @@ extension AppleWorld {
         let grant = add(Grant(user: user, group: group, clientID: clientID, grantedAt: at))
         var refreshToken: String?
         var code: String?
-        switch options.credential {
+        switch options.credential ?? .refreshToken {
         case .refreshToken:
             let text = Invented.refreshToken()
             grants[grant].hasRefreshToken = true
@@ -47,7 +47,7 @@ extension AppleWorld {
             )
             remember(text, .code, of: grant)
             code = text
-        case .none:
+        case .nothing:
             break
         }
         return SignIn(
@@ -63,81 +63,9 @@ extension AppleWorld {
         )
     }
 
-    /// People stop using Sign in with Apple for an app group. All their tokens in it die.
-    mutating func revokeConsent(
-        of people: [Int],
-        clientID: String?,
-        _ emission: Emission,
-        now: Moment
-    ) throws(SimulatorError) -> [NotificationDraft] {
-        var consents: [(user: Int, group: Int)] = []
-        for user in people {
-            let group = try group(of: user, clientID: clientID)
-            guard isConsented(user, group) else { throw .notAuthorized(users[user].id) }
-            consents.append((user, group))
-        }
-        return consents.map { user, group in
-            endConsent(of: user, in: group, .consentRevoked, at: emission.eventTime ?? now)
-            return draft(.consentRevoked, user, group, emission, now: now)
-        }
-    }
-
-    /// People delete their Apple Accounts. All their tokens die, and each app group that had their consent gets a notification.
-    mutating func deleteAccounts(of people: [Int], _ emission: Emission, now: Moment) throws(SimulatorError) -> [NotificationDraft] {
-        for user in people where users[user].deletedAt != nil { throw .accountDeleted(users[user].id) }
-        return people.flatMap { user in
-            let at = emission.eventTime ?? now
-            users[user].deletedAt = at
-            return groups.indices.filter { isConsented(user, $0) }.map { group in
-                endConsent(of: user, in: group, .accountDeleted, at: at)
-                return draft(.accountDeleted, user, group, emission, now: now)
-            }
-        }
-    }
-
-    /// People switch the forwarding of relay mail off or on. Their tokens stay as they are.
-    mutating func setForwarding(
-        of people: [Int],
-        _ isForwarding: Bool,
-        clientID: String?,
-        _ emission: Emission,
-        now: Moment
-    ) throws(SimulatorError) -> [NotificationDraft] {
-        var mailboxes: [(user: Int, group: Int)] = []
-        for user in people {
-            if users[user].deletedAt != nil { throw .accountDeleted(users[user].id) }
-            guard users[user].address?.isPrivate == true else { throw .noRelayAddress(users[user].id) }
-            mailboxes.append((user, try group(of: user, clientID: clientID)))
-        }
-        return mailboxes.map { user, group in
-            users[user].isForwarding = isForwarding
-            return draft(isForwarding ? .emailEnabled : .emailDisabled, user, group, emission, now: now)
-        }
-    }
-
-    /// People change the password of their Apple Accounts. Their tokens die, and Apple sends no notification.
-    mutating func changePasswords(of people: [Int], now: Moment) throws(SimulatorError) {
-        for user in people where users[user].deletedAt != nil { throw .accountDeleted(users[user].id) }
-        for user in people {
-            for grant in users[user].grants where grants[grant].hasRefreshToken || grants[grant].code != nil {
-                grants[grant].end(.passwordChanged, at: now)
-            }
-        }
-    }
-
-    /// Makes notifications about people without making them true.
-    func claim(
-        _ type: NotificationType,
-        about people: [Int],
-        clientID: String?,
-        _ emission: Emission,
-        now: Moment
-    ) throws(SimulatorError) -> [NotificationDraft] {
-        var drafts: [NotificationDraft] = []
-        for user in people {
-            drafts.append(draft(type, user, try group(of: user, clientID: clientID), emission, now: now))
-        }
-        return drafts
+    /// - Throws: `SimulatorError.accountDeleted` if the user has deleted the Apple Account.
+    func requireAccount(of user: Int) throws(SimulatorError) {
+        if users[user].deletedAt != nil { throw .accountDeleted(users[user].id) }
     }
 
     /// Whether a person's consent to an app group stands.
@@ -152,7 +80,7 @@ extension AppleWorld {
     }
 
     func draft(_ type: NotificationType, _ user: Int, _ group: Int, _ emission: Emission, now: Moment) -> NotificationDraft {
-        let style = emission.style ?? configuration.style
+        let style = emission.style(configuration.style)
         let audience =
             switch style.audience {
             case .latestClient: latestClient(of: user, in: group)
@@ -168,7 +96,7 @@ extension AppleWorld {
             eventTime: emission.eventTime ?? now,
             issuedAt: emission.issuedAt ?? now,
             style: style,
-            isDelivered: emission.isDelivered,
+            isDelivered: emission.deliver ?? true,
             key: signingKeys.current
         )
     }

@@ -5,7 +5,7 @@
 ///
 /// A plain value without clock or I/O. One lock guards it, and the holder of the lock passes the time in. People, sign-ins and groups refer
 /// to each other by their index, which never changes.
-struct AppleWorld: Sendable {
+package struct AppleWorld: Sendable {
     let configuration: SimulatorConfiguration
     var groups: [AppGroup]
     var users: [SimulatedUser] = []
@@ -112,7 +112,7 @@ extension AppleWorld {
         try secret.check(clientID: clientID, group: group, now: now)
     }
 
-    /// Enables a key for the group of `clientID`.
+    /// Enables a key for the group of `clientID`, as the developer portal does.
     mutating func register(_ key: RegisteredKey, for clientID: String) throws(SimulatorError) {
         let group = try group(ofClient: clientID)
         groups[group].keys.removeAll { $0.id == key.id }

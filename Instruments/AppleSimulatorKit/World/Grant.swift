@@ -25,6 +25,9 @@ struct Grant: Sendable {
     /// Whether the person's consent stands. A new password kills the tokens but leaves the consent.
     var isConsented: Bool { ending == nil || ending?.cause == .passwordChanged }
 
+    /// Whether the app got a code or a token.
+    var hasCredential: Bool { hasRefreshToken || code != nil }
+
     /// An authorization code: good once, for five minutes.
     struct Code: Sendable {
         static let life: Duration = .seconds(300)
@@ -58,4 +61,53 @@ struct Grant: Sendable {
         ending = Ending(cause: cause, at: moment)
         answer = nil
     }
+}
+
+/// The requests about one refresh token, or about all of a user at a client.
+package struct RefreshHistory: Sendable, Codable, Equatable {
+    /// How many of the latest moments it keeps for each token.
+    static let kept = 256
+
+    /// Every request, whatever its outcome.
+    package private(set) var requests = 0
+    /// Requests that got a 200 or an `invalid_grant`, scripted ones included. A lost answer does not count.
+    package private(set) var answers = 0
+    /// When Apple answered them, by its clock, oldest first.
+    package private(set) var answeredAt: [Moment] = []
+
+    init(merging histories: [RefreshHistory] = []) {
+        requests = histories.reduce(0) { $0 + $1.requests }
+        answers = histories.reduce(0) { $0 + $1.answers }
+        answeredAt = histories.flatMap(\.answeredAt).sorted()
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case requests
+        case answers
+        case answeredAt = "answered_at"
+    }
+
+    mutating func record(isAnswer: Bool, at now: Moment) {
+        requests += 1
+        guard isAnswer else { return }
+        answers += 1
+        if answeredAt.count == Self.kept { answeredAt.removeFirst() }
+        answeredAt.append(now)
+    }
+
+    /// The shortest time between two answers. It proves that the program asked about no token twice in a day.
+    var shortestGap: Duration? {
+        zip(answeredAt, answeredAt.dropFirst()).map { $1 - $0 }.min()
+    }
+}
+
+/// The meaning of a secret text that this Apple issued. Apple never takes one kind for another.
+struct IssuedToken: Sendable {
+    enum Kind: Sendable {
+        case code, refresh, access
+    }
+
+    /// Its sign-in, by index.
+    let grant: Int
+    let kind: Kind
 }

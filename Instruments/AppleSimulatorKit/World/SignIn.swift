@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// How a person signs in.
-package struct SignInOptions: Sendable {
+/// How a person signs in, as members of a message.
+package struct SignInOptions: Sendable, Codable {
     /// The client; the primary App ID of the first group, if absent.
     package var clientID: String?
-    package var credential = Credential.refreshToken
+    /// A refresh token, if absent.
+    package var credential: Credential?
     /// The `redirect_uri` that the exchange of the code must name, as after a sign-in on the web.
     package var redirectURI: String?
     /// The app's nonce, which returns in the id_token for the code.
@@ -15,7 +16,7 @@ package struct SignInOptions: Sendable {
 
     package init(
         clientID: String? = nil,
-        credential: Credential = .refreshToken,
+        credential: Credential? = nil,
         redirectURI: String? = nil,
         nonce: String? = nil,
         at: Moment? = nil
@@ -27,12 +28,20 @@ package struct SignInOptions: Sendable {
         self.at = at
     }
 
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case clientID = "client_id"
+        case credential
+        case redirectURI = "redirect_uri"
+        case nonce
+        case at = "granted_at"
+    }
+
     /// The credential that the app's backend holds afterwards.
     package enum Credential: String, Sendable, Codable {
         case refreshToken = "refresh_token"
         case code = "authorization_code"
-        /// Nothing: the backend read the id_token and threw the code away.
-        case none
+        /// The backend read the id_token and threw the code away.
+        case nothing = "none"
     }
 }
 

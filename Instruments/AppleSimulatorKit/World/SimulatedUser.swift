@@ -14,3 +14,10 @@ struct SimulatedUser: Sendable {
     /// Indices of the person's sign-ins, oldest first.
     var grants: [Int] = []
 }
+
+/// A user's address at Apple.
+package struct EmailAddress: Sendable, Hashable {
+    package let text: String
+    /// Whether it is at Apple's mail relay.
+    package let isPrivate: Bool
+}

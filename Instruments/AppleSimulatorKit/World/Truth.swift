@@ -35,7 +35,7 @@ package struct CredentialTruth: Sendable, Codable, Equatable {
     package let grantedAt: Moment
     /// How many refresh tokens Apple would answer with 200.
     package let liveTokens: Int
-    package let refreshes: RefreshTruth
+    package let refreshes: RefreshHistory
     /// Requests to exchange a code, and requests to revoke a token, whatever their outcome.
     package let exchanges: Int
     package let revocations: Int
@@ -65,23 +65,21 @@ package struct CredentialTruth: Sendable, Codable, Equatable {
     }
 }
 
-/// Number and times of the requests about the refresh tokens of a user at a client.
-package struct RefreshTruth: Sendable, Codable, Equatable {
-    package let requests: Int
-    /// Requests that got a 200 or an `invalid_grant`.
-    package let answers: Int
-    /// The latest answers, oldest first.
-    package let answeredAt: [Moment]
-
-    enum CodingKeys: String, CodingKey {
-        case requests
-        case answers
-        case answeredAt = "answered_at"
-    }
-}
-
 extension AppleWorld {
-    func truth(of index: Int) -> UserTruth {
+    /// The truth about all users, in the order of creation.
+    var truth: [UserTruth] { users.indices.map(truth) }
+
+    /// The shortest time between two answers to refreshes of one token, over all users. It proves that the program asked about no token
+    /// twice in a day.
+    ///
+    /// It leaves out tokens that the app has revoked, because the program asks about them before and after the revocation.
+    var shortestRefreshGap: Duration? {
+        grants.lazy.filter { $0.ending?.cause != .revokedByApp }.compactMap(\.refreshes.shortestGap).min()
+    }
+
+    func truth(of userID: String) throws(SimulatorError) -> UserTruth { truth(of: try user(userID)) }
+
+    private func truth(of index: Int) -> UserTruth {
         let user = users[index]
         var clientIDs: [String] = []
         for grant in user.grants where !clientIDs.contains(grants[grant].clientID) { clientIDs.append(grants[grant].clientID) }
@@ -115,11 +113,7 @@ extension CredentialTruth {
             case .accountDeleted: (.notFound, .accountDeleted)
             }
         liveTokens = grants.count { $0.isAlive && $0.hasRefreshToken }
-        refreshes = RefreshTruth(
-            requests: grants.reduce(0) { $0 + $1.refreshes.requests },
-            answers: grants.reduce(0) { $0 + $1.refreshes.answers },
-            answeredAt: grants.flatMap(\.refreshes.answeredAt).sorted()
-        )
+        refreshes = RefreshHistory(merging: grants.map(\.refreshes))
         exchanges = grants.reduce(0) { $0 + $1.exchanges }
         revocations = grants.reduce(0) { $0 + $1.revocations }
     }

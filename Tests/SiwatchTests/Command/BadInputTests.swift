@@ -171,7 +171,7 @@ struct BadInputTests {
                     "INSERT INTO notification_queue (payload, attempts) VALUES ('{}', 9223372036854775807)"
                 )
                 try await site.settle(signIns)
-                try await site.tell(site.apple.notify("consent-revocations", users: signIns.map(\.userID)))
+                try await site.tell(site.apple.notify(RevokeConsent(), users: signIns.map(\.userID)))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 2)
                 try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine WHERE reason = 'malformed'", is: 1)
             }

@@ -50,7 +50,7 @@ import Testing
                 let (code, output) = try await site.folder.run("breaker", "confirm", "example")
                 #expect(code == 0 && output == ["The breaker of example was closed. 3 rejections are believed now."], "\(output)")
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 3)
-                try await site.apple.clearFaults()
+                try await site.apple.send(ClearFaults())
 
                 // siwatch asks once per interval and credential, so at the first request some answers may be too recent.
                 let back = "SELECT COUNT(*) FROM credential_change WHERE to_state = 'authorized' AND source = 'refresh'"
@@ -316,7 +316,7 @@ import Testing
             let token = try #require(signIns[0].refreshToken)
             let daemon = try await site.daemon { _ in
                 try await site.settle(signIns)
-                try await site.tell(site.apple.notify("consent-revocations", users: [user]))
+                try await site.tell(site.apple.notify(RevokeConsent(), users: [user]))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 1)
                 #expect(try await site.folder.run("explain", user).status == 0)
             }
@@ -499,7 +499,7 @@ import Testing
                 let json = command.output.joined()
                 #expect(json.contains("\"word\" : \"invalid_client\""), "\(json)")
             }
-            try await site.apple.clearFaults()
+            try await site.apple.send(ClearFaults())
             try await site.daemon { _ in try await site.backend.until(refused, is: 0) }
             found = try await refusals()
             #expect(found.isEmpty, "\(found)")
@@ -639,7 +639,7 @@ import Testing
     @Test(arguments: SiteDatabase.allCases) func whatIsEnqueuedIsTakenLikeABackends(on database: SiteDatabase) async throws {
         try await Site.with(on: database) { site in
             let signIns = try await site.apple.signIn(1)
-            let body = try await site.apple.notify("consent-revocations", users: [signIns[0].userID])[0].body
+            let body = try await site.apple.notify(RevokeConsent(), users: [signIns[0].userID])[0].body
             let file = site.folder.url.appending(path: "body.json").path
             try Data((body + "\n").utf8).write(to: URL(filePath: file))
             #expect(try await site.folder.run("enqueue", file).output == ["Row 1 of notification_queue."])

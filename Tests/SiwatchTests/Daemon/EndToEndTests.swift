@@ -15,10 +15,10 @@ import Testing
                 try await site.settle(signIns)
                 let users = signIns.map(\.userID)
                 let events =
-                    try await site.apple.notify("consent-revocations", users: Array(users[0..<10]))
-                    + site.apple.notify("account-deletions", users: Array(users[10..<15]))
-                    + site.apple.notify("account-deletions", users: Array(users[15..<20]), ["deletion_spelling": "account-delete"])
-                    + site.apple.notify("mail-forwarding", users: Array(users[20..<30]), ["enabled": false])
+                    try await site.apple.notify(RevokeConsent(), users: Array(users[0..<10]))
+                    + site.apple.notify(DeleteAccounts(), users: Array(users[10..<15]))
+                    + site.apple.notify(DeleteAccounts(), users: Array(users[15..<20]), Emission { $0.deletionSpelling = .accountDelete })
+                    + site.apple.notify(SwitchForwarding(on: false), users: Array(users[20..<30]))
                 try await site.tell(events + events)
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 60)
 
@@ -44,10 +44,11 @@ import Testing
     }
 
     @Test(arguments: [
-        ["events_as_object": JSONValue.boolean(true)], ["event_time_in_seconds": true], ["is_private_email": "bool"],
-        ["is_private_email": "absent"], ["audience": "com.example.web"], ["audience": "primary"],
+        Emission { $0.eventsAsObject = true }, Emission { $0.eventTimeInSeconds = true }, Emission { $0.privateEmail = .bool },
+        Emission { $0.privateEmail = .absent }, Emission { $0.audience = .exactly("com.example.web") },
+        Emission { $0.audience = .primaryAppID },
     ])
-    func everyKnownShapeOfANotificationIsRead(shape: [String: JSONValue]) async throws {
+    func everyKnownShapeOfANotificationIsRead(shape: Emission) async throws {
         try await Site.with { site in
             try await site.daemon { _ in
                 // Seconds are coarser than the time of the sign-in that they end.
@@ -56,8 +57,8 @@ import Testing
                 for index in signIns.indices { signIns[index].grantedAt = hourAgo }
                 try await site.settle(signIns)
                 let events =
-                    try await site.apple.notify("consent-revocations", users: [signIns[0].userID], shape)
-                    + site.apple.notify("mail-forwarding", users: [signIns[1].userID], shape.merging(["enabled": false]) { $1 })
+                    try await site.apple.notify(RevokeConsent(), users: [signIns[0].userID], shape)
+                    + site.apple.notify(SwitchForwarding(on: false), users: [signIns[1].userID], shape)
                 try await site.tell(events)
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log WHERE outcome = 'applied'", is: 2)
                 #expect(
@@ -76,7 +77,7 @@ import Testing
                 try await site.settle(signIns)
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 20)
                 // The notifications about it are lost.
-                site.note(try await site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.userID)))
+                site.note(try await site.apple.notify(RevokeConsent(), users: signIns[0..<5].map(\.userID)))
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE reason = 'token_rejected'", is: 5)
                 #expect(try await site.audit().wrong == [])
             }
@@ -97,7 +98,7 @@ import Testing
                 // Rejected tokens that Apple never accepted change nothing, and do not even count as an error of Apple.
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE answer = 'rejected'", is: 20)
                 #expect(try await site.backend.int(isOpen) == 0)
-                try await site.apple.clearFaults()
+                try await site.apple.send(ClearFaults())
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 20)
                 try await site.apple.script(fault)
                 // siwatch asks about each, waits, and asks again an interval later.
@@ -110,7 +111,7 @@ import Testing
                 #expect(try await site.backend.int(isOpen) == 1)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state <> 'authorized'") == 0)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_change WHERE source = 'refresh'") == 0)
-                try await site.apple.clearFaults()
+                try await site.apple.send(ClearFaults())
                 #expect(try await site.folder.run("breaker", "reset", "example").output == ["The breaker of example is closed."])
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE answer = 'valid'", is: 20)
             }
@@ -140,10 +141,10 @@ import Testing
                 try await check("true")
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 10)
                 try await site.apple.script(.error("invalid_grant"))
-                _ = try await site.apple.notify("consent-revocations", users: [signIns[0].userID])
+                _ = try await site.apple.notify(RevokeConsent(), users: [signIns[0].userID])
                 try await check("true")
                 try await site.backend.until(pending, is: 10)
-                try await site.apple.clearFaults()
+                try await site.apple.send(ClearFaults())
                 try await check("NOT \(gone)")
                 try await site.backend.until(pending, is: 1)
                 #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 10)
@@ -162,16 +163,16 @@ import Testing
                 let signIns = try await site.apple.signIn(3)
                 try await site.settle(signIns)
                 let user = signIns[0].userID
-                let genuine = try await site.apple.notify("notifications", users: [signIns[1].userID], ["type": "consent-revoked"])[0].body
+                let genuine = try await site.apple.notify(ClaimEvent(.consentRevoked), users: [signIns[1].userID])[0].body
                 let forged = try await site.apple.notify(
-                    "notifications",
+                    ClaimEvent(.consentRevoked),
                     users: [user],
-                    ["type": "consent-revoked", "signature": "forged"]
+                    Emission { $0.signature = .forged }
                 )
                 let foreign = try await site.apple.notify(
-                    "notifications",
+                    ClaimEvent(.consentRevoked),
                     users: [user],
-                    ["type": "consent-revoked", "audience": "com.somebody.else"]
+                    Emission { $0.audience = .exactly("com.somebody.else") }
                 )
                 try await site.backend.insert(notifications: (forged + foreign).map(\.body) + ["{}", "not JSON", #"{"payload":7}"#])
                 // A token that verifies, with a tail behind a NUL.
@@ -196,7 +197,7 @@ import Testing
             var signIns = try await site.apple.signIn(300)
             for index in signIns.indices { signIns[index].grantedAt = signIns[index].grantedAt + .seconds(-100) }
             try await site.tell(signIns)
-            try await site.tell(site.apple.notify("consent-revocations", users: signIns[0..<50].map(\.userID)))
+            try await site.tell(site.apple.notify(RevokeConsent(), users: signIns[0..<50].map(\.userID)))
             let (status, output) = try await site.folder.run("run", "--once")
             #expect(status == 0, "\(output)")
             #expect(try await site.backend.int("SELECT COUNT(*) FROM grant_queue") == 0)

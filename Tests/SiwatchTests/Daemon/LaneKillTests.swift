@@ -49,7 +49,7 @@ struct LaneKillTests {
             let outcomes = Dictionary(uniqueKeysWithValues: settled.map { ($0[1] as String? ?? $0[0], $0[2] as Int) })
             #expect(Set(outcomes.keys).isSubset(of: ["applied", "answer_lost"]))
             #expect(outcomes.values.reduce(0, +) == codes.count)
-            #expect(try await site.apple.counters().counters.codes.redeemed == codes.count)
+            #expect(try await site.apple.send(ReadCounters()).codes.redeemed == codes.count)
             #expect(try await site.backend.int("SELECT COUNT(DISTINCT user_id) FROM revocation_log") == asked.count)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM revocation") == 0)
             let receipts = try await site.backend.rows("SELECT outcome, reason FROM revocation_log").map {
@@ -58,7 +58,9 @@ struct LaneKillTests {
             #expect(Set(receipts).isSubset(of: ["proved ", "already_invalid "]))
 
             // Every user that siwatch shows as signed in is, and only users who asked for it are signed out.
-            let truth = Dictionary(uniqueKeysWithValues: try await site.apple.users().map { ($0.userID, $0.credentials.first?.state) })
+            let truth = Dictionary(
+                uniqueKeysWithValues: try await site.apple.send(ListUsers()).users.map { ($0.userID, $0.credentials.first?.state) }
+            )
             let shown = try await site.backend.rows("SELECT user_id, state, reason FROM user_state")
             #expect(shown.count == outcomes["applied"])
             for row in shown {

@@ -45,7 +45,7 @@ struct RefreshKillTests {
                 // Requests in flight at a kill keep their lease, whatever the new process does with the old one's claims.
                 let inFlight = try await site.backend.rows("SELECT COUNT(*) FROM credential WHERE verified_at IS NULL GROUP BY claimed_by")
                 #expect(!inFlight.isEmpty && inFlight.allSatisfy { ($0[0] as Int) <= Self.mostInFlight }, "\(inFlight)")
-                #expect(try await site.apple.counters().shortestRefreshGap == nil)
+                #expect(try await site.apple.send(ReadCounters()).shortestRefreshGap == nil)
 
                 // Ends their leases.
                 try await site.backend.execute("UPDATE credential SET due_at = 1 WHERE verified_at IS NULL")

@@ -13,7 +13,7 @@ struct SecretsTests {
             let daemon = try await site.daemon { _ in
                 try await site.settle(signIns)
                 try await site.backend.until("SELECT COUNT(*) FROM credential_state WHERE verified_at IS NOT NULL", is: 20)
-                try await site.tell(site.apple.notify("consent-revocations", users: signIns[0..<5].map(\.userID)))
+                try await site.tell(site.apple.notify(RevokeConsent(), users: signIns[0..<5].map(\.userID)))
                 try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 5)
             }
             let log = daemon.output.joined(separator: "\n")

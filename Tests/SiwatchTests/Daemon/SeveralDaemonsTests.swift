@@ -56,7 +56,7 @@ import Testing
             try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 60)
             #expect(try await owner(site.folder) != first)
             struck.signal(SIGCONT)
-            let events = try await site.apple.notify("consent-revocations", users: more[0..<5].map(\.userID))
+            let events = try await site.apple.notify(RevokeConsent(), users: more[0..<5].map(\.userID))
             try await site.tell(events)
             try await site.backend.until("SELECT COUNT(*) FROM notification_log", is: 5)
             #expect(try await site.audit().wrong == [])

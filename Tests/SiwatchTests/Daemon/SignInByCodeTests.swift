@@ -88,7 +88,7 @@ import Testing
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'") == 2)
             #expect(try await site.backend.int("SELECT COUNT(*) FROM user_state") == 2)
             // The user of the mistaken row is as signed in at Apple as before.
-            #expect(try await site.apple.user(known[0].userID).credentials.map(\.state) == [.authorized])
+            #expect(try await site.apple.send(ReadUser(id: known[0].userID)).credentials.map(\.state) == [.authorized])
         }
     }
 
@@ -99,10 +99,7 @@ import Testing
             fault.endpoint = .token
             // Apple has taken the code.
             fault.loss = .answer
-            if case .answer(var answer) = fault.effect {
-                answer.padding = 10_000_000
-                fault.effect = .answer(answer)
-            }
+            fault.padding = 10_000_000
             try await site.apple.script(fault)
             try await site.daemon { _ in
                 try await site.backend.insert(codes: [CodeRow(clientID: Self.app, code: try #require(signIn.code))])
@@ -135,7 +132,7 @@ import Testing
                     try await site.backend.rows("SELECT state, reason FROM user_state WHERE user_id = ?", [user.userID])
                         .map { [$0[0], $0[1]] as [String] } == [["revoked", "revoked_by_app"]]
                 )
-                #expect(try await site.apple.user(user.userID).credentials.allSatisfy { $0.state == .revoked })
+                #expect(try await site.apple.send(ReadUser(id: user.userID)).credentials.allSatisfy { $0.state == .revoked })
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential WHERE sealed_token IS NOT NULL") == 2)
             for receipt in try await site.backend.rows("SELECT * FROM revocation_log WHERE outcome = 'proved'") {
@@ -170,7 +167,7 @@ import Testing
                 try await site.backend.until("SELECT COUNT(*) FROM grant_log WHERE reason = 'bad_id_token'", is: 1)
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 2)
-            #expect(try await site.apple.counters().counters.requests[.revoke] == nil)
+            #expect(try await site.apple.send(ReadCounters()).requests[.revoke] == nil)
         }
     }
 
@@ -191,7 +188,7 @@ import Testing
                 try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'superseded'", is: 2)
             }
             #expect(try await site.backend.int("SELECT COUNT(*) FROM credential_state WHERE state = 'authorized'") == 4)
-            #expect(try await site.apple.counters().counters.requests[.revoke] == nil)
+            #expect(try await site.apple.send(ReadCounters()).requests[.revoke] == nil)
         }
     }
 }

@@ -12,7 +12,7 @@ struct StopTests {
         try await Site.with(["refresh": "interval = \"1s\"\nmax_requests_per_second = 1000"]) { site in
             try await site.apple.script(.delay(.milliseconds(30)))
             let signIns = try await site.apple.signIn(300)
-            let revocations = try await site.apple.notify("consent-revocations", users: signIns[0..<150].map(\.userID))
+            let revocations = try await site.apple.notify(RevokeConsent(), users: signIns[0..<150].map(\.userID))
             try await site.daemon { _ in
                 try await site.settle(Array(signIns[150...]))
                 try await site.backend.until("SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", is: 150)
@@ -36,7 +36,7 @@ struct StopTests {
         try await Site.with { site in
             var random = SystemRandomNumberGenerator()
             let signIns = try await site.apple.signIn(2500)
-            let revocations = try await site.apple.notify("consent-revocations", users: signIns.map(\.userID))
+            let revocations = try await site.apple.notify(RevokeConsent(), users: signIns.map(\.userID))
             let logged = "SELECT (SELECT COUNT(*) FROM grant_log) + (SELECT COUNT(*) FROM notification_log)"
 
             try await withThrowingTaskGroup(of: Void.self) { group in

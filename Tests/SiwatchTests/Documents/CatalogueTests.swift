@@ -15,7 +15,7 @@ struct CatalogueTests {
                 let signIns = try await site.apple.signIn(5)
                 try await site.settle(signIns)
                 try await site.backend.insert(
-                    notifications: try await site.apple.notify("consent-revocations", users: [signIns[0].userID]).map(\.body) + ["{}"]
+                    notifications: try await site.apple.notify(RevokeConsent(), users: [signIns[0].userID]).map(\.body) + ["{}"]
                 )
                 try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
                 try await site.backend.first(of: "SELECT COUNT(*) FROM credential WHERE verified_at IS NOT NULL", within: .seconds(60)) {

@@ -121,10 +121,10 @@ struct FleetInspector {
 
     /// I4: one replica at a time asks Apple, within the limits of one, and about no token and no code twice.
     private func appleIsAskedOnce(_ told: FleetPeople.Told, _ history: FleetHistory) async throws -> [String] {
-        let answer = try await site.apple.counters()
-        let (traffic, codes) = (answer.counters.traffic, answer.counters.codes)
+        let counters = try await site.apple.send(ReadCounters())
+        let (traffic, codes) = (counters.traffic, counters.codes)
         var wrong: [String] = []
-        if let gap = answer.shortestRefreshGap, gap < Self.shortestGap { wrong.append("I4: a token was asked about twice in \(gap) ms") }
+        if let gap = counters.shortestRefreshGap, gap < Self.shortestGap { wrong.append("I4: a token was asked about twice in \(gap) ms") }
         wrong += history.unexplained(traffic.strays).map { "I4: \($0) did not own the app" }
         let owners = try await looks.int("SELECT SUM(epoch) FROM lane WHERE app <> ''")
         if traffic.handovers > owners { wrong.append("I4: \(owners) owners, and \(traffic.handovers) handovers") }
@@ -170,7 +170,7 @@ struct FleetInspector {
         let lost = Set(
             try await looks.rows("SELECT user_id FROM grant_log WHERE outcome = 'rejected'").map { $0[0] as String }
         )
-        return try await site.apple.users().filter { !lost.contains($0.userID) }.flatMap { user in
+        return try await site.apple.send(ListUsers()).users.filter { !lost.contains($0.userID) }.flatMap { user in
             user.credentials.filter { $0.exchanges > 1 }.map { "I4: the code of \(user.userID) was sent \($0.exchanges) times" }
         }
     }

@@ -131,14 +131,14 @@ actor FleetPeople {
         let muting = take(count - leaving.count - deleting.count - again.count - forgeries)
         present += muting
         returning += leaving.prefix(leaving.count / 2)
-        var news = try await site.apple.notify("consent-revocations", users: leaving)
-        news += try await site.apple.notify("account-deletions", users: deleting)
-        news += try await site.apple.notify("mail-forwarding", users: muting, ["enabled": .boolean(.random(using: &generator))])
+        var news = try await site.apple.notify(RevokeConsent(), users: leaving)
+        news += try await site.apple.notify(DeleteAccounts(), users: deleting)
+        news += try await site.apple.notify(SwitchForwarding(on: .random(using: &generator)), users: muting)
         last = news.shuffled(using: &generator)
         let forged = try await site.apple.notify(
-            "notifications",
+            ClaimEvent(.consentRevoked),
             users: Array(present.suffix(forgeries)),
-            ["type": "consent-revoked", "signature": "forged"]
+            Emission { $0.signature = .forged }
         ).map(\.body)
         try await site.tell(news + again)
         try await site.tell(forged, rejectedAs: "bad_signature")

@@ -101,7 +101,7 @@ struct FleetRun {
 
     /// Apple's records of requests so far.
     var traffic: Traffic {
-        get async throws { try await site.apple.counters().counters.traffic }
+        get async throws { try await site.apple.send(ReadCounters()).traffic }
     }
 
     /// Reports progress, for a run that takes long.

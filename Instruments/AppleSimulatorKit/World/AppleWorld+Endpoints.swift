@@ -116,32 +116,28 @@ extension AppleWorld {
         guard draft.refreshToken == nil, draft.style == nil, grants[draft.grant].isAlive else { return }
         grants[draft.grant].answer = Grant.PreparedAnswer(body: body, madeAt: draft.madeAt, keyID: draft.key.id)
     }
-}
 
-/// An answer of the token endpoint before its id_token is signed. The world drafts it under the lock, and the simulator signs it outside.
-struct TokenAnswerDraft: Sendable {
-    let grant: Int
-    let accessToken: String
-    let refreshToken: String?
-    let claims: IDTokenClaims?
-    /// The deviation of the id_token, if any.
-    let style: IDTokenStyle?
-    /// A client that the token does not belong to.
-    let otherClientID: String
-    let key: SigningKey
-    let madeAt: Moment
-
-    func signed() throws -> ByteBuffer {
-        let answer = try TokenAnswer(
-            accessToken: accessToken,
-            refreshToken: refreshToken,
-            idToken: claims.flatMap(idToken)
-        )
-        return ByteBuffer(bytes: JSONText.encode(answer))
-    }
-
-    private func idToken(of claims: IDTokenClaims) throws -> String? {
-        guard let style else { return try key.sign(JSONText.encode(claims)) }
-        return try style.idToken(of: claims, otherClientID: otherClientID, key: key)
+    /// Ends the person's consent to the app group of a token.
+    ///
+    /// Changes nothing, and does not tell the caller, if the token is dead, unknown, a code or of another client, or the secret is bad.
+    ///
+    /// - Returns: Apple's notifications, if the configuration asks for any.
+    mutating func revoke(_ request: RevocationRequest, now: Moment) -> [NotificationDraft] {
+        counters.revocations.asked += 1
+        guard let index = grant(of: request.token, .refresh, .access), grants[index].isAlive,
+            grants[index].clientID == request.clientID
+        else {
+            return []
+        }
+        do {
+            try authenticate(request.clientID, secret: request.clientSecret, now: now)
+        } catch {
+            counters.count(error)
+            return []
+        }
+        let (user, group) = (grants[index].user, grants[index].group)
+        counters.revocations.effective += 1
+        endConsent(of: user, in: group, .revokedByApp, at: now)
+        return configuration.revocationNotifies ? [draft(.consentRevoked, user, group, Emission(), now: now)] : []
     }
 }

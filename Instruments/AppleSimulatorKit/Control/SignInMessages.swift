@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+/// New people sign in for the first time. It signs nothing, so ten thousand take a blink.
+package struct SignUp: ControlMessage {
+    package static let route = "POST users"
+    package static let members = CodingKeys.names + SignInOptions.CodingKeys.names
+
+    let count: Int
+    let address: AddressKind
+    let options: SignInOptions
+
+    package init(_ count: Int = 1, address: AddressKind = .relay, _ options: SignInOptions = SignInOptions()) {
+        self.count = count
+        self.address = address
+        self.options = options
+    }
+
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case count, address
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        count = try container.decodeIfPresent(Int.self, forKey: .count) ?? 1
+        address = try container.decodeIfPresent(AddressKind.self, forKey: .address) ?? .relay
+        options = try SignInOptions(from: decoder)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(count, forKey: .count)
+        try container.encode(address, forKey: .address)
+        try options.encode(to: encoder)
+    }
+
+    package func happen(in simulator: AppleSimulator) throws -> SignIns {
+        try CodingKeys.count.check(count, in: 0...10_000_000)
+        return try simulator.withWorld { SignIns(signIns: try $0.signUp(count, address: address, options, now: $0.now)) }
+    }
+}
+
+/// People sign in again. They get new tokens and renew a revoked consent.
+package struct SignInAgain: ControlMessage {
+    package static let route = "POST sign-ins"
+    package static let members = People.CodingKeys.names + SignInOptions.CodingKeys.names
+
+    let people: People
+    let options: SignInOptions
+
+    package init(_ people: People, _ options: SignInOptions = SignInOptions()) {
+        self.people = people
+        self.options = options
+    }
+
+    package init(from decoder: any Decoder) throws {
+        try self.init(People(from: decoder), SignInOptions(from: decoder))
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        try people.encode(to: encoder)
+        try options.encode(to: encoder)
+    }
+
+    package func happen(in simulator: AppleSimulator) throws -> SignIns {
+        try simulator.withWorld { world in
+            let people = try world.choose(people) { _ in true }
+            return SignIns(signIns: try world.signIn(people, options, now: world.now))
+        }
+    }
+}
+
+/// The answer to a sign-in.
+package struct SignIns: Codable, Sendable {
+    package let signIns: [SignIn]
+
+    enum CodingKeys: String, CodingKey {
+        case signIns = "sign_ins"
+    }
+}
+
+/// People change the password of their Apple Accounts. Their tokens die, and Apple sends no notification.
+package struct ChangePasswords: ControlMessage {
+    package static let route = "POST password-changes"
+    package static let members = People.CodingKeys.names
+
+    let people: People
+
+    package init(of people: People) {
+        self.people = people
+    }
+
+    package init(from decoder: any Decoder) throws {
+        try self.init(of: People(from: decoder))
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        try people.encode(to: encoder)
+    }
+
+    package func happen(in simulator: AppleSimulator) throws -> Done {
+        try simulator.withWorld { world in
+            let people = try world.choose(people) { user in
+                world.users[user].grants.contains { world.grants[$0].isAlive && world.grants[$0].hasRefreshToken }
+            }
+            for user in people { try world.requireAccount(of: user) }
+            for grant in people.flatMap({ world.users[$0].grants }) where world.grants[grant].hasCredential {
+                world.grants[grant].end(.passwordChanged, at: world.now)
+            }
+        }
+        return Done()
+    }
+}
+
+/// The truth about all users, in the order of creation.
+package struct ListUsers: ControlMessage {
+    package static let route = "GET users"
+
+    package struct Answer: Codable, Sendable {
+        package let users: [UserTruth]
+    }
+
+    package init() {}
+
+    package func happen(in simulator: AppleSimulator) -> Answer {
+        Answer(users: simulator.withWorld { $0.truth })
+    }
+}
+
+/// The truth about one user.
+package struct ReadUser: ObjectMessage {
+    package static let route = "GET users/:id"
+
+    package let id: String
+
+    package init(id: String) {
+        self.id = id
+    }
+
+    package func happen(in simulator: AppleSimulator) throws -> UserTruth {
+        try simulator.withWorld { try $0.truth(of: id) }
+    }
+}
