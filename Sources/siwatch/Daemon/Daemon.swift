@@ -76,7 +76,7 @@ struct Daemon {
         self.clockGuard = clockGuard
         erasureBlocker = ErasureBlocker(telemetry: telemetry)
         let appleClock = AppleClock(clock: clock, clockGuard: clockGuard, telemetry: telemetry)
-        let transport = HTTPTransport(
+        let transport = ObservedTransport(
             client: client,
             version: Version.current,
             timeout: configuration.refresh.timeout
