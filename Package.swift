@@ -65,12 +65,19 @@ let package = Package(
         .target(name: "CredentialCore", swiftSettings: strict),
         // Tokens at rest.
         .target(name: "CredentialSealing", dependencies: ["CredentialCore", crypto], swiftSettings: strict),
+        // HTTP in both directions, bounded in size, time and number.
+        .target(
+            name: "BoundedHTTP",
+            dependencies: [
+                "CredentialCore", ahc, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
+                serviceLifecycle,
+            ],
+            swiftSettings: strict
+        ),
         // How Apple speaks.
         .target(
             name: "AppleIdentity",
-            dependencies: [
-                "CredentialCore", ahc, crypto, cryptoExtras, jwtKit, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
-            ],
+            dependencies: ["BoundedHTTP", "CredentialCore", ahc, crypto, cryptoExtras, jwtKit, nioConcurrency, nioHTTP1],
             swiftSettings: strict
         ),
         // What stands in the tables of each store, and what is asked of them at leisure.
@@ -101,10 +108,9 @@ let package = Package(
         .executableTarget(
             name: "siwatch",
             dependencies: [
-                "AppleIdentity", "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTables", "PostgresStore",
-                "PrometheusMetrics", "SQLiteStore",
-                ahc, argumentParser, crypto, hummingbird, hummingbirdCore, logging, nioConcurrency, nioCore, serviceLifecycle, tomlKit,
-                unixSignals,
+                "AppleIdentity", "BoundedHTTP", "CredentialCore", "CredentialMonitor", "CredentialSealing", "CredentialTables",
+                "PostgresStore", "PrometheusMetrics", "SQLiteStore",
+                ahc, argumentParser, crypto, hummingbird, logging, nioConcurrency, nioCore, serviceLifecycle, tomlKit, unixSignals,
             ],
             swiftSettings: strict
         ),
@@ -151,8 +157,8 @@ let package = Package(
             name: "siwatch-bench",
             dependencies: [
                 // The programs that it runs are built with it.
-                "AppleIdentity", "AppleSimulatorKit", "CLibpq", "CredentialCore", "CredentialTables", "DaemonHarness", "PostgresStore",
-                "SQLiteStore", "apple-simulator", "siwatch",
+                "AppleIdentity", "AppleSimulatorKit", "BoundedHTTP", "CLibpq", "CredentialCore", "CredentialTables", "DaemonHarness",
+                "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch",
                 ahc, argumentParser, grdb, grdbSQLite, nioCore, nioHTTP1,
             ],
             path: "Instruments/siwatch-bench",
@@ -190,10 +196,18 @@ let package = Package(
         .testTarget(name: "CredentialCoreTests", dependencies: ["CredentialCore", "CredentialTesting"], swiftSettings: strict),
         .testTarget(name: "CredentialSealingTests", dependencies: ["CredentialCore", "CredentialSealing", crypto], swiftSettings: strict),
         .testTarget(
+            name: "BoundedHTTPTests",
+            dependencies: [
+                "BoundedHTTP", "CredentialCore",
+                ahc, hummingbird, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, nioSSL, serviceLifecycle,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "AppleIdentityTests",
             dependencies: [
-                "AppleIdentity", "CredentialCore", "CredentialTesting",
-                ahc, crypto, cryptoExtras, jwtKit, nioConcurrency, nioCore, nioHTTP1, nioPosix, nioSSL,
+                "AppleIdentity", "BoundedHTTP", "CredentialCore", "CredentialTesting",
+                ahc, crypto, cryptoExtras, hummingbird, jwtKit, logging, nioConcurrency, nioCore, serviceLifecycle,
             ],
             swiftSettings: strict
         ),
@@ -233,7 +247,7 @@ let package = Package(
                 // The programs that they run are built with them.
                 "AppleSimulatorKit", "CredentialCore", "CredentialMonitor", "CredentialTables", "CredentialTesting", "DaemonHarness",
                 "PostgresStore", "SQLiteStore", "apple-simulator", "siwatch", "siwatch-next",
-                ahc, crypto, grdb, logging, nioConcurrency, nioCore, nioEmbedded, nioHTTP1, nioPosix, serviceLifecycle,
+                ahc, crypto, grdb, logging, nioConcurrency, nioCore, nioHTTP1, nioPosix, serviceLifecycle,
             ],
             swiftSettings: strict
         ),

@@ -4,6 +4,7 @@
 import AppleIdentity
 import AppleSimulatorKit
 import AsyncHTTPClient
+import BoundedHTTP
 import CredentialCore
 import DaemonHarness
 import Foundation
@@ -30,7 +31,7 @@ struct BareClient: Sendable {
 
     /// Sends one request about every token.
     func answersPerSecond(atOnce concurrency: Int) async throws -> Double {
-        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .apple)
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: .bounded)
         do {
             let start = ContinuousClock.now
             try await withThrowingDiscardingTaskGroup { group in

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 package import CredentialCore
 
 /// Apple's token endpoints for the clients of one app.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 
 /// The meaning of an answer of the token endpoints.
@@ -8,7 +9,7 @@ import CredentialCore
 /// Pure: the tables of docs/architecture.md and nothing else. Apple documents only 200 and 400, and no `error_description`. So an unlisted
 /// answer says nothing about a user.
 struct TokenResponse {
-    let response: AppleResponse
+    let response: TransportResponse
     /// The sent secrets, which no text of ours may repeat.
     let secrets: [Secret]
     let receivedAt: Timestamp

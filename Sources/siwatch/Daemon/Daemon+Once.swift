@@ -15,26 +15,20 @@ extension Daemon {
         writing.successTerminationBehavior = .gracefullyShutdownGroup
         var settling = ServiceGroupConfiguration.ServiceConfiguration(service: FiniteService { try await settleAndKeepHouse() })
         settling.successTerminationBehavior = .gracefullyShutdownGroup
-        let keeping = membership.keeper(writer.breakers, store, telemetry).map {
+        let keeping = context.membership.keeper(writer.breakers, context.store, context.telemetry).map {
             ServiceGroupConfiguration.ServiceConfiguration(service: $0)
         }
-        var group = ServiceGroupConfiguration(
-            services: [keeping].compactMap(\.self) + [writing, settling],
-            gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: logger
-        )
-        group.maximumGracefulShutdownDuration = Self.longestStop
         do {
-            try await ServiceGroup(configuration: group).run()
+            try await serviceGroup([keeping].compactMap(\.self) + [writing, settling]).run()
         } catch  where error is CancellationError || error is SettlementWriter.Closed {
             // The stop came in the middle of work.
-            logger.log(.stopCutShort, ["duration_ms": "\(Self.longestStop.milliseconds)"])
+            context.logger.log(.stopCutShort, ["duration_ms": "\(Self.longestStop.milliseconds)"])
         }
     }
 
     private func settleAndKeepHouse() async throws {
         try await settleAll()
-        guard membership.keepsHouse else { return }
+        guard context.membership.keepsHouse else { return }
         do {
             try await cancelWhenGracefulShutdown { try await maintain() }
         } catch is CancellationError where Task.isShuttingDownGracefully {
@@ -43,14 +37,14 @@ extension Daemon {
     }
 
     private func settleAll() async throws {
-        await refreshKeys()
+        await apple.refreshKeys()
         // By then, the lanes that no other replica owns are ours.
-        if membership.isShared { try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(2)) } }
-        try await settleAll(codes)
-        try await settleAll(grants)
-        try await settleAll(notifications)
-        try await settleAll(revocations)
-        let due = try await store.overdueCredentials(before: clock.now, upTo: .max)
+        if context.membership.isShared { try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(2)) } }
+        try await settleAll(queues.codes)
+        try await settleAll(queues.grants)
+        try await settleAll(queues.notifications)
+        try await settleAll(queues.revocations)
+        let due = try await context.store.overdueCredentials(before: context.clock.now, upTo: .max)
         // No more than are due now, because with a short interval some are due again before the last is done.
         for app in apps { try await settleAll(app.refreshes, atMost: due[app.atWork.name] ?? 0) }
         // Apple's 200s until now may prove rejections that have waited long enough.
@@ -71,12 +65,13 @@ extension Daemon {
     }
 
     private func loop<Handler: WorkHandler>(_ handler: Handler) -> ClaimLoop<Handler> {
-        ClaimLoop(
+        let pollInterval = context.configuration.queues.pollInterval
+        return ClaimLoop(
             handler,
             writer: writer,
-            wakeups: Wakeups(every: configuration.queues.pollInterval),
-            progress: LoopProgress(lanes: [], pollInterval: configuration.queues.pollInterval),
-            telemetry: telemetry
+            wakeups: Wakeups(every: pollInterval),
+            progress: LoopProgress(lanes: [], pollInterval: pollInterval),
+            telemetry: context.telemetry
         )
     }
 }

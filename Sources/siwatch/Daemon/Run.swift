@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import AppleIdentity
 import ArgumentParser
 import AsyncHTTPClient
+import BoundedHTTP
 import CredentialCore
 import CredentialMonitor
 import Foundation
@@ -30,7 +30,7 @@ struct Run: AsyncParsableCommand {
 
         let database = try await OpenedDatabase(configuration, keys)
         do {
-            try await HTTPClient.withHTTPClient(configuration: .apple) { client in
+            try await HTTPClient.withHTTPClient(configuration: .bounded) { client in
                 let daemon: Daemon
                 do {
                     daemon = try await Daemon(configuration, keys, database, client, log: output)

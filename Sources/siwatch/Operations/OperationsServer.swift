@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import Foundation
+import BoundedHTTP
 import Hummingbird
-import HummingbirdCore
 import Logging
 import NIOCore
 import PrometheusMetrics
@@ -33,30 +32,15 @@ struct OperationsServer: Service {
 
     /// - Throws: if the address is taken, or is not an address of this machine.
     func run() async throws {
-        let application = Application(
-            responder: CallbackResponder<BasicRequestContext> { request, _ in await respond(to: request) },
-            server: HTTPServerBuilder { responder in
-                LimitedHTTP1Channel(
-                    limits,
-                    // A scraper sends a few short headers.
-                    configuration: .init(
-                        httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100)
-                    ),
-                    responder: responder
-                )
-            },
-            configuration: ApplicationConfiguration(
-                address: .hostname(address.host, port: address.port),
-                // Lets a scraper wait its turn in a flood. From a full queue the kernel would drop it for a second.
-                backlog: 1024,
-                // A connection that must close stays open until its event loop comes to it. No more are accepted than the loops close.
-                availableConnectionsDelegate: .maximum(limits.count * 2, logger: logger)
-            ),
-            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
-            logger: logger
-        )
         do {
-            try await application.run()
+            try await BoundedServer(
+                host: address.host,
+                port: address.port,
+                limits: limits,
+                logger: logger,
+                onListening: onListening,
+                respond: respond
+            ).run()
         } catch let error as IOError {
             let reason = systemError(error.errnoCode)
             throw CommandFailure.unavailable("operations.listen: \(address.host):\(address.port) cannot be listened on: \(reason)")
@@ -65,7 +49,7 @@ struct OperationsServer: Service {
 }
 
 extension OperationsServer {
-    private func respond(to request: Request) async -> Response {
+    @Sendable private func respond(to request: Request) async -> Response {
         guard let page = page(at: request.uri.path, accept: request.headers[.accept]) else { return Response(.notFound, "not found\n") }
         switch request.method {
         case .get: return await page()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 import Testing
 
@@ -92,12 +93,12 @@ import Testing
 
     @Test(
         arguments: [
-            .success(AppleResponse(status: 404, body: [])), .success(AppleResponse(status: 302, body: [])),
-            .success(AppleResponse(status: 200, body: nil)), .success(AppleResponse(status: 200, body: Array("<html>".utf8))),
-            .success(AppleResponse(status: 200, body: Array(#"{"keys":[]}"#.utf8))), .failure(.timeout),
-        ] as [Result<AppleResponse, TransportFailure>]
+            .success(TransportResponse(status: 404, body: [])), .success(TransportResponse(status: 302, body: [])),
+            .success(TransportResponse(status: 200, body: nil)), .success(TransportResponse(status: 200, body: Array("<html>".utf8))),
+            .success(TransportResponse(status: 200, body: Array(#"{"keys":[]}"#.utf8))), .failure(.timeout),
+        ] as [Result<TransportResponse, TransportFailure>]
     )
-    func aFailedFetchChangesNothing(_ answer: Result<AppleResponse, TransportFailure>) async throws {
+    func aFailedFetchChangesNothing(_ answer: Result<TransportResponse, TransportFailure>) async throws {
         let verification = try await Verification()
         let before = verification.keys.lastRefresh
         verification.transport.now { _ in answer }
@@ -164,7 +165,7 @@ import Testing
         verification.transport.now { _ in
             enter.yield()
             for await _ in released { break }
-            return .success(AppleResponse(status: 200, body: AppleFixture.keySet(AppleFixture.apple.jwk())))
+            return .success(TransportResponse(status: 200, body: AppleFixture.keySet(AppleFixture.apple.jwk())))
         }
         async let first = verification.keys.refreshIfDue()
         for await _ in entered { break }

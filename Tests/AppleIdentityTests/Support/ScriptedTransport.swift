@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import NIOConcurrencyHelpers
 
 @testable import AppleIdentity
 
 /// Answers each request by a closure, and records the requests.
 final class ScriptedTransport: AppleTransport {
-    typealias Answer = @Sendable (AppleRequest) async -> Result<AppleResponse, TransportFailure>
+    typealias Answer = @Sendable (AppleRequest) async -> Result<TransportResponse, TransportFailure>
 
     private let answer: NIOLockedValueBox<Answer>
     private let sent = NIOLockedValueBox<[AppleRequest]>([])
@@ -17,7 +18,7 @@ final class ScriptedTransport: AppleTransport {
     }
 
     convenience init(status: Int = 200, body: [UInt8], retryAfter: String? = nil) {
-        self.init { _ in .success(AppleResponse(status: status, body: body, retryAfter: retryAfter)) }
+        self.init { _ in .success(TransportResponse(status: status, body: body, retryAfter: retryAfter)) }
     }
 
     convenience init(status: Int, _ body: String) {
@@ -32,10 +33,10 @@ final class ScriptedTransport: AppleTransport {
 
     func now(publishes jwks: String...) {
         let body = Array(#"{"keys":[\#(jwks.joined(separator: ","))]}"#.utf8)
-        now { _ in .success(AppleResponse(status: 200, body: body)) }
+        now { _ in .success(TransportResponse(status: 200, body: body)) }
     }
 
-    func send(_ request: AppleRequest) async throws(TransportFailure) -> AppleResponse {
+    func send(_ request: AppleRequest) async throws(TransportFailure) -> TransportResponse {
         sent.withLockedValue { $0.append(request) }
         return try await answer.withLockedValue { $0 }(request).get()
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 import CredentialTesting
 import Crypto
@@ -34,7 +35,7 @@ import Testing
     @Test func tellsWhatApplesClockSays() async {
         let date = Timestamp(seconds: 1_750_000_000)
         let transport = ScriptedTransport { _ in
-            .success(AppleResponse(status: 200, body: Array(#"{"access_token":"a"}"#.utf8), date: date))
+            .success(TransportResponse(status: 200, body: Array(#"{"access_token":"a"}"#.utf8), date: date))
         }
         #expect(await endpoint(transport).refresh(Secret("r"), of: credential).date == date)
     }
@@ -64,7 +65,8 @@ import Testing
     @Test func dropsAnEchoOfWhatWasSent() async throws {
         let transport = ScriptedTransport { request in
             let secret = request.form?.fields.first { $0.name == "client_secret" }?.value.reveal ?? ""
-            return .success(AppleResponse(status: 400, body: Array(#"{"error":"invalid_client","error_description":"\#(secret)"}"#.utf8)))
+            let body = #"{"error":"invalid_client","error_description":"\#(secret)"}"#
+            return .success(TransportResponse(status: 400, body: Array(body.utf8)))
         }
         let response = await endpoint(transport).refresh(Secret("r"), of: credential)
         #expect(response == RefreshResponse(.misconfigured("invalid_client"), by: identity))
@@ -122,7 +124,7 @@ import Testing
         let transport = ScriptedTransport { request in
             let secret = request.form?.fields.first { $0.name == "client_secret" }?.value.reveal ?? ""
             let body = #"{"error":"invalid_grant","error_description":"\#(secret) is used"}"#
-            return .success(AppleResponse(status: 400, body: Array(body.utf8)))
+            return .success(TransportResponse(status: 400, body: Array(body.utf8)))
         }
         let response = await endpoint(transport).exchange(Secret("c"), redirectURI: nil, of: "com.example.app")
         #expect(response.answer == .refused(.rejectedByApple, detail: "invalid_grant"))

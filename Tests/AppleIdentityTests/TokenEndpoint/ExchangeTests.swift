@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 import CredentialTesting
 import Testing
@@ -14,7 +15,7 @@ import Testing
 
     private static func response(_ status: Int, _ body: [UInt8]?, retryAfter: String? = nil) -> TokenResponse {
         TokenResponse(
-            response: AppleResponse(status: status, body: body, retryAfter: retryAfter),
+            response: TransportResponse(status: status, body: body, retryAfter: retryAfter),
             secrets: [Secret(code)],
             receivedAt: HeldClock().now
         )

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import BoundedHTTP
 import CredentialCore
 import CredentialTesting
 import Testing
@@ -13,7 +14,7 @@ import Testing
 
     private static func outcome(_ status: Int, _ body: [UInt8]?, retryAfter: String? = nil) -> EndpointAnswer<RefreshNews> {
         TokenResponse(
-            response: AppleResponse(status: status, body: body, retryAfter: retryAfter),
+            response: TransportResponse(status: status, body: body, retryAfter: retryAfter),
             secrets: [Secret(token), Secret(AppleFixture.user)],
             receivedAt: now
         ).refreshAnswer(for: AppleFixture.user)

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
 
 /// The `Retry-After` header (RFC 9110, section 10.2.3).
-enum RetryAfter {
+package enum RetryAfter {
     /// The longest wait that siwatch accepts from an answer: a day.
     static let longest = Duration.days(1)
 
     /// How long to wait: the seconds in the header, or the time from now to its date, between zero and `longest`.
     ///
     /// - Returns: nil if the header is neither.
-    static func duration(_ header: String?, at now: Timestamp) -> Duration? {
+    package static func duration(_ header: String?, at now: Timestamp) -> Duration? {
         let words = header?.split { $0 == " " || $0 == "\t" } ?? []
         if words.count == 1, words[0].utf8.allSatisfy(\.isDigit) {
             return Int64(words[0]).map { min(.seconds($0), longest) } ?? longest

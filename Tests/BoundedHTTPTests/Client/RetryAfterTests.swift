@@ -4,11 +4,11 @@
 import CredentialCore
 import Testing
 
-@testable import AppleIdentity
+@testable import BoundedHTTP
 
 @Suite struct RetryAfterTests {
     /// Thu, 09 Oct 2025 08:53:20 GMT.
-    private let now = Timestamp(seconds: AppleFixture.issuedAt)
+    private let now = Timestamp(seconds: 1_760_000_000)
 
     @Test(
         arguments: [

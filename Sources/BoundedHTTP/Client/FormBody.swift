@@ -10,6 +10,11 @@ package struct FormBody: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     package struct Field: Sendable, Equatable {
         package var name: String
         package var value: Secret
+
+        package init(name: String, value: Secret) {
+            self.name = name
+            self.value = value
+        }
     }
 
     package init(_ fields: [Field]) {
@@ -22,7 +27,7 @@ package struct FormBody: Sendable, Equatable, ExpressibleByDictionaryLiteral {
 
     /// The body as sent. It percent-encodes all but the unreserved characters of RFC 3986, a space as `%20`. Apple's TN3107 names missing
     /// encoding as a cause of `invalid_client`.
-    var encoded: [UInt8] {
+    package var encoded: [UInt8] {
         var encoded: [UInt8] = []
         encoded.reserveCapacity(fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.reveal.utf8.count + 2 })
         for field in fields {

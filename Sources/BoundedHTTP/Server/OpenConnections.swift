@@ -8,15 +8,27 @@ import NIOConcurrencyHelpers
 import NIOCore
 
 /// How many connections may be open, and how long each may take.
-struct ConnectionLimits: Sendable {
+package struct ConnectionLimits: Sendable {
     /// Beyond this number, the connection that has been idle for longest is closed.
-    var count = 64
+    package var count: Int
     /// From the connection to the end of the head of its first request, however slowly the bytes come.
-    var request = Duration.seconds(10)
+    package var request: Duration
     /// From the head of a request to the last byte of the answer that the client takes.
-    var answer = Duration.seconds(30)
+    package var answer: Duration
     /// From an answer to the next request. A scraper may keep its connection between two scrapes, which are commonly a minute apart.
-    var idle = Duration.minutes(2)
+    package var idle: Duration
+
+    package init(
+        count: Int = 64,
+        request: Duration = .seconds(10),
+        answer: Duration = .seconds(30),
+        idle: Duration = .minutes(2)
+    ) {
+        self.count = count
+        self.request = request
+        self.answer = answer
+        self.idle = idle
+    }
 }
 
 /// The open connections. No connection blocks the next one, because idle ones are closed after a time or to make room.

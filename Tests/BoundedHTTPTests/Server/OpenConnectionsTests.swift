@@ -5,7 +5,7 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
-@testable import siwatch
+@testable import BoundedHTTP
 
 struct OpenConnectionsTests {
     private let loop = EmbeddedEventLoop()

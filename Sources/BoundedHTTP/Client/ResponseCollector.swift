@@ -11,21 +11,27 @@ import NIOHTTP1
 /// The caller reads the answer from it. async-http-client's generic code is not specialized and would copy a returned answer again and
 /// again.
 final class ResponseCollector: HTTPClientResponseDelegate {
-    /// The body is larger than siwatch reads. This closes the connection.
+    /// The body is larger than the bound. This closes the connection.
     struct ExcessiveBody: Error {
-        var response: AppleResponse
+        var response: TransportResponse
     }
 
     private struct State {
-        var response = AppleResponse(status: 0, body: nil)
+        var response = TransportResponse(status: 0, body: nil)
         var body: [UInt8] = []
     }
 
+    private let largestBody: Int
     private let state = NIOLockedValueBox(State())
+
+    /// - Parameter largestBody: in bytes.
+    init(largestBody: Int) {
+        self.largestBody = largestBody
+    }
 
     func didReceiveHead(task: HTTPClient.Task<Void>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
         state.withLockedValue {
-            $0.response = AppleResponse(
+            $0.response = TransportResponse(
                 status: Int(head.status.code),
                 body: nil,
                 retryAfter: head.headers.first(name: "retry-after"),
@@ -37,7 +43,7 @@ final class ResponseCollector: HTTPClientResponseDelegate {
 
     func didReceiveBodyPart(task: HTTPClient.Task<Void>, _ part: ByteBuffer) -> EventLoopFuture<Void> {
         state.withLockedValue { state in
-            guard state.body.count + part.readableBytes <= AppleResponse.largestBody else {
+            guard state.body.count + part.readableBytes <= largestBody else {
                 return task.eventLoop.makeFailedFuture(ExcessiveBody(response: state.response))
             }
             state.body += part.readableBytesView
@@ -48,7 +54,7 @@ final class ResponseCollector: HTTPClientResponseDelegate {
     func didFinishRequest(task: HTTPClient.Task<Void>) {}
 
     /// The answer, once the request has finished.
-    var response: AppleResponse {
+    var response: TransportResponse {
         state.withLockedValue { state in
             var response = state.response
             response.body = state.body

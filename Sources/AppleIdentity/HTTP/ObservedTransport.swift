@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import AsyncHTTPClient
+package import BoundedHTTP
+package import CredentialCore
+import NIOHTTP1
+
+/// Sends requests to Apple, and reports how each exchange ended.
+package struct ObservedTransport: AppleTransport {
+    private let transport: HTTPTransport
+    private let observe: AppleObserver
+
+    /// - Parameters:
+    ///   - client: a client with `HTTPClient.Configuration.bounded`; its maker shuts it down.
+    ///   - version: our version, for `User-Agent: siwatch/<version>`. Apple is said to turn away requests without a user agent.
+    ///   - timeout: for the whole exchange, from looking up the name to the last byte of the body.
+    package init(client: HTTPClient, version: String, timeout: Duration, observe: @escaping AppleObserver) {
+        // Apple's longest answer is its key set, of about 2 KiB.
+        transport = HTTPTransport(client: client, userAgent: "siwatch/\(version)", timeout: timeout, largestBody: 65_536)
+        self.observe = observe
+    }
+
+    package func send(_ request: AppleRequest) async throws(TransportFailure) -> TransportResponse {
+        do throws(TransportFailure) {
+            let response = try await transport.send(TransportRequest(request))
+            // The transport passes only statuses from 200 to 599, all of three digits.
+            observe(AppleObservation(endpoint: request.endpoint, status: String(response.status), date: response.date))
+            return response
+        } catch {
+            observe(AppleObservation(endpoint: request.endpoint, status: error.rawValue))
+            throw error
+        }
+    }
+}
+
+/// How an exchange ended.
+package struct AppleObservation: Sendable {
+    package var endpoint: AppleEndpoint
+    /// An HTTP status, or the raw value of a `TransportFailure`: always from a closed list.
+    package var status: String
+    /// Apple's clock in the answer, in whole seconds.
+    package var date: Timestamp?
+}
+
+package typealias AppleObserver = @Sendable (AppleObservation) -> Void
+
+extension TransportRequest {
+    fileprivate init(_ request: AppleRequest) {
+        let headers = request.form == nil ? Self.headers : Self.formHeaders
+        self.init(url: request.url, headers: headers, body: request.form?.encoded, mayBeSent: request.mayBeSent)
+    }
+
+    private static let headers: HTTPHeaders = ["accept": "application/json"]
+    private static let formHeaders: HTTPHeaders = ["accept": "application/json", "content-type": "application/x-www-form-urlencoded"]
+}

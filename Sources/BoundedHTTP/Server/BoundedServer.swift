@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+package import Hummingbird
+import HummingbirdCore
+package import Logging
+import NIOCore
+import ServiceLifecycle
+
+/// Serves HTTP/1 over a limited number of connections, each with limited time and limited heads of requests.
+package struct BoundedServer: Service {
+    private let host: String
+    private let port: Int
+    private let limits: ConnectionLimits
+    private let logger: Logger
+    private let onListening: @Sendable (Int) async -> Void
+    private let respond: @Sendable (Request) async -> Response
+
+    /// - Parameters:
+    ///   - host: a name or an address of this machine.
+    ///   - port: 0 lets the system choose.
+    ///   - onListening: called with the port once the server listens.
+    ///   - respond: answers a request. It bounds the size of a body by how much of it it collects; `limits.answer` bounds the time.
+    package init(
+        host: String,
+        port: Int,
+        limits: ConnectionLimits,
+        logger: Logger,
+        onListening: @escaping @Sendable (Int) async -> Void,
+        respond: @escaping @Sendable (Request) async -> Response
+    ) {
+        self.host = host
+        self.port = port
+        self.limits = limits
+        self.logger = logger
+        self.onListening = onListening
+        self.respond = respond
+    }
+
+    /// Serves until a graceful shutdown.
+    ///
+    /// - Throws: `IOError` if the address is taken, or is not an address of this machine.
+    package func run() async throws {
+        let application = Application(
+            responder: CallbackResponder<BasicRequestContext> { request, _ in await respond(request) },
+            server: HTTPServerBuilder { responder in
+                LimitedHTTP1Channel(limits, configuration: Self.heads, responder: responder)
+            },
+            configuration: ApplicationConfiguration(
+                address: .hostname(host, port: port),
+                // Lets a client wait its turn in a flood. From a full queue the kernel would drop it for a second.
+                backlog: 1024,
+                // A connection that must close stays open until its event loop comes to it. No more are accepted than the loops close.
+                availableConnectionsDelegate: .maximum(limits.count * 2, logger: logger)
+            ),
+            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },
+            logger: logger
+        )
+        try await application.run()
+    }
+
+    /// In bytes. Honest clients send a few short headers.
+    private static let heads = HTTP1Channel.Configuration(
+        httpDecoderConfiguration: .init(maxHeaderFieldSize: 8192, maxHeaderListSize: 16_384, maxHeaderFieldCount: 100)
+    )
+}

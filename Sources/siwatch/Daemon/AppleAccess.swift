@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import AsyncHTTPClient
+import CredentialCore
+import CredentialMonitor
+import Foundation
+
+/// How the apps reach Apple, and the signing keys by which siwatch believes what bears Apple's name.
+struct AppleAccess: Sendable {
+    let transport: ObservedTransport
+    let notificationVerifier: AppleNotificationVerifier
+    let identityTokenVerifier: AppleIdentityTokenVerifier
+    private let signingKeys: SigningKeys
+    private let telemetry: Telemetry
+
+    /// Loads the signing keys that the store has kept.
+    ///
+    /// - Throws: `StoreError`
+    init(_ client: HTTPClient, _ context: DaemonContext) async throws {
+        let (configuration, clock, telemetry) = (context.configuration, context.clock, context.telemetry)
+        self.telemetry = telemetry
+        let appleClock = AppleClock(clock: clock, clockGuard: context.clockGuard, telemetry: telemetry)
+        transport = ObservedTransport(
+            client: client,
+            version: Version.current,
+            timeout: configuration.refresh.timeout
+        ) { exchange in
+            telemetry.appleAnswered(endpoint: exchange.endpoint.rawValue, status: exchange.status)
+            if let date = exchange.date { appleClock.observe(date) }
+        }
+        signingKeys = SigningKeys(
+            url: configuration.apple.keysEndpoint.absoluteString,
+            transport: transport,
+            store: context.store,
+            clock: clock
+        )
+        try await signingKeys.load()
+        telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
+        notificationVerifier = AppleNotificationVerifier(
+            keys: signingKeys,
+            policy: configuration.notificationPolicy,
+            clock: clock
+        )
+        identityTokenVerifier = AppleIdentityTokenVerifier(
+            keys: signingKeys,
+            issuers: configuration.notificationPolicy.issuers,
+            clockSkew: configuration.queues.clockSkew,
+            clock: clock
+        )
+    }
+
+    func refreshKeys() async {
+        let outcome = await signingKeys.refreshIfDue()
+        // A fetch that the end of the process cuts short says nothing of Apple or of the database.
+        guard !Task.isCancelled else { return }
+        switch outcome {
+        case .notDue: return
+        case .fetched(let unsaved):
+            if let unsaved { telemetry.signingKeysNotKept(unsaved) }
+        case .failed(let reason):
+            telemetry.signingKeysFailed(reason)
+        }
+        telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)
+    }
+
+    var keyRefresh: Recurring {
+        Recurring(every: .seconds(1), onFailure: { _ in }) { await refreshKeys() }
+    }
+}

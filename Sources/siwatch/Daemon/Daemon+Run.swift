@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AsyncHTTPClient
+import CredentialCore
+import CredentialMonitor
+import Logging
+import NIOCore
+import ServiceLifecycle
+import UnixSignals
+
+/// `run`.
+extension Daemon {
+    /// Runs until a signal asks for a stop, then drains.
+    func run() async throws {
+        let vitals = Vitals(of: self)
+        let hangups = await UnixSignalsSequence(trapping: .sighup)
+        let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
+        // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
+        await keeper?.renew()
+        let group = serviceGroup(services(vitals, keeper, hangups).map { .init(service: $0) })
+        let (logger, readiness) = (context.logger, vitals.readiness)
+        for warning in context.configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
+        do {
+            try await sayUnknownCanaries()
+            await sayOtherTeams(than: context.configuration)
+            logger.log(.starting, ["version": "\(Version.current)", "count": "\(apps.count)"])
+            try await group.run()
+        } catch is CancellationError where readiness.stoppingSince != nil {
+            // The stop was cut short in the middle of work.
+        } catch {
+            // A failed start has no work under way. Other replicas need not take this one for living.
+            if !readiness.isStarted, readiness.stoppingSince == nil { try? await context.store.fleet?.release() }
+            throw error
+        }
+        let took = readiness.stoppingSince.map { ContinuousClock.now - $0 } ?? .zero
+        logger.log(took < Self.longestStop ? .stopped : .stopCutShort, ["duration_ms": "\(took.milliseconds)"])
+    }
+
+    var lanes: Set<Lane> { Set(queues.lanes + [OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)) }
+
+    /// Services stop in reverse: first readiness, then the loops, then the writer. Metrics are served throughout.
+    private func services(_ vitals: Vitals, _ keeper: LaneKeeper?, _ hangups: UnixSignalsSequence) -> [any Service] {
+        var services: [any Service] = [
+            SystemdReports(
+                notifier: vitals.notifier,
+                readiness: vitals.readiness,
+                reader: context.store,
+                clock: context.clock,
+                watchdogInterval: SystemdNotifier.watchdogInterval()
+            )
+        ]
+        if let address = context.configuration.operations.listen { services.append(operationsServer(address, vitals)) }
+        let databaseWatch = vitals.databaseWatch.service(every: context.configuration.queues.pollInterval)
+        services += [apple.keyRefresh, maintenance, overdueCount, databaseWatch, heartbeat(vitals.progress)]
+        // Gives the lanes back after the writer and the loops have stopped.
+        if let keeper { services.append(keeper) }
+        services.append(writer)
+        services += loops(vitals.progress)
+        services += [reload(on: hangups, vitals), vitals.readiness]
+        return services
+    }
+
+    /// The loops, and the hints that wake those over queues.
+    private func loops(_ progress: LoopProgress) -> [any Service] {
+        var hinted: [Wakeups] = []
+        func wakeups() -> Wakeups {
+            hinted.append(Wakeups(every: context.configuration.queues.pollInterval))
+            return hinted[hinted.count - 1]
+        }
+        func loop<Handler: WorkHandler>(
+            _ handler: Handler,
+            on wakeups: Wakeups,
+            executors: [EventLoopExecutor] = []
+        ) -> ClaimLoop<Handler> {
+            ClaimLoop(
+                handler,
+                writer: writer,
+                wakeups: wakeups,
+                progress: progress,
+                telemetry: context.telemetry,
+                mayClaim: context.membership.hearsOthers,
+                executors: executors
+            )
+        }
+        let eventLoops = client.eventLoopGroup.makeIterator().map(EventLoopExecutor.init)
+        let overQueues: [any Service] = [
+            loop(queues.codes, on: wakeups()), loop(queues.grants, on: wakeups()), loop(queues.notifications, on: wakeups()),
+            loop(queues.revocations, on: wakeups()), requests(wakeups(), progress),
+        ]
+        let ofApps = apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }
+        return [ParallelServices(overQueues + ofApps), CommitHints(context.store, wakeups: hinted)]
+    }
+
+    private func sayUnknownCanaries() async throws {
+        for canary in try await context.store.unknownCanaries(of: context.configuration) {
+            context.telemetry.canaryUnknown(canary.app, userID: canary.userID)
+        }
+    }
+
+    /// Reports apps whose tokens Apple has accepted from another team: the app has changed hands, or its `team_id` is wrong.
+    func sayOtherTeams(than configuration: Configuration) async {
+        // If the database does not answer, other log lines say so.
+        for team in (try? await context.store.otherTeams(than: configuration)) ?? [] {
+            context.telemetry.teamChanged(team.app, from: team.oldTeamID, to: team.teamID, count: team.tokens)
+        }
+    }
+
+    /// These services until SIGTERM or SIGINT.
+    func serviceGroup(_ services: [ServiceGroupConfiguration.ServiceConfiguration]) -> ServiceGroup {
+        var group = ServiceGroupConfiguration(
+            services: services,
+            gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: context.logger
+        )
+        group.maximumGracefulShutdownDuration = Self.longestStop
+        return ServiceGroup(configuration: group)
+    }
+
+    /// Less than TimeoutStopSec in the unit. Work that is left then comes back by its lease.
+    static let longestStop = Duration.seconds(45)
+}

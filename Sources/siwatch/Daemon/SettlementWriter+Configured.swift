@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+
+extension SettlementWriter {
+    /// The writer by the rules of a configuration, with the breakers as the store has kept them.
+    ///
+    /// - Parameter wakeups: of the apps' loops, in the order of the configuration. A commit that brings an app new tokens wakes its loop.
+    /// - Throws: `StoreError`
+    convenience init(
+        waking wakeups: [Wakeups],
+        _ signInRush: SignInRush,
+        _ context: DaemonContext
+    ) async throws {
+        let (configuration, store, clock) = (context.configuration, context.store, context.clock)
+        let rules = configuration.settlementRules(startedAt: clock.now)
+        let wakeupsOfApp = Dictionary(uniqueKeysWithValues: zip(configuration.apps.map(\.name), wakeups))
+        self.init(
+            store: store,
+            rules: rules,
+            clock: clock,
+            signInRush: signInRush,
+            telemetry: context.telemetry
+        ) { apps in
+            for app in apps { wakeupsOfApp[app]?.hint() }
+        }
+        try await store.keepInBreakers(configuration.clientsOfApps, under: rules, at: clock.now)
+        try await breakers.load(from: store)
+    }
+}

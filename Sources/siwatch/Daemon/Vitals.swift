@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+
+/// The signs by which others see how the running daemon does.
+struct Vitals {
+    let progress: LoopProgress
+    let databaseWatch: DatabaseWatch
+    let notifier = SystemdNotifier()
+    let readiness: Readiness
+
+    init(of daemon: Daemon) {
+        let context = daemon.context
+        let configuration = context.configuration
+        progress = LoopProgress(
+            lanes: daemon.lanes,
+            pollInterval: configuration.queues.pollInterval,
+            longestSilence: context.store.longestSilence,
+            writer: daemon.writer
+        )
+        let databaseWatch = DatabaseWatch(context.store, at: configuration.database.path, logger: context.logger)
+        self.databaseWatch = databaseWatch
+        readiness = Readiness(progress: progress, notifier: notifier, logger: context.logger) { [membership = context.membership] in
+            databaseWatch.trouble ?? membership.trouble(clockSkew: configuration.queues.clockSkew)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import CredentialCore
+import CredentialMonitor
+import Foundation
+
+/// An app at work, and the parts of it that a reload reaches.
+struct WatchedApp {
+    let atWork: AppAtWork
+    let refreshes: RefreshHandler
+    /// They wake the loop of the refreshes.
+    let wakeups: Wakeups
+    private let teamID: String
+    private let secrets: ClientSecrets
+
+    init(
+        _ app: Configuration.App,
+        _ keys: Keys,
+        _ apple: AppleAccess,
+        _ breakers: Breakers,
+        _ wakeups: Wakeups,
+        _ context: DaemonContext
+    ) {
+        let (configuration, membership, clock) = (context.configuration, context.membership, context.clock)
+        self.wakeups = wakeups
+        teamID = app.teamID
+        secrets = ClientSecrets(teamID: app.teamID, key: keys.clientSecretKeys[app.name]![0], clock: clock)
+        let lease = membership.lease(of: .app(app.name))
+        atWork = AppAtWork(
+            name: app.name,
+            clientIDs: Set(app.clientIDs),
+            endpoint: AppleTokenEndpoint(
+                url: configuration.apple.tokenEndpoint.absoluteString,
+                revocationURL: configuration.apple.revocationEndpoint.absoluteString,
+                secrets: secrets,
+                transport: apple.transport,
+                clock: clock,
+                mayAsk: membership.mayAsk(for: app.name)
+            ),
+            budget: RequestBudget(configuration.refresh.limits, lease: lease),
+            codeBudget: CodeHandler.budget(configuration.refresh.limits, lease: lease),
+            canaries: Set(app.canaries),
+            mayRevoke: app.revocations
+        )
+        refreshes = RefreshHandler(
+            app: atWork,
+            store: context.store,
+            sealer: context.sealer,
+            policy: configuration.refreshPolicy,
+            breakers: breakers,
+            clock: clock,
+            telemetry: context.telemetry
+        )
+    }
+
+    /// Applies the limits of a reload.
+    func use(_ limits: RequestLimits) {
+        for budget in budgets { budget.limits = limits }
+    }
+
+    /// Signs with the key of a reload from now on. A key belongs to its team. A key that replaces a wrong one is tried at once.
+    ///
+    /// - Returns: whether the key is another one than before.
+    func use(_ keys: Keys, of configuration: Configuration) -> Bool {
+        let isSameTeam = configuration.apps.contains { $0.name == atWork.name && $0.teamID == teamID }
+        guard isSameTeam, let key = keys.clientSecretKeys[atWork.name]?.first, secrets.use(key) else { return false }
+        for budget in budgets { budget.resume() }
+        return true
+    }
+
+    private var budgets: [RequestBudget] { [atWork.budget, atWork.codeBudget] }
+}
