@@ -4,7 +4,7 @@
 """Plants one bug after another in the sources, and sees that the simulation finds each, or a test of several siwatch.
 
 A check that cannot fail proves nothing. The bugs are planted in the working tree and taken back; nothing else may build there
-meanwhile. Bugs at the edge of the store are planted by the tests themselves: Tests/CredentialTesting/Simulation/PlantedBug.swift.
+meanwhile. Bugs at the edge of the store are planted by the tests themselves: Tests/CredentialTesting/Simulation/Run/PlantedBug.swift.
 
     scripts/plant_bugs.py [WORD]            those with this word in their name; all without one
     scripts/plant_bugs.py --fleet [WORD]    those that one process cannot have: its tests find them, and not the simulation

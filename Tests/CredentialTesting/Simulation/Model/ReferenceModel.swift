@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// The required contents of the tables, derived from the committed facts alone.
+///
+/// It holds sets of facts, and the oracle derives the tables from them. It shares no code with the program. Its facts come from their
+/// makers: sign-ins from backends, events and answers from Apple.
+struct ReferenceModel {
+    struct Held: Equatable {
+        var owner: String
+        var attempts: Int
+    }
+
+    struct GrantRow {
+        var credential: CredentialID
+        var grantedAt: Timestamp
+        var token: String?
+        var address: String?
+        var held: Held?
+        var claimedAt = Timestamp.earliest
+        /// When its claim ends.
+        var heldUntil = Timestamp.earliest
+        /// siwatch leaves it alone until then, because its date is in the future.
+        var putOffUntil: Timestamp?
+        /// The state of its code, if it has one.
+        var code: CodeRow?
+        /// Whether siwatch has not tried it yet.
+        var isUntried = true
+
+        /// Whether other rows must wait for it.
+        func canBeTaken(at now: Timestamp) -> Bool { code != nil || held != nil || putOffUntil.map { $0 <= now } ?? true }
+    }
+
+    struct NotificationRow {
+        var post: ScriptedApple.Post
+        var receivedAt: Timestamp
+        var held: Held?
+    }
+
+    typealias Token = Oracle.Token
+
+    /// The committed facts of one user at one client.
+    struct Facts {
+        var grants: Set<Timestamp> = []
+        var tokens: Set<Token> = []
+        /// Each token's clear text.
+        var texts: [Token: String] = [:]
+        /// The token before the newest one, with its clear text while siwatch keeps it.
+        var former: (token: Token, text: String?)?
+        /// Tokens that turned out to be invalid, so that siwatch took the previous one again.
+        var setAside: Set<Token> = []
+        var answers: [Oracle.Answer] = []
+        /// When Apple accepted each token, and for which team.
+        var teams: [Token: [Acceptance]] = [:]
+        /// Requests to revoke after which siwatch found this client's token dead.
+        var revocations: Set<Timestamp> = []
+        var revokedTokens: Set<Token> = []
+        var held: Held?
+        /// When the retention erased the rejected token.
+        var swept: Token?
+        /// The rejected token that an operator wants to recheck.
+        var rechecked: Token?
+    }
+
+    struct Acceptance {
+        var at: Timestamp
+        var team: String
+    }
+
+    /// The committed facts of one user in one app.
+    struct UserFacts {
+        var consentRevoked: Set<Timestamp> = []
+        var deleted: Set<Timestamp> = []
+        /// Requests to revoke with a proof, at any client. Each ended all of the user's sign-ins before it.
+        var revoked: Set<Timestamp> = []
+        var mails: [Oracle.Mail] = []
+        var relays: [Oracle.Relay] = []
+        var logged: Set<String> = []
+    }
+
+    /// One row of `credential`, public and private.
+    struct Row: Equatable, CustomStringConvertible {
+        var state: String
+        var reason: String
+        var changedAt: Int64?
+        var verifiedAt: Int64?
+        var rejectedAt: Int64?
+        var holdsToken: Bool
+        var holdsFormerToken: Bool
+        var isScheduled: Bool
+        var email: String?
+        var forwarding: String?
+        var neverAccepted: Bool
+        var verifiedTeam: String?
+
+        var description: String {
+            """
+            \(state) \(reason) at \(changedAt ?? 0), V \(verifiedAt ?? 0) by \(verifiedTeam ?? "nobody"), X \(rejectedAt ?? 0), \
+            never accepted \(neverAccepted), \
+            token \(holdsToken), former \(holdsFormerToken), scheduled \(isScheduled), \(email ?? "-") \(forwarding ?? "-")
+            """
+        }
+    }
+
+    let appOfClient: [String: String]
+    /// A client missing from the present configuration.
+    private var dropped: String?
+    /// The waiting grants, by row number.
+    var grantRows: [Int64: GrantRow] = [:]
+    var notificationRows: [Int64: NotificationRow] = [:]
+    /// The number of rows ever inserted.
+    private(set) var grantsIn = 0
+    private(set) var notificationsIn = 0
+    /// The times of each credential's sign-ins, as far as siwatch can know them.
+    var inserted: [CredentialID: Set<Timestamp>] = [:]
+    /// Credentials with a grant that siwatch quarantined unread.
+    var poisoned: Set<CredentialID> = []
+    var facts: [CredentialID: Facts] = [:]
+    var userFacts: [String: UserFacts] = [:]
+    /// Waiting requests to revoke, by row number, and their number ever.
+    var requestRows: [Int64: RequestRow] = [:]
+    var requestsIn = 0
+    /// By sign-in, the first request made since it, of those present when Apple issued its token.
+    var requestsSeen: [SignIn: Timestamp] = [:]
+    /// Tokens that siwatch is revoking.
+    var revocations: [RevocationKey: OpenRevocation] = [:]
+    /// How often Apple has rejected a token that it had accepted before, by app.
+    var rejectionsOfAccepted: [String: Int] = [:]
+    /// In the order in which they were written.
+    var receipts: [Receipt] = []
+    /// The rows that have left the queue of grants, in their order: result and reason.
+    var grantsLogged: [[String]] = []
+    /// Apple's verdicts on each client.
+    var clients: [String: ClientFacts] = [:]
+    /// Users whose rows may have changed since the last comparison.
+    var touched: Set<String> = []
+    /// The times since when the view has called each credential authorized, at any moment since the last comparison.
+    var authorizedSince: [CredentialID: Set<Int64>] = [:]
+    /// When the present process first and last took sign-ins.
+    private var takingSince: Timestamp
+    private var takenAt: Timestamp
+
+    init(apps: [SimulatedApp], startedAt: Timestamp) {
+        appOfClient = Dictionary(uniqueKeysWithValues: apps.flatMap { app in app.clientIDs.map { ($0, app.name) } })
+        (takingSince, takenAt) = (startedAt, startedAt)
+    }
+
+    /// The process looked for sign-ins.
+    mutating func tookGrants(at now: Timestamp) {
+        (takingSince, takenAt) = (takesGrants(since: now), now)
+    }
+
+    /// The beginning of the present unbroken time of taking sign-ins.
+    private func takesGrants(since now: Timestamp) -> Timestamp {
+        takenAt <= now && takenAt.duration(to: now) <= .seconds(32) ? takingSince : now
+    }
+
+    /// Whether work that arrived at a time still waits for sign-ins.
+    func isWorthWaiting(for rows: [GrantRow], since time: Timestamp, at now: Timestamp) -> Bool {
+        if rows.contains(where: { $0.code != nil || $0.isUntried || $0.held != nil && $0.heldUntil > now }) { return true }
+        // A time in the future does not count.
+        guard !rows.isEmpty, let start = [time, takesGrants(since: now)].filter({ $0 <= now }).max() else { return false }
+        return now < start.advanced(by: .seconds(360))
+    }
+
+    /// Every credential that a grant or an event has named.
+    var credentials: [CredentialID] { Array(facts.keys) }
+
+    func credentials(of user: String) -> [CredentialID] {
+        appOfClient.keys.map { CredentialID(clientID: $0, userID: user) }.filter { facts[$0] != nil }
+    }
+
+    // MARK: Rows, by the rules
+
+    func row(of credential: CredentialID) -> Row? {
+        guard let facts = facts[credential], let standing = standing(of: credential) else { return nil }
+        let holdsToken = standing.keptToken != nil && facts.swept != standing.token
+        return Row(
+            state: standing.state,
+            reason: standing.reason,
+            changedAt: standing.since?.milliseconds,
+            verifiedAt: standing.verifiedAt?.milliseconds,
+            rejectedAt: standing.rejectedAt?.milliseconds,
+            holdsToken: holdsToken,
+            holdsFormerToken: formerToken(of: credential) != nil,
+            isScheduled: holdsToken && (standing.isAskedAbout || facts.rechecked == standing.token),
+            email: standing.mail.map { String(decoding: $0.address, as: UTF8.self) },
+            forwarding: standing.shownRelay.map { $0 ? "enabled" : "disabled" },
+            neverAccepted: standing.isNeverAccepted,
+            verifiedTeam: verifiedTeam(of: credential)
+        )
+    }
+
+    /// The team for which Apple last accepted the newest token.
+    func verifiedTeam(of credential: CredentialID) -> String? {
+        facts[credential]?.token.flatMap { team(of: $0, at: credential) }
+    }
+
+    /// The team for which Apple last accepted a token.
+    func team(of token: Token, at credential: CredentialID) -> String? {
+        facts[credential]?.teams[token]?.max { ($0.at, $0.team) < ($1.at, $1.team) }?.team
+    }
+
+    /// Whether Apple has ever accepted a token, by the committed facts.
+    func wasAccepted(_ token: RefreshToken.Key, of credential: CredentialID) -> Bool {
+        facts[credential]?.teams[Token(token)] != nil
+    }
+
+    /// Notes the authorized states that the view shows now for touched users.
+    mutating func noteAuthorized() {
+        for credential in touched.flatMap(credentials(of:)) {
+            guard let row = row(of: credential), row.state == "authorized", let since = row.changedAt else { continue }
+            authorizedSince[credential, default: []].insert(since)
+        }
+    }
+
+    func standing(of credential: CredentialID) -> Oracle.Standing? {
+        guard let facts = facts[credential] else { return nil }
+        let user = userFacts[credential.userID] ?? UserFacts()
+        return Oracle(
+            grants: facts.grants,
+            tokens: facts.tokens.subtracting(facts.setAside),
+            revocations: facts.revocations,
+            answers: facts.answers,
+            consentRevocations: user.consentRevoked,
+            deletions: user.deleted,
+            provedRevocations: user.revoked,
+            mails: user.mails,
+            relays: user.relays
+        ).standing
+    }
+
+    /// The displaced token, while siwatch keeps it.
+    func formerToken(of credential: CredentialID) -> (token: Token, text: String)? {
+        guard let facts = facts[credential], let former = facts.former, let text = former.text else { return nil }
+        let user = userFacts[credential.userID] ?? UserFacts()
+        let ends = user.deleted.union(user.consentRevoked)
+        let revocations = facts.revocations.union(user.revoked)
+        guard ends.allSatisfy({ former.token.grantedAt >= $0 }), revocations.allSatisfy({ former.token.grantedAt > $0 }) else {
+            return nil
+        }
+        return (former.token, text)
+    }
+
+    func tokenText(of credential: CredentialID) -> String? {
+        facts[credential].flatMap { facts in facts.token.flatMap { facts.texts[$0] } }
+    }
+
+    /// Whether a sign-in of the credential has brought a token.
+    func knows(_ token: String, of credential: CredentialID) -> Bool { facts[credential]?.texts.values.contains(token) ?? false }
+
+    func tokenIsOfNewestSignIn(_ credential: CredentialID) -> Bool {
+        facts[credential].map { $0.token?.grantedAt == $0.grants.max() } ?? false
+    }
+
+    /// The waiting sign-ins that siwatch can take.
+    func waitingGrants(at now: Timestamp, where matches: (GrantRow) -> Bool) -> [GrantRow] {
+        grantRows.values.filter { matches($0) && $0.canBeTaken(at: now) }
+    }
+
+    // MARK: Arrivals
+
+    /// Whether a known event ends a sign-in that no backend has reported yet.
+    func isEnded(_ signIn: ScriptedApple.SignIn) -> Bool {
+        if inserted[signIn.credential, default: []].contains(signIn.at) { return false }
+        let user = signIn.credential.userID
+        let waiting = notificationRows.values.compactMap { row -> Timestamp? in
+            guard case .notice(let notice) = row.post, notice.isEnd, notice.credential.userID == user else { return nil }
+            return notice.at
+        }
+        let settled = userFacts[user].map { $0.consentRevoked.union($0.deleted) } ?? []
+        return settled.union(waiting).contains { $0 > signIn.at }
+    }
+
+    mutating func insert(_ row: GrantRow, as id: Int64) {
+        grantRows[id] = row
+        grantsIn += 1
+        if row.code == nil { inserted[row.credential, default: []].insert(row.grantedAt) }
+    }
+
+    mutating func insert(_ row: NotificationRow, as id: Int64, isNew: Bool = true) {
+        notificationRows[id] = row
+        if isNew { notificationsIn += 1 }
+    }
+
+    // MARK: Claims
+
+    mutating func claimed(_ work: [ClaimedNotification]) {
+        for work in work { notificationRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+    }
+
+    mutating func claimed(_ work: [ClaimedGrant], at now: Timestamp, until end: Timestamp) {
+        for work in work {
+            grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            grantRows[work.id]?.claimedAt = now
+            grantRows[work.id]?.heldUntil = end
+            grantRows[work.id]?.isUntried = false
+        }
+    }
+
+    mutating func claimed(_ work: [DueCredential]) {
+        for work in work { facts[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
+    }
+
+    func isConfigured(_ clientID: String) -> Bool { appOfClient[clientID] != nil && clientID != dropped }
+
+    /// A new process looks at postponed rows again.
+    ///
+    /// - Parameter voidingClaims: whether it takes over the rows that the previous process had claimed.
+    mutating func recovered(at now: Timestamp, without dropped: String?, voidingClaims: Bool) {
+        (takingSince, takenAt) = (now, now)
+        self.dropped = dropped
+        for id in grantRows.keys { grantRows[id]!.putOffUntil = nil }
+        guard voidingClaims else { return }
+        for id in notificationRows.keys { notificationRows[id]!.held = nil }
+        for id in grantRows.keys { grantRows[id]!.held = nil }
+        for id in requestRows.keys { requestRows[id]!.held = nil }
+        for key in revocations.keys { revocations[key]!.held = nil }
+    }
+}
