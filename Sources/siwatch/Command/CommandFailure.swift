@@ -4,7 +4,6 @@
 import ArgumentParser
 import CredentialCore
 import CredentialSealing
-import SQLiteStore
 
 /// Why a command ends early: sentences for people, and an exit code for programs.
 struct CommandFailure: Error {
@@ -68,20 +67,10 @@ extension CommandFailure {
         case StoreError.readOnly(let reason):
             self = .unusable(["the database cannot be written: \(reason); siwatch check, as the service's user, says why"])
         case StoreError.damaged(let reason): self = .unusable(["the database is damaged: \(reason)"])
-        case let error as BackupError: self = .failed(error.sentence)
         case AppRenameError.inUse: self = .unavailable("a siwatch is at work on the database; stop all of them first")
         case let error as AppRenameError: self = .failed(error.sentence)
-        case let error as DatabaseFile.Unusable: self = .unusable(["database.path: \(error)"])
+        case let error as UnusableFile: self = .unusable(["database.path: \(error)"])
         default: self = .unusable(["\(error)"])
-        }
-    }
-}
-
-extension BackupError {
-    fileprivate var sentence: String {
-        switch self {
-        case .exists(let path): "\(path.printable) exists already and is left as it is"
-        case .unwritable(let path, let reason): "\(path.printable) cannot be written: \(reason)"
         }
     }
 }

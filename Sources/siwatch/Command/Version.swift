@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
-import PostgresStore
-import SQLiteStore
 
 enum Version {
     static let current = "0.1.0"
@@ -16,6 +14,6 @@ struct ShowVersion: ParsableCommand {
     )
 
     func run() {
-        print("siwatch \(Version.current), SQLite \(SQLiteLibrary.version), libpq \(PostgresLibrary.version ?? "none")")
+        print("siwatch \(Version.current), \(DatabaseLocation.libraries)")
     }
 }

@@ -5,8 +5,6 @@ import ArgumentParser
 import CredentialCore
 import CredentialSealing
 import Foundation
-import PostgresStore
-import SQLiteStore
 
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -38,16 +36,13 @@ struct Check: AsyncParsableCommand {
         var warnings: [String] = []
         var obstacles = database.obstacles
         do {
-            if case .server(let address) = database {
-                let found = try PostgresStore.examine(address, clock: .system, clockSkew: configuration.queues.clockSkew)
-                (obstacles, warnings) = (found.obstacles.map { "database.url: \($0)" }, found.warnings)
-                isThere = try obstacles.isEmpty && database.exists()
-            } else {
-                isThere = try database.exists()
-            }
+            let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
+            obstacles += server.obstacles
+            warnings = server.warnings
+            isThere = try server.obstacles.isEmpty && database.exists()
             // Reading beside a daemon needs the right to write too.
             if isThere, obstacles.isEmpty { (unknownCanaries, rounds, otherTeams) = try await examine(database, configuration, keys) }
-        } catch DatabaseFile.Unusable.unreadable where !obstacles.isEmpty {
+        } catch let error as UnusableFile where error.isUnreadable && !obstacles.isEmpty {
             // An obstacle already gives the reason.
         } catch {
             let failure = CommandFailure(database: error)
@@ -58,10 +53,10 @@ struct Check: AsyncParsableCommand {
         guard let keys, mistakes.isEmpty else { throw CommandFailure.unusable(mistakes) }
 
         for warning in configuration.warnings { printError("warning: \(configuration.source): \(warning)") }
-        if case .file(let file) = database, let user = file.userInPlaceOfRoot {
+        if let user = database.userInPlaceOfRoot {
             printError("warning: root may read and write what \(user) may not: run it with sudo -u \(user)")
         }
-        for warning in warnings { printError("warning: database.url: \(warning)") }
+        for warning in warnings { printError("warning: \(warning)") }
         for canary in unknownCanaries { printError("warning: \(configuration.source): \(canary)") }
         for team in otherTeams { printError("warning: \(configuration.source): \(team)") }
         for round in rounds where !round.round.fits { printError("warning: \(configuration.source): \(round)") }
@@ -98,15 +93,5 @@ struct Check: AsyncParsableCommand {
                 try await store.otherTeams(than: configuration)
             )
         }
-    }
-}
-
-extension DatabaseLocation {
-    /// The message for a database that does not exist.
-    fileprivate var absence: String {
-        if case .file(let file) = self, file.isEmptyFile {
-            return "an empty file, which some program left; siwatch migrate creates the database in its place"
-        }
-        return "not there yet; siwatch migrate creates it"
     }
 }

@@ -4,7 +4,6 @@
 import CredentialCore
 import Foundation
 import Logging
-import PostgresStore
 
 /// The content of `siwatch.toml`. The values here are the defaults. etc/siwatch.toml explains each.
 struct Configuration: Sendable, Equatable {
@@ -111,7 +110,7 @@ extension Configuration {
             let problem = "is below 24h, and Apple throttles those who validate a token more often than once a day"
             warnings.append(.at("refresh.interval", problem))
         }
-        if let mode = database.url.flatMap({ PostgresAddress($0).unsafeMode }) {
+        if let mode = database.unsafeMode {
             let problem = "says sslmode=\(mode): only verify-full keeps out an attacker who pretends to be the server"
             warnings.append(.at("database.url", problem))
         }

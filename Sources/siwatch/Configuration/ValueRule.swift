@@ -3,7 +3,6 @@
 
 import CredentialCore
 import Foundation
-import PostgresStore
 
 /// How a value is read: the TOML type that it must have, and the values that are allowed.
 struct ValueRule<Value> {
@@ -141,7 +140,7 @@ extension ValueRule<String?> {
                 mistakes.append(.at(path, "must be a string, not \(value.kind)"))
                 return nil
             }
-            if let problem = PostgresAddress.problem(of: text) {
+            if let problem = Configuration.Database.problem(ofURL: text) {
                 mistakes.append(.at(path, problem))
                 return nil
             }

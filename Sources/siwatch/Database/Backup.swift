@@ -34,6 +34,8 @@ struct Backup: AsyncParsableCommand {
             let store = try SQLiteStore.openForReading(database)
             defer { try? store.close() }
             try await store.backUp(to: file)
+        } catch let error as BackupError {
+            throw CommandFailure.failed(error.sentence)
         } catch {
             throw CommandFailure(database: error)
         }
@@ -94,5 +96,14 @@ struct Backup: AsyncParsableCommand {
         var bytes: Int
         /// Not in the backup, but needed for a restore.
         var keyFile: String
+    }
+}
+
+extension BackupError {
+    fileprivate var sentence: String {
+        switch self {
+        case .exists(let path): "\(path.printable) exists already and is left as it is"
+        case .unwritable(let path, let reason): "\(path.printable) cannot be written: \(reason)"
+        }
     }
 }

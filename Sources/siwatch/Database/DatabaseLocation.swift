@@ -3,6 +3,7 @@
 
 import CredentialCore
 import CredentialTables
+import Foundation
 import PostgresStore
 import SQLiteStore
 
@@ -34,7 +35,7 @@ enum DatabaseLocation: Sendable {
     /// - Throws: if it does not belong to siwatch, or needs a migration first.
     func exists() throws -> Bool {
         switch self {
-        case .file(let file): try file.exists(isInUse: DatabaseLock.isHeld(database: file.path))
+        case .file(let file): try file.exists(isInUse: isLocked)
         case .server(let address): try PostgresStore.exists(at: address)
         }
     }
@@ -44,8 +45,17 @@ enum DatabaseLocation: Sendable {
     /// - Throws: if the database does not belong to siwatch.
     func migrationPlan() throws -> MigrationPlan {
         switch self {
-        case .file(let file): try file.migrationPlan(isInUse: DatabaseLock.isHeld(database: file.path))
+        case .file(let file): try file.migrationPlan(isInUse: isLocked)
         case .server(let address): try PostgresStore.migrationPlan(of: address)
+        }
+    }
+
+    /// Whether the database holds sealed data. Then a lost key file must not be replaced by a new one.
+    func hasSealedRows() throws -> Bool {
+        guard try migrationPlan().found != nil else { return false }
+        switch self {
+        case .file(let file): return try SQLiteStore.hasSealedRows(in: file)
+        case .server(let address): return try PostgresStore.hasSealedRows(in: address)
         }
     }
 
@@ -136,6 +146,114 @@ extension DatabaseLocation {
         case .server: "database.url"
         }
     }
+
+    /// The program that keeps the database, with its version.
+    func program(of store: any CredentialStore) throws -> String {
+        switch self {
+        case .file: "SQLite \(try store.version)"
+        case .server: "PostgreSQL \(try store.version)"
+        }
+    }
+
+    /// The libraries that siwatch keeps its data with.
+    static var libraries: String { "SQLite \(SQLiteLibrary.version), libpq \(PostgresLibrary.version ?? "none")" }
+}
+
+// MARK: The command line
+
+extension DatabaseLocation {
+    /// Whether a text is the address of a server: a URL, or text that begins with a keyword of libpq's, as in `host=…`. Otherwise it is a
+    /// file.
+    static func isAddress(_ text: String) -> Bool {
+        ["postgresql://", "postgres://"].contains(where: text.hasPrefix) || text.prefixMatch(of: /[a-z_]+=/) != nil
+    }
+
+    init(_ text: String, schema: String) {
+        self =
+            Self.isAddress(text)
+            ? .server(PostgresAddress(text, schema: schema)) : .file(DatabaseFile(following: URL(filePath: text).standardizedFileURL.path))
+    }
+
+    /// Whether libpq can read the address. A file has none.
+    var isUnderstood: Bool {
+        switch self {
+        case .file: true
+        case .server(let address): address.isUnderstood
+        }
+    }
+}
+
+// MARK: Status and check
+
+extension DatabaseLocation {
+    /// Whether a siwatch works alone on the database. On a server none does.
+    var isLocked: Bool {
+        switch self {
+        case .file(let file): DatabaseLock.isHeld(database: file.path)
+        case .server: false
+        }
+    }
+
+    /// Whether this SQLite can lose committed pages when other processes checkpoint.
+    var hasWALResetBug: Bool {
+        switch self {
+        case .file: SQLiteLibrary.hasWALResetBug
+        case .server: false
+        }
+    }
+
+    /// The message for a database that does not exist.
+    var absence: String {
+        if case .file(let file) = self, file.isEmptyFile {
+            return "an empty file, which some program left; siwatch migrate creates the database in its place"
+        }
+        return "not there yet; siwatch migrate creates it"
+    }
+
+    /// Examines a server without changing anything. A file has only its obstacles.
+    ///
+    /// - Returns: what keeps siwatch from working there, and what an operator should know, one sentence each.
+    func examineServer(clockSkew: Duration) throws -> (obstacles: [String], warnings: [String]) {
+        guard case .server(let address) = self else { return ([], []) }
+        let found = try PostgresStore.examine(address, clock: .system, clockSkew: clockSkew)
+        return (found.obstacles.map { "\(place): \($0)" }, found.warnings.map { "\(place): \($0)" })
+    }
+
+    /// The owner of the file, if root runs this in that user's place. Root's rights say nothing of the owner's.
+    var userInPlaceOfRoot: String? {
+        guard case .file(let file) = self else { return nil }
+        return FileObstacles(file).userInPlaceOfRoot
+    }
+}
+
+extension DatabaseFile {
+    /// Why the file cannot be written: one sentence each, with the command that corrects it. Empty if it can be written.
+    var obstacles: [String] { FileObstacles(self).all }
+}
+
+extension FileObstacles {
+    fileprivate init(_ file: DatabaseFile) {
+        self.init(path: file.path, isEmpty: file.isEmptyFile)
+    }
+}
+
+/// Why siwatch cannot use a file.
+typealias UnusableFile = DatabaseFile.Unusable
+
+extension UnusableFile {
+    var isUnreadable: Bool {
+        if case .unreadable = self { true } else { false }
+    }
+}
+
+// MARK: The URL of a server
+
+extension Configuration.Database {
+    /// Why a text cannot be the URL of a server, as the end of a sentence.
+    static func problem(ofURL text: String) -> String? { PostgresAddress.problem(of: text) }
+
+    /// An `sslmode` of the URL that does not stop eavesdroppers and false servers. Nil if there is no such danger.
+    var unsafeMode: String? { url.flatMap { PostgresAddress($0).unsafeMode } }
 }
 
 extension CredentialStore {

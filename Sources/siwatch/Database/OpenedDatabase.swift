@@ -3,9 +3,6 @@
 
 import CredentialCore
 import CredentialSealing
-import CredentialTables
-import PostgresStore
-import SQLiteStore
 
 /// The database of a configuration, locked, migrated and unsealed.
 struct OpenedDatabase {
@@ -66,23 +63,5 @@ struct OpenedDatabase {
     func close() async {
         try? await store.close()
         lock?.release()
-    }
-}
-
-extension DatabaseLocation {
-    fileprivate func program(of store: any CredentialStore) throws -> String {
-        switch self {
-        case .file: "SQLite \(try store.version)"
-        case .server: "PostgreSQL \(try store.version)"
-        }
-    }
-
-    /// Whether the database holds sealed data. Then a lost key file must not be replaced by a new one.
-    fileprivate func hasSealedRows() throws -> Bool {
-        guard try migrationPlan().found != nil else { return false }
-        switch self {
-        case .file(let file): return try SQLiteStore.hasSealedRows(in: file)
-        case .server(let address): return try PostgresStore.hasSealedRows(in: address)
-        }
     }
 }

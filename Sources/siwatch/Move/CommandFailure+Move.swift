@@ -4,7 +4,6 @@
 import ArgumentParser
 import CredentialCore
 import CredentialTables
-import SQLiteStore
 
 extension CommandFailure {
     init(move error: any Error) {
@@ -12,7 +11,7 @@ extension CommandFailure {
         case let refusal as MoveRefusal: self = refusal.failure
         case let failure as StoreMove.Failure: self = failure.failure
         // No key of a configuration names this database.
-        case let error as DatabaseFile.Unusable: self = .unusable(["\(error)".printable])
+        case let error as UnusableFile: self = .unusable(["\(error)".printable])
         default: self = CommandFailure(database: error)
         }
     }

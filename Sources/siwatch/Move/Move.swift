@@ -5,8 +5,6 @@ import ArgumentParser
 import CredentialCore
 import CredentialTables
 import Foundation
-import PostgresStore
-import SQLiteStore
 
 struct Move: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -64,46 +62,8 @@ struct Move: AsyncParsableCommand {
         guard let text else { return try options.readConfiguration().namedDatabase() }
         let location = DatabaseLocation(text, schema: schema ?? "siwatch")
         // libpq would quote text that it does not understand, and that text may be a password.
-        if case .server(let address) = location, !address.isUnderstood {
-            throw .wrongUsage("\(option) is no address that libpq understands")
-        }
+        guard location.isUnderstood else { throw .wrongUsage("\(option) is no address that libpq understands") }
         return location
-    }
-
-    /// Opens the file first, because its lock tells whether a siwatch is at work on it.
-    private func withStores(
-        _ source: DatabaseLocation,
-        _ destination: DatabaseLocation,
-        _ body: (any DepartingStore, any ArrivingStore) async throws -> Void
-    ) async throws {
-        switch (source, destination) {
-        case (.file(let file), .server(let address)):
-            let file = try MovingFile(departing: file)
-            defer { file.lock.release() }
-            try await body(file.contents, PostgresContents.arriving(address))
-            try await file.contents.close()
-        case (.server(let address), .file(let file)):
-            let file = try MovingFile(arriving: file)
-            defer { file.lock.release() }
-            try await body(PostgresContents.departing(address), file.contents)
-            try await file.contents.close()
-        case (.file, .file), (.server, .server):
-            throw CommandFailure.wrongUsage("a file moves to PostgreSQL, or back; \(source.name) does not move to \(destination.name)")
-        }
-    }
-}
-
-extension DatabaseLocation {
-    /// Whether a text is the address of a server: a URL, or text that begins with a keyword of libpq's, as in `host=…`. Otherwise it is a
-    /// file.
-    static func isAddress(_ text: String) -> Bool {
-        ["postgresql://", "postgres://"].contains(where: text.hasPrefix) || text.prefixMatch(of: /[a-z_]+=/) != nil
-    }
-
-    init(_ text: String, schema: String) {
-        self =
-            Self.isAddress(text)
-            ? .server(PostgresAddress(text, schema: schema)) : .file(DatabaseFile(following: URL(filePath: text).standardizedFileURL.path))
     }
 }
 

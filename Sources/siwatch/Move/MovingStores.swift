@@ -6,6 +6,30 @@ import CredentialTables
 import PostgresStore
 import SQLiteStore
 
+extension Move {
+    /// Opens the file first, because its lock tells whether a siwatch is at work on it.
+    func withStores(
+        _ source: DatabaseLocation,
+        _ destination: DatabaseLocation,
+        _ body: (any DepartingStore, any ArrivingStore) async throws -> Void
+    ) async throws {
+        switch (source, destination) {
+        case (.file(let file), .server(let address)):
+            let file = try MovingFile(departing: file)
+            defer { file.lock.release() }
+            try await body(file.contents, PostgresContents.arriving(address))
+            try await file.contents.close()
+        case (.server(let address), .file(let file)):
+            let file = try MovingFile(arriving: file)
+            defer { file.lock.release() }
+            try await body(PostgresContents.departing(address), file.contents)
+            try await file.contents.close()
+        case (.file, .file), (.server, .server):
+            throw CommandFailure.wrongUsage("a file moves to PostgreSQL, or back; \(source.name) does not move to \(destination.name)")
+        }
+    }
+}
+
 /// A database file that moves, under its lock.
 struct MovingFile {
     let contents: SQLiteContents

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
-import SQLiteStore
 
 /// The report of `siwatch status`.
 struct StatusReport: Encodable {
@@ -43,18 +42,17 @@ struct StatusReport: Encodable {
         let database = try configuration.namedDatabase()
         self.database = database.name
         switch database {
-        case .file(let file):
-            isRunning = DatabaseLock.isHeld(database: file.path)
-            sqlite = SQLiteLibrary.version
-            hasWALResetBug = SQLiteLibrary.hasWALResetBug
+        case .file:
+            isRunning = database.isLocked
+            sqlite = try store.version
         case .server:
             postgresql = try store.version
             let fleet = store.fleet
             let (time, replicas) = (try await fleet?.time ?? .earliest, try await fleet?.replicas())
             self.replicas = replicas
             isRunning = replicas?.contains { $0.isLiving(at: time) } ?? false
-            hasWALResetBug = false
         }
+        hasWALResetBug = database.hasWALResetBug
         let now = try await FleetMembership.clock(of: store).now
         at = now
         queues = try await store.queues()

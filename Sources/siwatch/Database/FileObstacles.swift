@@ -3,10 +3,13 @@
 
 import CredentialCore
 import Foundation
-import SQLiteStore
 
-/// Finds what would keep `siwatch run` from writing the database, without writing anything.
-extension DatabaseFile {
+/// Finds what would keep `siwatch run` from writing a database file, without writing anything.
+struct FileObstacles {
+    var path: String
+    /// A new database replaces an empty file.
+    var isEmpty: Bool
+
     /// The owner of the database, if root runs this in that user's place. Root's rights say nothing of the owner's.
     var userInPlaceOfRoot: String? {
         let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
@@ -15,7 +18,7 @@ extension DatabaseFile {
     }
 
     /// Why the database cannot be written: one sentence each, with the command that corrects it. Empty if it can be written.
-    var obstacles: [String] {
+    var all: [String] {
         let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
         guard let status = folder.status else {
             let command = "sudo install -d -o \(Account.user) -g \(Account.group) -m 2770 \(folder.path.shellQuoted)"
@@ -25,8 +28,7 @@ extension DatabaseFile {
         if let names = DatabaseLockError.links(to: path) { obstacles.append("\(names)") }
         // The other files would repeat the obstacle of the folder.
         if folder.obstacle == nil || !folder.isReadOnly && (status.st_uid == geteuid() || status.st_uid == 0) {
-            // A new database replaces an empty file.
-            let names = (isEmptyFile ? [] : [path]) + ["\(path)-wal", "\(path)-shm", "\(path).lock"]
+            let names = (isEmpty ? [] : [path]) + ["\(path)-wal", "\(path)-shm", "\(path).lock"]
             obstacles += names.compactMap { WritablePath(path: $0, isFolder: false, folder: status).obstacle }
         }
         return obstacles.map { "database.path: \($0)" }
