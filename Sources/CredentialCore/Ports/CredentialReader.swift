@@ -15,10 +15,14 @@ package protocol CredentialReader: BreakerReader {
     func credentialCounts() async throws -> [CredentialCount]
     /// For each app, the credentials that Apple had not confirmed for three intervals when siwatch last asked about them.
     func unverifiedCredentials() async throws -> [String: Int]
-    /// The tokens of an app that Apple rejects and has never accepted, by user.
-    func neverAcceptedTokens(of app: String) async throws -> [NeverAcceptedToken]
-    /// The tokens of an app that Apple accepts as another user's, by user.
-    func foreignTokens(of app: String) async throws -> [ForeignToken]
+    /// A page of the tokens of an app that Apple rejects and has never accepted, by user and client.
+    ///
+    /// - Parameter last: the last token of the page before; nil for the first page.
+    func neverAcceptedTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [NeverAcceptedToken]
+    /// A page of the tokens of an app that Apple accepts as another user's, by user and client.
+    ///
+    /// - Parameter last: the last token of the page before; nil for the first page.
+    func foreignTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [ForeignToken]
     /// For each other team, how many of an app's tokens Apple has accepted from that team, counted up to about `limit`.
     func tokens(of app: String, fromTeamsBesides teamID: String, upTo limit: Int) async throws -> [String: Int]
     /// For the queues of notifications and sign-ins, how many rows could be taken now, counted up to `limit` for each lane.

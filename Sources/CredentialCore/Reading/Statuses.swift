@@ -82,6 +82,8 @@ package struct NeverAcceptedToken: Sendable, Equatable, Codable {
     /// Whether Apple has repeated the rejection. Until then the rejection is pending.
     package var isRepeated: Bool
 
+    package var credential: CredentialID { CredentialID(clientID: clientID, userID: userID) }
+
     package init(
         clientID: String,
         userID: String,
@@ -107,6 +109,8 @@ package struct ForeignToken: Sendable, Equatable, Codable {
     package var tokenGrantedAt: Timestamp
     /// When Apple last named the other user.
     package var answeredAt: Timestamp
+
+    package var credential: CredentialID { CredentialID(clientID: clientID, userID: userID) }
 
     package init(clientID: String, userID: String, tokenGrantedAt: Timestamp, answeredAt: Timestamp) {
         self.clientID = clientID

@@ -78,37 +78,59 @@ extension TableStore {
         }
     }
 
-    package func neverAcceptedTokens(of app: String) async throws -> [NeverAcceptedToken] {
-        try await query { connection in
+    package func neverAcceptedTokens(
+        of app: String,
+        after last: CredentialID?,
+        upTo limit: Int
+    ) async throws -> [NeverAcceptedToken] {
+        let columns = """
+            client.client_id AS "clientID", c.user_id AS "userID", COALESCE(c.granted_at, c.token_granted_at) AS "grantedAt",
+            c.token_granted_at AS "tokenGrantedAt"
+            """
+        let repeated = Self.page(
+            of: "\(columns), c.rejected_at AS \"rejectedAt\", TRUE AS \"isRepeated\"",
+            where: "c.never_accepted"
+        )
+        let pending = Self.page(
+            of: "\(columns), c.pending_asked_at AS \"rejectedAt\", FALSE AS \"isRepeated\"",
+            where: "c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted"
+        )
+        return try await query { connection in
             try connection.fetchValues(
                 """
-                SELECT client.client_id AS "clientID", c.user_id AS "userID", COALESCE(c.granted_at, c.token_granted_at) AS "grantedAt",
-                       c.token_granted_at AS "tokenGrantedAt", c.rejected_at AS "rejectedAt", TRUE AS "isRepeated"
-                  FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
-                 WHERE app.name = $1 AND c.never_accepted
-                 UNION ALL
-                SELECT client.client_id, c.user_id, COALESCE(c.granted_at, c.token_granted_at), c.token_granted_at, c.pending_asked_at, FALSE
-                  FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
-                 WHERE app.name = $1 AND c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted
+                SELECT * FROM (\(repeated)) AS repeated UNION ALL SELECT * FROM (\(pending)) AS pending
+                 ORDER BY "userID", "clientID" LIMIT $4
                 """,
-                app
-            ).sorted { ($0.userID, $0.clientID) < ($1.userID, $1.clientID) }
+                app,
+                last?.userID ?? "",
+                last?.clientID ?? "",
+                limit
+            )
         }
     }
 
-    package func foreignTokens(of app: String) async throws -> [ForeignToken] {
-        try await query { connection in
-            try connection.fetchValues(
-                """
-                SELECT client.client_id AS "clientID", c.user_id AS "userID", c.token_granted_at AS "tokenGrantedAt",
-                       COALESCE(c.answered_at, c.token_granted_at) AS "answeredAt"
-                  FROM credential c JOIN app ON app.id = c.app JOIN client ON client.id = c.client
-                 WHERE app.name = $1 AND c.answer = 'another_user'
-                 ORDER BY c.user_id, client.client_id
+    package func foreignTokens(of app: String, after last: CredentialID?, upTo limit: Int) async throws -> [ForeignToken] {
+        let page = Self.page(
+            of: """
+                client.client_id AS "clientID", c.user_id AS "userID", c.token_granted_at AS "tokenGrantedAt",
+                COALESCE(c.answered_at, c.token_granted_at) AS "answeredAt"
                 """,
-                app
-            )
+            where: "c.answer = 'another_user'"
+        )
+        return try await query { connection in
+            try connection.fetchValues(page, app, last?.userID ?? "", last?.clientID ?? "", limit)
         }
+    }
+
+    /// SQL: up to `$4` credentials of the app `$1` that come after the user `$2` and the client `$3`.
+    private static func page(of columns: String, where condition: String) -> String {
+        """
+        SELECT \(columns)
+          FROM credential c JOIN client ON client.id = c.client
+         WHERE c.app = (SELECT id FROM app WHERE name = $1) AND \(condition)
+           AND c.user_id >= $2 AND (c.user_id > $2 OR client.client_id > $3)
+         ORDER BY c.user_id, client.client_id LIMIT $4
+        """
     }
 
     package func unknownCanaries(_ userIDs: [String], of app: String) async throws -> [String] {

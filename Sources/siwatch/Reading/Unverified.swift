@@ -25,9 +25,24 @@ struct Unverified: AsyncParsableCommand {
             guard apps.contains(app) else {
                 throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app))
             }
-            return (try await store.neverAcceptedTokens(of: app), try await store.foreignTokens(of: app))
+            return (
+                try await Self.pages { try await store.neverAcceptedTokens(of: app, after: $0?.credential, upTo: Self.pageLength) },
+                try await Self.pages { try await store.foreignTokens(of: app, after: $0?.credential, upTo: Self.pageLength) }
+            )
         }
         try output.print(Report(app: app, tokens: found, foreignTokens: foreign), text(found) + text(foreign))
+    }
+
+    private static let pageLength = 1000
+
+    /// Reads page after page, so that no query holds up the daemon for long.
+    private static func pages<Token>(_ page: (_ last: Token?) async throws -> [Token]) async throws -> [Token] {
+        var tokens: [Token] = []
+        while true {
+            let next = try await page(tokens.last)
+            tokens += next
+            if next.count < pageLength { return tokens }
+        }
     }
 
     private struct Report: Encodable {

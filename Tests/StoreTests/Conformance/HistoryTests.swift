@@ -61,7 +61,7 @@ import Testing
         #expect(try await seen() == ["unclear", 0])
         try await answer(isOfAnotherUser: true)
         #expect(try await seen() == ["another_user", 1])
-        #expect(try await store.ports.foreignTokens(of: "example").map(\.userID) == ["user"])
+        #expect(try await store.ports.foreignTokens(of: "example", after: nil, upTo: 10).map(\.userID) == ["user"])
         let due = try await store.claimCredentials(at: now)[0]
         _ = try await store.settle(.refresh(due, .failure(at: now)), at: now)
         #expect(try await seen() == ["another_user", 1], "no answer is none")
@@ -77,7 +77,7 @@ import Testing
         try await answer(isOfAnotherUser: true)
         try await store.notify(.consentRevoked, at: now)
         #expect(try await seen() == [nil, 0], "it is erased")
-        #expect(try await store.ports.foreignTokens(of: "example").isEmpty)
+        #expect(try await store.ports.foreignTokens(of: "example", after: nil, upTo: 10).isEmpty)
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -73,8 +73,8 @@ extension StoreUnderTest {
     private func askWhatThereIs() async throws {
         _ = try await ports.overdueCredentials(before: .start, upTo: 10)
         _ = try await ports.apps()
-        _ = try await ports.foreignTokens(of: "example")
-        _ = try await ports.neverAcceptedTokens(of: "example")
+        _ = try await ports.foreignTokens(of: "example", after: nil, upTo: 10)
+        _ = try await ports.neverAcceptedTokens(of: "example", after: nil, upTo: 10)
         _ = try await ports.tokens(of: "example", fromTeamsBesides: "TEAM", upTo: 10)
         _ = try await ports.waitingGrants(datedAfter: .start, upTo: 10)
         _ = try await ports.dueRows(at: .start, upTo: 10)

@@ -154,13 +154,45 @@ import Testing
         #expect(try await store.claimCredentials(at: .start + .days(400)).isEmpty)
     }
 
+    @Test(arguments: StoreKind.allCases)
+    func itsListComesInPages(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        func reject(_ users: [String], at now: Timestamp) async throws {
+            for user in users {
+                try await store.signIn(user, token: user, at: now - .days(2))
+                try await store.signIn(user, client: "web", token: "w\(user)", at: now - .days(2))
+            }
+            for due in try await store.claimCredentials(upTo: 10, at: now) {
+                _ = try await store.settle(.refresh(due, .rejected(at: now)), at: now)
+            }
+        }
+        try await reject(["a", "d"], at: Self.asked)
+        try await store.admit(AdmissionRule(answered: .earliest...Self.asked), at: Self.asked)
+        try await reject(["b", "c"], at: Self.asked + .days(1))
+        var pages: [[String]] = []
+        var last: CredentialID?
+        repeat {
+            let page = try await store.ports.neverAcceptedTokens(of: "example", after: last, upTo: 3)
+            pages.append(page.map { "\($0.userID) \($0.clientID) \($0.isRepeated)" })
+            last = page.last?.credential
+        } while last != nil
+        #expect(
+            pages == [
+                ["a app true", "a web true", "b app false"], ["b web false", "c app false", "c web false"], ["d app true", "d web true"],
+                [],
+            ]
+        )
+    }
+
     /// `status` counts it among the pending rejections until siwatch believes it, and `unverified` lists it from the first.
     @Test(arguments: StoreKind.allCases)
     func itIsListedWhileItsRejectionWaits(_ kind: StoreKind) async throws {
         let store = try await signedIn(kind)
         let due = try await store.claimCredentials(at: Self.asked)[0]
         _ = try await store.settle(.refresh(due, .rejected(at: Self.asked)), at: Self.asked)
-        func listed() async throws -> [Bool] { try await store.ports.neverAcceptedTokens(of: "example").map(\.isRepeated) }
+        func listed() async throws -> [Bool] {
+            try await store.ports.neverAcceptedTokens(of: "example", after: nil, upTo: 10).map(\.isRepeated)
+        }
         func counted() async throws -> [Int?] {
             try await store.ports.apps().filter { $0.app == "example" }.flatMap { [$0.rejections?.pending, $0.neverAccepted] }
         }
