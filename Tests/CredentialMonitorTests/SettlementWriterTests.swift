@@ -222,7 +222,7 @@ struct SettlementWriterTests {
 }
 
 /// A store that fails or waits before the real one, as a test says.
-struct TroubledStore: WorkStore {
+struct TroubledStore: ForwardingStore {
     final class Trouble: Sendable {
         private struct State {
             var failures: [StoreError]
@@ -280,79 +280,29 @@ struct TroubledStore: WorkStore {
         }
     }
 
-    private let store: SQLiteStore
+    let base: any WorkStore
     private let trouble: Trouble
 
-    init(_ store: SQLiteStore, _ trouble: Trouble) {
-        self.store = store
+    init(_ base: any WorkStore, _ trouble: Trouble) {
+        self.base = base
         self.trouble = trouble
     }
 
     var holdsBackendsUp: Bool { trouble.holdsBackendsUp }
-
-    var longestSilence: Duration { store.longestSilence }
 
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch {
         try await trouble.pass(settlements.count)
         for case .grant(let grant, _) in settlements where grant.content?.credential.userID == trouble.refusedUser {
             if trouble.refusedUser != nil { throw StoreError.refused("CHECK constraint failed") }
         }
-        let batch = try await store.settle(settlements, under: rules, at: now)
+        let batch = try await base.settle(settlements, under: rules, at: now)
         try trouble.answer()
         return batch
     }
 
-    func claimFirstChecks(of clients: Set<String>, upTo limit: Int, at now: Timestamp, policy: RefreshPolicy) async throws
-        -> [DueCredential]
-    {
-        try await store.claimFirstChecks(of: clients, upTo: limit, at: now, policy: policy)
-    }
-
-    func claimNotifications(
-        upTo limit: Int,
-        at now: Timestamp,
-        lease: Duration,
-        suspects: Bool
-    ) async throws -> [ClaimedNotification] {
-        try await store.claimNotifications(upTo: limit, at: now, lease: lease, suspects: suspects)
-    }
-
-    func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
-        try await store.claimGrants(upTo: limit, at: now, lease: lease)
-    }
-
-    func claimCodes(
-        upTo limit: Int,
-        permits: [String: Int],
-        at now: Timestamp,
-        lease: Duration,
-        suspects: Bool,
-        quotas: [String: Int]
-    ) async throws -> [ClaimedCode] {
-        try await store.claimCodes(upTo: limit, permits: permits, at: now, lease: lease, suspects: suspects, quotas: quotas)
-    }
-
-    func claimRevocationRequests(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedRevocationRequest] {
-        try await store.claimRevocationRequests(upTo: limit, at: now, lease: lease)
-    }
-
-    func dueRevocations(upTo limit: Int, at now: Timestamp, quotas: [String: Int]) async throws -> [String: Int] {
-        try await store.dueRevocations(upTo: limit, at: now, quotas: quotas)
-    }
-
-    func claimRevocations(permits: [String: Int], at now: Timestamp, policy: RefreshPolicy, quotas: [String: Int]) async throws
-        -> [DueRevocation]
-    {
-        try await store.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
-    }
-
     func firstRequestToRevoke(_ credential: CredentialID, since time: Timestamp) async throws -> Timestamp? {
         try trouble.read()
-        return try await store.firstRequestToRevoke(credential, since: time)
-    }
-
-    func isSignedIn(_ credential: CredentialID, besides row: Int64) async throws -> Bool {
-        try await store.isSignedIn(credential, besides: row)
+        return try await base.firstRequestToRevoke(credential, since: time)
     }
 
     func claimDueCredentials(
@@ -365,7 +315,7 @@ struct TroubledStore: WorkStore {
         quotas: [String: Int]
     ) async throws -> [DueCredential] {
         try trouble.read()
-        return try await store.claimDueCredentials(
+        return try await base.claimDueCredentials(
             of: app,
             upTo: limit,
             firstChecks: firstChecks,
@@ -374,21 +324,5 @@ struct TroubledStore: WorkStore {
             preferring: preferred,
             quotas: quotas
         )
-    }
-
-    func claimPendingRejections(
-        of app: String,
-        admittedBy admissions: [AdmissionRule],
-        upTo limit: Int,
-        at now: Timestamp,
-        policy: RefreshPolicy
-    ) async throws -> [DueCredential] {
-        try await store.claimPendingRejections(of: app, admittedBy: admissions, upTo: limit, at: now, policy: policy)
-    }
-
-    func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
-        async throws -> [DueCredential]
-    {
-        try await store.takeCanaries(userIDs, of: app, excluding: excluded, upTo: limit, at: now)
     }
 }
