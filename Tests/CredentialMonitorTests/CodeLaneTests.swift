@@ -614,6 +614,22 @@ struct CodeLaneTests {
         }
     }
 
+    /// Otherwise the codes would go on one by one, behind codes that Apple refuses, and expire.
+    @Test func aGoodAnswerToACheckEndsTheBlameOfCodesToo() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("bob")
+            monitor.clock.advance(by: .days(2))
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client"), .issued("ann"))
+            for code in ["a", "b", "c"] { try await monitor.code(code) }
+            try await monitor.settle(monitor.codeHandler)
+            #expect(monitor.endpoint.exchanges.count == 1)
+            monitor.clock.advance(by: .seconds(13))
+            #expect(try await monitor.settle(monitor.refreshHandler) > 0)
+            try await monitor.settle(monitor.codeHandler)
+            #expect(monitor.endpoint.exchanges.count == 4)
+        }
+    }
+
     // MARK: Wrong clocks
 
     /// The host's clock is an hour ahead of the backend's, and siwatch knows it. It asks Apple, which knows best.

@@ -52,6 +52,23 @@ struct RevocationLaneTests {
         }
     }
 
+    /// Thousands of requests may wait for sign-ins and come again and again.
+    @Test func aTokenGoesBeforeRequests() async throws {
+        try await Monitor.with { monitor in
+            let handler = monitor.revocationHandler
+            try await delete("ann", monitor)
+            for work in try await handler.claim(upTo: 8) { try await monitor.writer.submit(handler.resolve(work)) }
+            for user in ["bob", "cid"] { try await monitor.requestRevocation(user) }
+            let claimed = try await handler.claim(upTo: 2).map { work in
+                switch work {
+                case .token(let token): token.id.userID
+                case .request: "a request"
+                }
+            }
+            #expect(claimed == ["ann", "a request"])
+        }
+    }
+
     @Test func whatAppleStillAcceptsIsRevokedAgain() async throws {
         try await Monitor.with { monitor in
             monitor.endpoint.answer(.valid, .valid, .valid, .rejected)

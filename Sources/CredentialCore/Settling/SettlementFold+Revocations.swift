@@ -26,8 +26,7 @@ extension SettlementFold {
         // it. The request has no deadline, so it waits until the row is settled. An older row may bring one more token to revoke.
         let mayHaveSignedIn = waiting.contains { $0.grantedAt > work.requestedAt }
         if mayHaveSignedIn || isWorthWaiting(for: waiting, since: work.requestedAt) {
-            let isLate = now >= work.requestedAt.advanced(by: SettlementRules.longestWaitForGrant)
-            return postpone(work, for: isLate ? SettlementRules.lateSignInRetry : min(rules.pollInterval, SettlementRules.lateSignInRetry))
+            return postpone(work, for: rules.signInRetry(waitingSince: work.requestedAt, at: now))
         }
         let tokens = holdings.flatMap { holding in
             let credential = holding.record.credential

@@ -4,7 +4,7 @@
 /// The settings that a store needs to settle.
 package struct SettlementRules: Sendable {
     package var policy: RefreshPolicy
-    /// How soon siwatch looks at an event again while a newer grant of its user waits.
+    /// How soon siwatch looks again at a row that has begun to wait for a sign-in.
     package var pollInterval: Duration
     /// When this process last began to take sign-ins: at its start, or after it stood still. `longestWaitForGrant` counts from here or from
     /// the row's arrival, whichever is later.
@@ -29,6 +29,18 @@ package struct SettlementRules: Sendable {
 
     package func isCanary(_ userID: String, of app: String) -> Bool { canaries[app]?.contains(userID) ?? false }
 
+    /// When to look again at an event or a request that waits for a sign-in of its user. The longer it has waited, the rarer siwatch looks,
+    /// so that thousands of waiting rows do not hold up the others.
+    ///
+    /// - Parameter arrival: since when it waits.
+    func signInRetry(waitingSince arrival: Timestamp, at now: Timestamp) -> Duration {
+        let waited = arrival.duration(to: now)
+        guard waited < Self.longestWaitForGrant else { return Self.longestSignInRetry }
+        // Not beyond the end of the wait for a sign-in that is not on its way.
+        let retry = min(waited / 8, Self.longestWaitForGrant - waited)
+        return max(retry, min(pollInterval, Self.longestSignInRetry))
+    }
+
     /// The wait for a grant that is not on its way. A code lives for less (five minutes), so a grant that still waits then is late for
     /// other reasons.
     package static let longestWaitForGrant = Duration.seconds(360)
@@ -39,8 +51,8 @@ package struct SettlementRules: Sendable {
     package static let waitingGrantRetry = Duration.seconds(6 * 3600)
     /// How long such a grant waits.
     package static let longestGrantWait = Duration.seconds(7 * 86_400)
-    /// How often siwatch looks at a request to revoke that has waited for a sign-in for `longestWaitForGrant`.
-    package static let lateSignInRetry = Duration.seconds(60)
+    /// The longest time between two looks at a row that waits for a sign-in.
+    package static let longestSignInRetry = Duration.seconds(60)
     /// How often siwatch looks at a request to revoke while another request revokes its tokens.
     package static let repeatedRevocationRetry = Duration.seconds(30)
     /// How long after a rejection the notification that explains it may come.

@@ -37,7 +37,14 @@ package struct RefreshHandler: WorkHandler {
         self.sealer = sealer
         self.policy = policy
         self.breakers = breakers
-        pace = Pace(of: app.name, clients: app.clientIDs, budgets: [app.budget], breakers: breakers, telemetry: telemetry)
+        pace = Pace(
+            of: app.name,
+            clients: app.clientIDs,
+            budgets: [app.budget],
+            otherLanes: [app.codeBudget],
+            breakers: breakers,
+            telemetry: telemetry
+        )
         self.clock = clock
         self.telemetry = telemetry
         lane = .refreshes(app: app.name)

@@ -40,6 +40,7 @@ package struct RevocationHandler: WorkHandler {
                     of: app.name,
                     clients: app.clientIDs,
                     budgets: [app.budget],
+                    otherLanes: [app.codeBudget],
                     breakers: breakers,
                     telemetry: telemetry
                 )
@@ -59,10 +60,22 @@ package struct RevocationHandler: WorkHandler {
 
     package func handful(of room: Int) -> Int { 1 }
 
+    /// Tokens go first. They take only as many slots as there are permits, so requests get the others. The other way round, thousands of
+    /// requests that wait for sign-ins would hold up every token.
     package func claim(upTo slots: Int) async throws -> [Work] {
+        let tokens = try await claimTokens(upTo: slots)
+        guard tokens.count < slots else { return tokens.map(Work.token) }
+        do {
+            let requests = try await store.claimRevocationRequests(upTo: slots - tokens.count, at: clock.now, lease: Self.lease)
+            return tokens.map(Work.token) + requests.map(Work.request)
+        } catch {
+            guard !tokens.isEmpty else { throw error }
+            return tokens.map(Work.token)
+        }
+    }
+
+    private func claimTokens(upTo slots: Int) async throws -> [DueRevocation] {
         let now = clock.now
-        let requests = try await store.claimRevocationRequests(upTo: slots, at: now, lease: Self.lease)
-        guard requests.isEmpty else { return requests.map(Work.request) }
         let quotas: [String: Int] = apps.values.reduce(into: [:]) { $0.merge($1.app.budget.quotas(at: now), uniquingKeysWith: min) }
         let due = try await store.dueRevocations(upTo: slots, at: now, quotas: quotas)
         var left = slots
@@ -77,7 +90,7 @@ package struct RevocationHandler: WorkHandler {
         defer { for (name, count) in unused { apps[name]?.app.budget.giveBack(count) } }
         let claimed = try await store.claimRevocations(permits: permits, at: now, policy: policy, quotas: quotas)
         for work in claimed where question(of: work) != nil { unused[work.app]? -= 1 }
-        return claimed.map(Work.token)
+        return claimed
     }
 
     package func retryDelay() -> Duration? {

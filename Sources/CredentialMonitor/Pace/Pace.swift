@@ -47,6 +47,7 @@ struct Pace: Sendable {
     private let clients: Set<String>
     /// The lane's own budget first.
     private let budgets: [RequestBudget]
+    private let otherLanes: [RequestBudget]
     private let longestPause: Duration
     private let breakers: Breakers
     private let telemetry: Telemetry
@@ -54,11 +55,13 @@ struct Pace: Sendable {
     /// - Parameters:
     ///   - clients: all clients of the app.
     ///   - budgets: the lane's own first. All of them hear of blame, because it is about the configuration.
+    ///   - otherLanes: budgets that hear only that Apple accepts a client.
     ///   - longestPause: limits `Retry-After`, so that one answer does not hold an app for hours. Apple may ask again after it.
     init(
         of app: String,
         clients: Set<String>,
         budgets: [RequestBudget],
+        otherLanes: [RequestBudget] = [],
         longestPause: Duration = .minutes(15),
         breakers: Breakers,
         telemetry: Telemetry
@@ -67,6 +70,7 @@ struct Pace: Sendable {
         self.app = app
         self.clients = clients
         self.budgets = budgets
+        self.otherLanes = otherLanes
         self.breakers = breakers
         self.telemetry = telemetry
     }
@@ -74,8 +78,9 @@ struct Pace: Sendable {
     func follow(_ signal: PaceSignal, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
         switch signal {
         case .clear:
-            guard budgets.map({ $0.resume(clientID) }).contains(true) else { break }
-            telemetry.clientResumed(app, client: clientID, isAnyBlamed: budgets.contains(where: \.isAnyBlamed))
+            let all = budgets + otherLanes
+            guard all.map({ $0.resume(clientID) }).contains(true) else { break }
+            telemetry.clientResumed(app, client: clientID, isAnyBlamed: all.contains(where: \.isAnyBlamed))
         case .blamed(let error):
             // While no client of the app has had a 200, Apple may be refusing the key or the team, which all clients share.
             let isNoneProven = breakers.unproven(clients, at: answeredAt) == clients

@@ -96,16 +96,10 @@ extension TableStore {
             where: "c.pending_since IS NOT NULL AND c.verified_at IS NULL AND NOT c.never_accepted"
         )
         return try await query { connection in
-            try connection.fetchValues(
-                """
-                SELECT * FROM (\(repeated)) AS repeated UNION ALL SELECT * FROM (\(pending)) AS pending
-                 ORDER BY "userID", "clientID" LIMIT $4
-                """,
-                app,
-                last?.userID ?? "",
-                last?.clientID ?? "",
-                limit
-            )
+            let tokens: [NeverAcceptedToken] = try [repeated, pending].flatMap { page in
+                try connection.fetchValues(page, app, last?.userID ?? "", last?.clientID ?? "", limit)
+            }
+            return Array(tokens.sorted { Self.comesBefore($0.credential, $1.credential) }.prefix(limit))
         }
     }
 
@@ -120,6 +114,13 @@ extension TableStore {
         return try await query { connection in
             try connection.fetchValues(page, app, last?.userID ?? "", last?.clientID ?? "", limit)
         }
+    }
+
+    /// By user and client, each by its bytes, as the engines order text.
+    private static func comesBefore(_ one: CredentialID, _ other: CredentialID) -> Bool {
+        let (user, otherUser) = (one.userID.utf8, other.userID.utf8)
+        return user.elementsEqual(otherUser)
+            ? one.clientID.utf8.lexicographicallyPrecedes(other.clientID.utf8) : user.lexicographicallyPrecedes(otherUser)
     }
 
     /// SQL: up to `$4` credentials of the app `$1` that come after the user `$2` and the client `$3`.
