@@ -147,7 +147,7 @@ struct Story {
         let kinds = lies.map(\.kind).joined(separator: ", ")
         stage.say("Notifications arrive that nobody should believe, \(Script.forgeries) each: \(kinds).")
         for lie in lies {
-            let claims = try await events(ClaimEvent(.consentRevoked), Array(people.prefix(Script.forgeries)), lie.emission)
+            let claims = try await events(FalseEvent(.consentRevoked), Array(people.prefix(Script.forgeries)), lie.emission)
             let bodies = claims.map { lie.kind == "garbled" ? String($0.body.dropLast($0.body.count / 2)) : $0.body }
             try await site.tell(bodies, rejectedAs: lie.reason)
         }

@@ -59,7 +59,7 @@ struct DeliveryTests {
                 $0.delivery = DeliveryTarget(url: url)
                 $0.delivery?.pause = .zero
             } _: { backend, simulator in
-                let sent = try await simulator.notify(ClaimEvent(.accountDeleted), of: .these([simulator.createUser().userID]))[0]
+                let sent = try await simulator.notify(FalseEvent(.accountDeleted), of: .these([simulator.createUser().userID]))[0]
                 var received = posts.makeAsyncIterator()
                 for _ in 1...3 { #expect(await received.next() == sent.body) }
             }

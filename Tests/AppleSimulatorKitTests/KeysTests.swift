@@ -36,7 +36,7 @@ struct KeysTests {
                 // 2048 bits are 256 bytes, which are 342 characters.
                 #expect(key.n.count == 342)
             }
-            let notification = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([simulator.createUser().userID]))[0]
+            let notification = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([simulator.createUser().userID]))[0]
             #expect(try WireNotification(notification.body).kid == keys[2].kid)
         }
     }
@@ -44,10 +44,10 @@ struct KeysTests {
     @Test func aNewKeySignsAtOnceAndTheFormerOneStays() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            let before = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]))[0]
+            let before = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]))[0]
             let ids = try RotateKeys().happen(in: simulator).keyIDs
             #expect(ids.count == 2)
-            let after = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]))[0]
+            let after = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]))[0]
             #expect(try WireNotification(before.body).kid == ids[0])
             #expect(try WireNotification(after.body).kid == ids[1])
             let keys = try await backend.keys()
@@ -60,7 +60,7 @@ struct KeysTests {
     @Test func aWithdrawnKeyVerifiesNothingAnyMore() async throws {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
-            let before = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]))[0]
+            let before = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]))[0]
             _ = try RotateKeys(keepsFormer: false).happen(in: simulator)
             let keys = try await backend.keys()
             await #expect(throws: JWTError.self) {

@@ -72,9 +72,9 @@ struct NotificationTests {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             _ = try simulator.signIn(user.userID, SignInOptions(clientID: "com.example.web"))
-            #expect(try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]))[0].audience == "com.example.web")
+            #expect(try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]))[0].audience == "com.example.web")
             let emission = Emission { $0.audience = .exactly("com.stranger") }
-            let strange = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
+            let strange = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
             #expect(try WireNotification(strange.body).claims["aud"] as? String == "com.stranger")
         }
     }
@@ -85,7 +85,7 @@ struct NotificationTests {
             var emission = Emission()
             emission.eventTime = Moment(milliseconds: 1_600_000_000_123)
             emission.issuedAt = Moment(milliseconds: 1_600_000_010_999)
-            let notification = try await simulator.notify(ClaimEvent(.other("consent-withdrawn")), of: .these([user.userID]), emission)[0]
+            let notification = try await simulator.notify(FalseEvent(.other("consent-withdrawn")), of: .these([user.userID]), emission)[0]
             let wire = try WireNotification(notification.body)
             #expect(try wire.event["event_time"] as? Int64 == 1_600_000_000_123)
             #expect(wire.claims["iat"] as? Int64 == 1_600_000_010)
@@ -103,7 +103,7 @@ struct NotificationTests {
         try await withBackend { backend, simulator in
             let user = try simulator.createUser()
             let emission = Emission { $0.signature = signature }
-            let notification = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
+            let notification = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
             let wire = try WireNotification(notification.body)
             #expect((wire.kid == simulator.world.signingKeys.ids.last) == (signature == .forged))
             let keys = try await backend.keys()
@@ -117,7 +117,7 @@ struct NotificationTests {
             let first = try await simulator.notify(RevokeConsent(), of: .these([user.userID]))[0]
             #expect(try Redeliver(id: first.id).happen(in: simulator).notifications == [first])
             let emission = Emission { $0.eventTime = first.eventTime }
-            let second = try await simulator.notify(ClaimEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
+            let second = try await simulator.notify(FalseEvent(.consentRevoked), of: .these([user.userID]), emission)[0]
             #expect(second.id != first.id)
             #expect(second.eventTime == first.eventTime)
             #expect(simulator.world.notifications.all == [first, second])

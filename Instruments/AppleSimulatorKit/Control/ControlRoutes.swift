@@ -6,6 +6,7 @@ import Hummingbird
 import NIOCore
 
 /// The simulator's own routes, for other processes: a demo, an end-to-end test, a person with curl. Each is a ``ControlMessage``.
+/// `apple-simulator --help` lists them.
 ///
 /// Bodies and answers are JSON. Times are milliseconds since 1970 by Apple's clock.
 ///
@@ -17,7 +18,7 @@ struct ControlRoutes: Sendable {
     private static let messages: [any ControlMessage.Type] = [
         SignUp.self, SignInAgain.self, ChangePasswords.self, ListUsers.self, ReadUser.self,
         EventMessage<RevokeConsent>.self, EventMessage<DeleteAccounts>.self, EventMessage<SwitchForwarding>.self,
-        EventMessage<ClaimEvent>.self, ListNotifications.self, Redeliver.self,
+        EventMessage<FalseEvent>.self, ListNotifications.self, Redeliver.self,
         RotateKeys.self, RegisterKey.self, RevokeKey.self, ReadClock.self, SetClock.self, PrepareAnswers.self,
         ReadCounters.self, ResetCounters.self,
         Fault.self, ListFaults.self, ClearFaults.self, ClearFault.self,

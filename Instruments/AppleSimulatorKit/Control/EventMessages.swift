@@ -155,7 +155,7 @@ package struct SwitchForwarding: PeopleEvent {
 }
 
 /// Apple says something about people, and nothing changes: a notification out of order, or a lie.
-package struct ClaimEvent: PeopleEvent {
+package struct FalseEvent: PeopleEvent {
     package static let path = "notifications"
     package static let members = CodingKeys.names
 

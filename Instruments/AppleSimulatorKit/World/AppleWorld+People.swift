@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-/// What people do, as far as control messages share it.
+/// Actions of people that several control messages share.
 extension AppleWorld {
     mutating func signUp(_ count: Int, address: AddressKind, _ options: SignInOptions, now: Moment) throws(SimulatorError) -> [SignIn] {
         let (clientID, group) = try client(of: options)

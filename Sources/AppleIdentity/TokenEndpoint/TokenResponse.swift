@@ -23,7 +23,7 @@ struct TokenResponse {
         response.body.flatMap { (try? JSON($0))?.object }
     }
 
-    /// - Parameter isAnswerLost: whether Apple has taken the code and its answer cannot be read.
+    /// - Parameter isAnswerLost: whether Apple has acted on the request and its answer cannot be read.
     func unavailable<News>(_ reason: String, isAnswerLost: Bool = false) -> EndpointAnswer<News> {
         .unavailable(reason, isAnswerLost: isAnswerLost, retryAfter: retryAfter)
     }

@@ -19,3 +19,8 @@ package struct TransportRequest: Sendable {
         self.mayBeSent = mayBeSent
     }
 }
+
+/// Headers and body may hold secrets.
+extension TransportRequest: CustomStringConvertible {
+    package var description: String { url }
+}

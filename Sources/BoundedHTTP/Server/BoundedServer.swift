@@ -20,7 +20,7 @@ package struct BoundedServer: Service {
     ///   - host: a name or an address of this machine.
     ///   - port: 0 lets the system choose.
     ///   - onListening: called with the port once the server listens.
-    ///   - respond: answers a request. It bounds the size of a body by how much of it it collects; `limits.answer` bounds the time.
+    ///   - respond: answers a request. It decides how much of a body it collects; `limits.answer` bounds the time.
     package init(
         host: String,
         port: Int,

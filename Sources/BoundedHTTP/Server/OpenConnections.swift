@@ -15,7 +15,7 @@ package struct ConnectionLimits: Sendable {
     package var request: Duration
     /// From the head of a request to the last byte of the answer that the client takes.
     package var answer: Duration
-    /// From an answer to the next request. A scraper may keep its connection between two scrapes, which are commonly a minute apart.
+    /// From an answer to the next request. Scrapers commonly ask once a minute, over one connection.
     package var idle: Duration
 
     package init(

@@ -59,7 +59,8 @@ package enum EndpointAnswer<News: EndpointNews>: Sendable, Equatable {
     /// Our key, team, client or clock is wrong. The answer says nothing about any token or code.
     case misconfigured(String)
     case throttled(retryAfter: Duration?)
-    /// - Parameter isAnswerLost: whether Apple may have taken the code, or revoked the token, without siwatch hearing the answer.
+    /// - Parameter isAnswerLost: whether Apple may have acted on the request without siwatch hearing the answer. A refresh changes nothing at
+    ///   Apple, so there it does not count.
     case unavailable(String, isAnswerLost: Bool = false, retryAfter: Duration? = nil)
 }
 

@@ -14,7 +14,7 @@ struct Migrator {
     /// `server_version_num` of the oldest supported server.
     var oldestServer = 140_000
 
-    private var newest: SchemaStep { steps[steps.count - 1] }
+    private var last: SchemaStep { steps[steps.count - 1] }
 
     static func serverIsTooOld(_ version: String) -> StoreOpenError {
         StoreOpenError("PostgreSQL 14 or newer is needed, and the server is \(version)")
@@ -50,21 +50,24 @@ struct Migrator {
         try checkServer()
         try refuseDeparted()
         let found = try version()
-        guard try !isCurrent(found) else { return MigrationPlan(found: found?.written, needed: newest.version, script: "") }
+        guard try !isCurrent(found) else {
+            try refuseIncomplete()
+            return MigrationPlan(found: found?.written, needed: last.version, script: "")
+        }
         if found == nil {
             try refuseForeign()
             try refuseOthersSchema()
         }
         return MigrationPlan(
             found: found?.written,
-            needed: newest.version,
+            needed: last.version,
             script: """
                 SET LOCAL search_path TO \(address.searchPath);
                 \(found == nil ? beginning : "")\
                 \(steps.after(found?.written).script)
                 \(Schema.grants(in: address.quotedSchema))\
                 DELETE FROM schema_version;
-                INSERT INTO schema_version VALUES (\(newest.version), \(newest.compatibleFrom));
+                INSERT INTO schema_version VALUES (\(last.version), \(last.compatibleFrom));
 
                 """
         )
@@ -132,12 +135,12 @@ struct Migrator {
 
     private func isCurrent(_ version: (written: Int, compatibleFrom: Int)?) throws -> Bool {
         guard let version else { return false }
-        guard version.compatibleFrom <= newest.version else {
+        guard version.compatibleFrom <= last.version else {
             throw StoreOpenError(
-                "the schema \(address.schema) has version \(version.written), made by a newer siwatch; this one knows \(newest.version)"
+                "the schema \(address.schema) has version \(version.written), made by a newer siwatch; this one knows \(last.version)"
             )
         }
-        return version.written >= newest.version
+        return version.written >= last.version
     }
 
     private func refuseDeparted() throws {

@@ -7,12 +7,20 @@ import CredentialTables
 ///
 /// The server compares users and clients by their bytes, whatever its locale. So a library with a new sort order breaks no index. No table
 /// references a table that all settlements write, because each reference would lock a row of it.
+///
+/// Step 1 is frozen, and it uses constants that queries use. If a query needs another value, step 1 keeps the old one.
 enum Schema {
     static let steps = [SchemaStep(version: 1, compatibleFrom: 1, summary: "all tables and views", sql: v1)]
 
     static let v1 = queues + logs + registers + bookkeeping + fleet + views + triggers
 
-    static let tablesAndViews = steps.map(\.sql).joined().matches(of: /CREATE (?:TABLE|VIEW) (\w+)/).map { String($0.1) }
+    /// The names that the steps leave.
+    static let tablesAndViews = steps.map(\.sql).joined().matches(of: /(CREATE|DROP) (?:TABLE|VIEW) (\w+)/).reduce(into: [String]()) {
+        names,
+        match in
+        names.removeAll { $0 == match.2 }
+        if match.1 == "CREATE" { names.append(String(match.2)) }
+    }
 
     /// SQL: the server's clock.
     static let now = "(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"

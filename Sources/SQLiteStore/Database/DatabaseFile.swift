@@ -50,8 +50,12 @@ package struct DatabaseFile: Sendable {
 
     /// - Parameter nextSteps: steps of a later release, for tests.
     package init(path: String, nextSteps: [SchemaStep] = []) {
+        self.init(path: path, steps: Schema.steps + nextSteps)
+    }
+
+    init(path: String, steps: [SchemaStep]) {
         self.path = path
-        steps = Schema.steps + nextSteps
+        self.steps = steps
     }
 
     /// Follows every symbolic link of a name, as SQLite does. So one file has one lock, whatever name opens it.

@@ -4,6 +4,8 @@
 import CredentialTables
 
 /// The tables and views. Backends write and read some of them: these are the program's public interface, and docs/schema.md explains them.
+///
+/// Step 1 is frozen, and it uses constants that queries use. If a query needs another value, step 1 keeps the old one.
 enum Schema {
     /// "SIWA": tells siwatch's files from every other SQLite database.
     static let applicationID: Int32 = 0x5349_5741

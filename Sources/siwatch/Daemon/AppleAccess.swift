@@ -7,7 +7,7 @@ import CredentialCore
 import CredentialMonitor
 import Foundation
 
-/// How the apps reach Apple, and the signing keys by which siwatch believes what bears Apple's name.
+/// The transport to Apple, the signing keys and their verifiers. All apps share them.
 struct AppleAccess: Sendable {
     let transport: ObservedTransport
     let notificationVerifier: AppleNotificationVerifier

@@ -7,16 +7,16 @@ import NIOConcurrencyHelpers
 import UnixSignals
 
 extension Daemon {
-    func reload(on hangups: UnixSignalsSequence, _ vitals: Vitals) -> Reload {
+    func reload(on hangups: UnixSignalsSequence, _ health: HealthReports) -> Reload {
         let atWork = NIOLockedValueBox(context.configuration)
         return Reload(
             source: context.configuration.source,
             signals: hangups,
-            notifier: vitals.notifier,
+            notifier: health.notifier,
             logger: context.logger,
             telemetry: context.telemetry,
             clock: context.clock,
-            isStarted: { vitals.readiness.isStarted },
+            isStarted: { health.readiness.isStarted },
             comment: sayOtherTeams
         ) { [apps, writer, context] new, keys in
             let taken = atWork.withLockedValue { configuration in

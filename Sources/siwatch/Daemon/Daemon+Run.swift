@@ -13,13 +13,13 @@ import UnixSignals
 extension Daemon {
     /// Runs until a signal asks for a stop, then drains.
     func run() async throws {
-        let vitals = Vitals(of: self)
+        let health = HealthReports(of: self)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
         let keeper = context.membership.keeper(writer.breakers, context.store, context.telemetry)
         // Renews now, so that shared lanes need not wait for the keeper's first turn. That turn finds an older replica again.
         await keeper?.renew()
-        let group = serviceGroup(services(vitals, keeper, hangups).map { .init(service: $0) })
-        let (logger, readiness) = (context.logger, vitals.readiness)
+        let group = serviceGroup(services(health, keeper, hangups).map { .init(service: $0) })
+        let (logger, readiness) = (context.logger, health.readiness)
         for warning in context.configuration.warnings { logger.log(.configurationDoubtful, ["reason": "\(warning)"]) }
         do {
             try await sayUnknownCanaries()
@@ -40,24 +40,24 @@ extension Daemon {
     var lanes: Set<Lane> { Set(queues.lanes + [OperatorRequestHandler.lane] + apps.map(\.refreshes.lane)) }
 
     /// Services stop in reverse: first readiness, then the loops, then the writer. Metrics are served throughout.
-    private func services(_ vitals: Vitals, _ keeper: LaneKeeper?, _ hangups: UnixSignalsSequence) -> [any Service] {
+    private func services(_ health: HealthReports, _ keeper: LaneKeeper?, _ hangups: UnixSignalsSequence) -> [any Service] {
         var services: [any Service] = [
             SystemdReports(
-                notifier: vitals.notifier,
-                readiness: vitals.readiness,
+                notifier: health.notifier,
+                readiness: health.readiness,
                 reader: context.store,
                 clock: context.clock,
                 watchdogInterval: SystemdNotifier.watchdogInterval()
             )
         ]
-        if let address = context.configuration.operations.listen { services.append(operationsServer(address, vitals)) }
-        let databaseWatch = vitals.databaseWatch.service(every: context.configuration.queues.pollInterval)
-        services += [apple.keyRefresh, maintenance, overdueCount, databaseWatch, heartbeat(vitals.progress)]
+        if let address = context.configuration.operations.listen { services.append(operationsServer(address, health)) }
+        let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
+        services += [apple.keyRefresh, maintenance, overdueCount, databaseWatch, heartbeat(health.progress)]
         // Gives the lanes back after the writer and the loops have stopped.
         if let keeper { services.append(keeper) }
         services.append(writer)
-        services += loops(vitals.progress)
-        services += [reload(on: hangups, vitals), vitals.readiness]
+        services += loops(health.progress)
+        services += [reload(on: hangups, health), health.readiness]
         return services
     }
 

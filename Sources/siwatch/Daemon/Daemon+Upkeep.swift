@@ -66,7 +66,7 @@ extension Daemon {
         }
     }
 
-    func operationsServer(_ address: ListenAddress, _ vitals: Vitals) -> OperationsServer {
+    func operationsServer(_ address: ListenAddress, _ health: HealthReports) -> OperationsServer {
         let telemetry = context.telemetry
         var quiet = context.logger
         quiet.logLevel = max(quiet.logLevel, .warning)
@@ -76,16 +76,16 @@ extension Daemon {
             metrics: { [context] format in
                 telemetry.suppressed(context.output.takeSuppressed())
                 telemetry.dropped(context.output.takeDropped())
-                telemetry.observe(isReady: vitals.readiness.condition == .good)
+                telemetry.observe(isReady: health.readiness.condition == .good)
                 telemetry.observe(lanes: context.membership.ownership)
                 await observeTables()
                 return context.registry.exposition(format)
             },
             health: {
-                let stalled = vitals.progress.stalled
+                let stalled = health.progress.stalled
                 return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
             },
-            readiness: { vitals.readiness.condition },
+            readiness: { health.readiness.condition },
             onListening: { [context] port in
                 context.logger.log(.listening, ["address": "\(ListenAddress(host: address.host, port: port))"])
             }

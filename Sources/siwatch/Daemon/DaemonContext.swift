@@ -7,7 +7,7 @@ import CredentialSealing
 import Logging
 import PrometheusMetrics
 
-/// What all parts of the daemon share: its configuration, its database, its clocks, its log and its metrics.
+/// The surroundings that all parts of the daemon share: its configuration, its database, its clocks, its log and its metrics.
 struct DaemonContext {
     /// As of the start. A reload changes the parts that can change.
     let configuration: Configuration

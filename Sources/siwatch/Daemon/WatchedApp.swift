@@ -10,7 +10,7 @@ import Foundation
 struct WatchedApp {
     let atWork: AppAtWork
     let refreshes: RefreshHandler
-    /// They wake the loop of the refreshes.
+    /// Wakes the refresh lane.
     let wakeups: Wakeups
     private let teamID: String
     private let secrets: ClientSecrets

@@ -50,6 +50,14 @@ enum DatabaseLocation: Sendable {
         }
     }
 
+    /// How to use the script of a migration, as its comment.
+    var migrationNote: String {
+        switch self {
+        case .file: "-- To read, not to run: siwatch migrate also marks the file as its own."
+        case .server: "-- All steps are one transaction (psql -1). The user of database.url runs it, and owns the tables."
+        }
+    }
+
     /// Whether the database holds sealed data. Then a lost key file must not be replaced by a new one.
     func hasSealedRows() throws -> Bool {
         guard try migrationPlan().found != nil else { return false }

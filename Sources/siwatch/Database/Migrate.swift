@@ -33,11 +33,13 @@ struct Migrate: AsyncParsableCommand {
         let database = try configuration.namedDatabase()
         do {
             let plan = try database.migrationPlan()
+            if keys.ring == nil, try database.hasSealedRows() { throw CommandFailure.missingKey(of: configuration) }
             switch plan.found {
             case let found? where plan.script.isEmpty: print("-- \(database.name) is up to date, with schema version \(found).")
             case let found?: print("-- \(database.name) has schema version \(found). siwatch migrate brings it to version \(plan.needed):")
             case nil: print("-- \(database.name) is not there yet. siwatch migrate creates it, with schema version \(plan.needed):")
             }
+            if !plan.script.isEmpty { print(database.migrationNote) }
             print(plan.script, terminator: "")
         } catch {
             throw CommandFailure(database: error)

@@ -39,7 +39,7 @@ struct MovingFile {
     init(departing file: DatabaseFile) throws {
         try self.init(file) {
             do {
-                guard try file.exists() else { throw MoveRefusal.nothing(place: file.path) }
+                guard try file.inspect() != .none else { throw MoveRefusal.nothing(place: file.path) }
             } catch DatabaseFile.Unusable.departed(_, let departure) where !departure.isComplete {
                 // An earlier move was cut short. Whether it arrived is checked later. Nothing has worked on the file since.
                 return

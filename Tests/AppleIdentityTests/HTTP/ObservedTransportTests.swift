@@ -42,7 +42,10 @@ import Testing
         )
         let group = ServiceGroup(services: [server], logger: logger)
         return try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                defer { listening.finish() }
+                try await group.run()
+            }
             let port = try #require(await ports.first { _ in true })
             let result = try await answer(to: request("http://127.0.0.1:\(port)"))
             await group.triggerGracefulShutdown()

@@ -163,14 +163,14 @@ import Testing
                 let signIns = try await site.apple.signIn(3)
                 try await site.settle(signIns)
                 let user = signIns[0].userID
-                let genuine = try await site.apple.notify(ClaimEvent(.consentRevoked), users: [signIns[1].userID])[0].body
+                let genuine = try await site.apple.notify(FalseEvent(.consentRevoked), users: [signIns[1].userID])[0].body
                 let forged = try await site.apple.notify(
-                    ClaimEvent(.consentRevoked),
+                    FalseEvent(.consentRevoked),
                     users: [user],
                     Emission { $0.signature = .forged }
                 )
                 let foreign = try await site.apple.notify(
-                    ClaimEvent(.consentRevoked),
+                    FalseEvent(.consentRevoked),
                     users: [user],
                     Emission { $0.audience = .exactly("com.somebody.else") }
                 )

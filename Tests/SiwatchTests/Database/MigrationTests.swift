@@ -24,14 +24,14 @@ import Testing
             #expect(output.last?.hasSuffix("siwatch.key is not there yet. siwatch migrate creates it.") == true, "\(output.suffix(2))")
             #expect(!FileManager.default.fileExists(atPath: site.folder.url.appending(path: "new.sqlite").path))
 
-            // SQLite takes the script.
+            // It is SQL that SQLite takes.
             let database = try DatabaseQueue()
             try await database.write { db in try db.execute(sql: output.joined(separator: "\n")) }
             #expect(try await database.read { db in try db.tableExists("notification_queue") && db.viewExists("user_state") })
         }
     }
 
-    /// An administrator who gives siwatch no right to create anything runs the script.
+    /// siwatch's own user may run the script by hand.
     @Test func aDryRunPrintsTheScriptThatMakesASchema() async throws {
         try await Site.with(on: .server) { site in
             try site.folder.edit("schema = \"", "schema = \"new_")
@@ -47,6 +47,16 @@ import Testing
         }
     }
 
+    @Test(arguments: SiteDatabase.allCases) func aDryRunMissesAKeyAsAMigrationDoes(on database: SiteDatabase) async throws {
+        try await Site.with(on: database) { site in
+            try FileManager.default.removeItem(at: site.folder.url.appending(path: "siwatch.key"))
+            for arguments in [["migrate", "--dry-run"], ["migrate"]] {
+                let process = try ChildProcess("siwatch", arguments + ["--config", site.folder.configurationPath])
+                #expect(await process.exit() == 78 && process.output.joined().contains("siwatch.key is missing"), "\(process.output)")
+            }
+        }
+    }
+
     /// The next release's first replica migrates the schema. Those of this release go on.
     @Test func aDaemonGoesOnBesideTheMigrationOfTheNextRelease() async throws {
         try await Site.with(on: .server) { site in
@@ -54,7 +64,7 @@ import Testing
                 try await site.settle(try await site.apple.signIn(3))
                 let schema = try #require(site.schema)
                 let migration = try ChildProcess("siwatch-next", ["--server", schema.address, "--schema", schema.name])
-                // What comes meanwhile waits for the migration, or goes before it.
+                // Sign-ins that are inserted meanwhile wait for the migration, or go before it.
                 try await site.settle(try await site.apple.signIn(3))
                 #expect(await migration.exit() == 0, "\(migration.output)")
                 #expect(try await site.backend.int("SELECT version FROM schema_version") == 2)

@@ -136,7 +136,7 @@ actor FleetPeople {
         news += try await site.apple.notify(SwitchForwarding(on: .random(using: &generator)), users: muting)
         last = news.shuffled(using: &generator)
         let forged = try await site.apple.notify(
-            ClaimEvent(.consentRevoked),
+            FalseEvent(.consentRevoked),
             users: Array(present.suffix(forgeries)),
             Emission { $0.signature = .forged }
         ).map(\.body)

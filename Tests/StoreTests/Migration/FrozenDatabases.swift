@@ -37,9 +37,15 @@ enum FrozenDatabases {
         return address
     }
 
-    /// Writes both databases of the newest schema.
+    /// Every version of the schema.
+    static let versions = 1...DatabaseFile(path: "").newestVersion
+
+    /// Writes both databases of the newest schema, once.
     static func write() async throws {
-        let version = DatabaseFile(path: "").newestVersion
+        let version = versions.upperBound
+        for url in [file(version), dump(version)] where FileManager.default.fileExists(atPath: url.path) {
+            throw HarnessError("\(url.path) is frozen")
+        }
         let full = try await FullFile()
         let address = try PostgresUnderTest.address()
         _ = try PostgresStore.open(address)
@@ -55,7 +61,6 @@ enum FrozenDatabases {
 
         let whole = try await FullFile()
         try whole.file.sqlite.close()
-        try? FileManager.default.removeItem(at: file(version))
         try FileManager.default.copyItem(at: whole.file.file.url, to: file(version))
     }
 

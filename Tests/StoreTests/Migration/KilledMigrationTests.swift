@@ -12,8 +12,10 @@ import Testing
 
 /// A migration that is killed in the middle of a step has changed nothing. The next one does it all.
 @Suite(.timeLimit(.minutes(10))) struct KilledMigrationTests {
+    private static let newest = FrozenDatabases.versions.upperBound
+
     @Test func aFileStaysAsItWas() async throws {
-        let file = try FrozenDatabases.copy(of: 1)
+        let file = try FrozenDatabases.copy(of: Self.newest)
         defer { file.remove() }
         let before = try await contents(of: file)
 
@@ -23,7 +25,7 @@ import Testing
         migration.signal(SIGKILL)
         #expect(await migration.exit() == 128 + SIGKILL)
 
-        #expect(try DatabaseFile(path: file.path).inspect() == .siwatch(version: 1))
+        #expect(try DatabaseFile(path: file.path).inspect() == .siwatch(version: Self.newest))
         #expect(try await contents(of: file) == before)
         // This release may go on.
         try SQLiteStore.open(DatabaseFile(path: file.path)).close()
@@ -32,7 +34,9 @@ import Testing
         let door = try SQLiteDoor(asBackendOf: file.path)
         #expect(try await door.rows("SELECT COUNT(*), MAX(number) FROM next_step", []) == [[1_000_000, 1_000_000]])
         #expect(try await door.rows("PRAGMA integrity_check", []) == [["ok"]])
-        #expect(throws: DatabaseFile.Unusable.newer(version: 2, known: 1)) { try DatabaseFile(path: file.path).inspect() }
+        #expect(throws: DatabaseFile.Unusable.newer(version: Self.newest + 1, known: Self.newest)) {
+            try DatabaseFile(path: file.path).inspect()
+        }
     }
 
     private func size(of path: String) -> Int {
@@ -46,7 +50,7 @@ import Testing
     }
 
     @Test func aSchemaStaysAsItWas() async throws {
-        let address = try await FrozenDatabases.restore(1)
+        let address = try await FrozenDatabases.restore(Self.newest)
         let door = PostgresDoor(address)
         let before = try await TableContents(door, TableContents.columns(ofServer: door))
 
@@ -63,7 +67,7 @@ import Testing
         // The server finishes the statement before it sees that nobody is there.
         while try await !door.rows(question, []).isEmpty { await Task.yield() }
 
-        #expect(try await door.rows("SELECT version FROM schema_version", []) == [[1]])
+        #expect(try await door.rows("SELECT version FROM schema_version", []) == [[.integer(Int64(Self.newest))]])
         #expect(try await TableContents(door, TableContents.columns(ofServer: door)) == before)
         _ = try PostgresStore.open(address)
 

@@ -25,6 +25,10 @@ import Testing
         await thread.close()
     }
 
+    @Test func bothEnginesHaveTheSameSteps() {
+        #expect(Schema.steps.map(\.version) == Array(FrozenDatabases.versions))
+    }
+
     /// Old and new overlap. The old release settles its claims and goes on.
     @Test func aSchemaIsBroughtUpToDateBesideAnOlderRelease() async throws {
         let store = try StoreKind.postgres.make()

@@ -3,7 +3,7 @@
 
 import CredentialCore
 
-/// What ought to follow from each settlement.
+/// The expected result of each settlement.
 extension ReferenceModel {
     /// Whether a newer sign-in of the credential waits.
     func goesAfterGrant(_ work: DueCredential, at now: Timestamp) -> Bool {

@@ -4,8 +4,8 @@
 import CredentialCore
 import CredentialMonitor
 
-/// The signs by which others see how the running daemon does.
-struct Vitals {
+/// The health of the running daemon, for systemd and the HTTP pages.
+struct HealthReports {
     let progress: LoopProgress
     let databaseWatch: DatabaseWatch
     let notifier = SystemdNotifier()
