@@ -17,7 +17,7 @@ extension SettlementFold {
                 return postpone(work, until: now.advanced(by: SettlementRules.unknownClientRetry))
             }
             if awaitsNewerGrant(notification, of: app, receivedAt: work.receivedAt) {
-                return postpone(work, until: now.advanced(by: rules.signInRetry(waitingSince: work.receivedAt, at: now)))
+                return postpone(work, until: now.advanced(by: min(rules.pollInterval, SettlementRules.longestSignInRetry)))
             }
             guard release(work) else { return .superseded }
             let outcome = apply(notification, of: app)

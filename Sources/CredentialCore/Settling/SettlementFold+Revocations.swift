@@ -26,7 +26,7 @@ extension SettlementFold {
         // it. The request has no deadline, so it waits until the row is settled. An older row may bring one more token to revoke.
         let mayHaveSignedIn = waiting.contains { $0.grantedAt > work.requestedAt }
         if mayHaveSignedIn || isWorthWaiting(for: waiting, since: work.requestedAt) {
-            return postpone(work, for: rules.signInRetry(waitingSince: work.requestedAt, at: now))
+            return postpone(work, for: rules.requestRetry(requestedAt: work.requestedAt, at: now))
         }
         let tokens = holdings.flatMap { holding in
             let credential = holding.record.credential

@@ -29,12 +29,12 @@ package struct SettlementRules: Sendable {
 
     package func isCanary(_ userID: String, of app: String) -> Bool { canaries[app]?.contains(userID) ?? false }
 
-    /// When to look again at an event or a request that waits for a sign-in of its user. The longer it has waited, the rarer siwatch looks,
-    /// so that thousands of waiting rows do not hold up the others.
+    /// When to look again at a request to revoke that waits for a sign-in of its user. The longer it has waited, the rarer siwatch looks, so
+    /// that thousands of waiting requests do not hold up the others.
     ///
-    /// - Parameter arrival: since when it waits.
-    func signInRetry(waitingSince arrival: Timestamp, at now: Timestamp) -> Duration {
-        let waited = arrival.duration(to: now)
+    /// Events have no such rule, because new events go before waiting ones.
+    func requestRetry(requestedAt: Timestamp, at now: Timestamp) -> Duration {
+        let waited = requestedAt.duration(to: now)
         guard waited < Self.longestWaitForGrant else { return Self.longestSignInRetry }
         // Not beyond the end of the wait for a sign-in that is not on its way.
         let retry = min(waited / 8, Self.longestWaitForGrant - waited)

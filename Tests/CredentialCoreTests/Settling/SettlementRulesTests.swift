@@ -5,7 +5,7 @@ import Testing
 
 @testable import CredentialCore
 
-/// When siwatch looks again at a row that waits for a sign-in.
+/// When siwatch looks again at a request that waits for a sign-in.
 @Suite struct SettlementRulesTests {
     private static let start = Timestamp(seconds: 1_750_000_000)
     private static let rules = SettlementRules(policy: RefreshPolicy(), pollInterval: .seconds(1), startedAt: start)
@@ -17,6 +17,6 @@ import Testing
     )
     func theLongerItWaitsTheRarerItIsLookedAt(waited: Int, retry: Int) {
         let now = Self.start.advanced(by: .seconds(waited))
-        #expect(Self.rules.signInRetry(waitingSince: Self.start, at: now) == .seconds(retry))
+        #expect(Self.rules.requestRetry(requestedAt: Self.start, at: now) == .seconds(retry))
     }
 }
