@@ -92,9 +92,9 @@ import siwatch_simulate
     }
 
     @Test(.timeLimit(.minutes(60)), arguments: PlantedBug.allCases) func aPlantedBugIsFound(_ bug: PlantedBug) async {
-        if let report = await SimulationCampaign.run(1...3_000, bug: bug).failure, let violation = report.violation {
+        if let report = await SimulationCampaign.run(1...2_000, bug: bug).failure, let violation = report.violation {
             return print("\(bug) is found by seed \(report.seed): \(violation)")
         }
-        Issue.record("3,000 seeds did not find \(bug)")
+        Issue.record("2,000 seeds did not find \(bug)")
     }
 }

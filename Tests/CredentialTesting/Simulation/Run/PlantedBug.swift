@@ -62,11 +62,13 @@ package enum PlantedBug: String, Sendable, CaseIterable {
 }
 
 extension PlantedBug {
-    /// Whether a run can show the bug. Other runs need no try.
-    func canShow(in plan: Simulation.Plan) -> Bool {
+    /// Makes a run one that can show the bug.
+    func prepare(_ plan: inout Simulation.Plan) {
         switch self {
-        case .repetitionIgnored: plan.weathers.contains(.massRejection(1)) && !plan.isTouchy
-        default: true
+        case .repetitionIgnored:
+            plan.weathers = [.massRejection(1)]
+            if plan.isTouchy { plan.breaker = BreakerRules() }
+        default: break
         }
     }
 

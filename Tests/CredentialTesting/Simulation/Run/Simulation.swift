@@ -124,8 +124,8 @@ package struct Simulation {
     /// Runs a seed to its end, or to the first violation.
     package static func run(seed: UInt64, on databases: SimulatedDatabases = .memory, bug: PlantedBug? = nil) async -> Report {
         do {
-            let plan = Plan(seed: seed)
-            if let bug, !bug.canShow(in: plan) { return Report(seed: seed, repeatLine: "", violation: nil) }
+            var plan = Plan(seed: seed)
+            bug?.prepare(&plan)
             var simulation = try await Simulation(seed: seed, plan: plan, on: databases.take(), bug: bug)
             do {
                 try await simulation.run()
