@@ -614,15 +614,16 @@ struct CodeLaneTests {
         }
     }
 
-    /// Otherwise the codes would go on one by one, behind codes that Apple refuses, and expire.
+    /// Apple refuses these codes, which proves nothing of the client. Without the check, they would go on one by one and hold up good ones.
     @Test func aGoodAnswerToACheckEndsTheBlameOfCodesToo() async throws {
         try await Monitor.with { monitor in
             try await monitor.signIn("bob")
             monitor.clock.advance(by: .days(2))
-            monitor.endpoint.answerCodes(.misconfigured("invalid_client"), .issued("ann"))
-            for code in ["a", "b", "c"] { try await monitor.code(code) }
+            monitor.endpoint.answerCodes(.misconfigured("invalid_client"), .refused(.rejectedByApple, detail: "invalid_grant"))
+            try await monitor.code("a")
             try await monitor.settle(monitor.codeHandler)
             #expect(monitor.endpoint.exchanges.count == 1)
+            for code in ["b", "c"] { try await monitor.code(code) }
             monitor.clock.advance(by: .seconds(13))
             #expect(try await monitor.settle(monitor.refreshHandler) > 0)
             try await monitor.settle(monitor.codeHandler)
