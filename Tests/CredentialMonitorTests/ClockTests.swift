@@ -83,16 +83,19 @@ struct ClockTests {
             let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
             let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
             func skew() -> Double? { try? monitor.metrics.expectMeter("siwatch_apple_clock_skew_seconds").lastValue }
-            apple.observe(monitor.clock.now)
+            apple.observe(monitor.clock.now, after: .zero)
             #expect(skew() == 0.5)
-            apple.observe(monitor.clock.now.advanced(by: .seconds(90)))
+            apple.observe(monitor.clock.now.advanced(by: .seconds(90)), after: .zero)
             #expect(skew() == 90.5)
-            apple.observe(monitor.clock.now.advanced(by: .seconds(-90)))
+            apple.observe(monitor.clock.now.advanced(by: .seconds(-90)), after: .zero)
+            #expect(skew() == -89.5)
+            // Nobody knows how long this answer was on its way.
+            apple.observe(monitor.clock.now, after: .milliseconds(2001))
             #expect(skew() == -89.5)
             // The same answer means something else after the host's clock has moved on.
-            apple.observe(monitor.clock.now)
+            apple.observe(monitor.clock.now, after: .zero)
             monitor.clock.advance(by: .seconds(1))
-            apple.observe(monitor.clock.now.advanced(by: .seconds(-1)))
+            apple.observe(monitor.clock.now.advanced(by: .seconds(-1)), after: .zero)
             #expect(skew() == -0.5)
         }
     }
@@ -107,7 +110,7 @@ struct ClockTests {
 
         #expect(clockGuard.trusted == nil)
         #expect(try isHeld() == 1)
-        apple.observe(clock.now)
+        apple.observe(clock.now, after: .zero)
         #expect(clockGuard.trusted == clock.now)
         #expect(try isHeld() == 0)
         #expect(log.events == [])
@@ -135,7 +138,7 @@ struct ClockTests {
         let made = ClockGuard(clock: clock.wallClock, uptime: { clock.uptime }, telemetry: telemetry)
         clockGuard.withLockedValue { $0 = made }
         let apple = AppleClock(clock: clock.wallClock, clockGuard: made, telemetry: telemetry)
-        apple.observe(clock.now)
+        apple.observe(clock.now, after: .zero)
         clock.set(to: clock.now.advanced(by: .seconds(8 * 86_400)))
         #expect(made.trusted == nil)
         clock.set(to: clock.now.advanced(by: .seconds(-8 * 86_400)))
@@ -149,7 +152,7 @@ struct ClockTests {
             let apple = AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
             let handler = monitor.grantHandler(clockGuard: clockGuard)
             func waiting() async throws -> Int { try await monitor.count("SELECT COUNT(*) FROM grant_queue") }
-            apple.observe(monitor.clock.now)
+            apple.observe(monitor.clock.now, after: .zero)
             try await monitor.grant("ann", client: "com.example.forgotten")
             try await monitor.grant("bob", at: monitor.clock.now.advanced(by: .seconds(30 * 86_400)))
             try await monitor.settle(handler)
@@ -163,7 +166,7 @@ struct ClockTests {
             #expect(try await waiting() == 2)
 
             monitor.clock.advance(by: .seconds(8 * 86_400))
-            apple.observe(monitor.clock.now)
+            apple.observe(monitor.clock.now, after: .zero)
             try await monitor.settle(handler)
             #expect(try await waiting() == 0)
             #expect(

@@ -64,14 +64,56 @@ struct GrantLaneTests {
 
     @Test func aGrantFromTheFutureWaitsForItsTime() async throws {
         try await Monitor.with { monitor in
-            try await monitor.signIn("ann", at: monitor.clock.now.advanced(by: .seconds(301)))
-            try await monitor.signIn("bob", at: monitor.clock.now.advanced(by: .seconds(299)))
+            try await monitor.signIn("ann", at: monitor.clock.now.advanced(by: .seconds(4)))
+            try await monitor.signIn("bob", at: monitor.clock.now.advanced(by: .seconds(3)))
             #expect(try await monitor.state(of: "ann") == nil)
             #expect(try await monitor.state(of: "bob") == "authorized granted")
             #expect(try await monitor.count("SELECT COUNT(*) FROM grant_queue WHERE refresh_token = 'token-of-ann'") == 1)
             monitor.clock.advance(by: .seconds(1))
             try await monitor.settle(monitor.grantHandler)
             #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
+    /// A backend's clock is two minutes ahead. Taken at once, its sign-in would make the user's next one `stale`, and the end of its token
+    /// would end that one.
+    @Test func aSignInThatIsDatedAheadHidesNoLaterOne() async throws {
+        try await Monitor.with { monitor in
+            try await monitor.signIn("ann", at: monitor.clock.now.advanced(by: .seconds(120)))
+            monitor.clock.advance(by: .seconds(60))
+            try await monitor.signIn("ann", token: "next")
+            #expect(try await monitor.grantLog() == ["applied"])
+            let since = "SELECT changed_at FROM credential_state"
+            #expect(try await monitor.value(since) == monitor.clock.now.milliseconds)
+            monitor.clock.advance(by: .seconds(57))
+            try await monitor.settle(monitor.grantHandler)
+            #expect(try await monitor.grantLog() == ["applied", "applied"])
+        }
+    }
+
+    /// The host's clock is off by a minute. Apple dates sign-ins, so siwatch waits by Apple's clock, once it knows it.
+    @Test(arguments: [60, -60]) func applesClockSaysWhatIsAhead(_ seconds: Int) async throws {
+        try await Monitor.with { monitor in
+            let clockGuard = ClockGuard(clock: monitor.clock.wallClock, uptime: { monitor.clock.uptime }, telemetry: monitor.telemetry)
+            let handler = monitor.grantHandler(clockGuard: clockGuard)
+            func signIn(_ user: String, ahead: Duration, takenAfter wait: Duration) async throws {
+                try await monitor.grant(user, at: monitor.clock.now.advanced(by: ahead))
+                try await monitor.settle(handler)
+                let early = try await monitor.state(of: user)
+                #expect((early == nil) == (wait > .zero))
+                monitor.clock.advance(by: wait)
+                try await monitor.settle(handler)
+                #expect(try await monitor.state(of: user) == "authorized granted")
+            }
+            let ours = Duration.seconds(seconds)
+            try await signIn("ann", ahead: .seconds(30), takenAfter: .seconds(27))
+            AppleClock(clock: monitor.clock.wallClock, clockGuard: clockGuard, telemetry: monitor.telemetry)
+                .observe(monitor.clock.now.advanced(by: .zero - ours), after: .zero)
+            // Apple cuts its date to whole seconds, so siwatch takes it for half a second later.
+            try await signIn("bob", ahead: .zero - ours + .seconds(3), takenAfter: .zero)
+            try await signIn("cid", ahead: .zero - ours + .seconds(23), takenAfter: .milliseconds(19_500))
+            monitor.clock.set(to: monitor.clock.now.advanced(by: .zero - ours * 2))
+            try await signIn("dan", ahead: .seconds(30), takenAfter: .seconds(27))
         }
     }
 

@@ -127,7 +127,6 @@ struct Monitor {
             store: store,
             sealer: PlainSealer(),
             clients: Set(Self.clients),
-            clockSkew: .seconds(300),
             clock: clock.wallClock,
             clockGuard: clockGuard,
             intake: writer.intake,

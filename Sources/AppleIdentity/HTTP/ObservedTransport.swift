@@ -22,13 +22,15 @@ package struct ObservedTransport: AppleTransport {
     }
 
     package func send(_ request: AppleRequest) async throws(TransportFailure) -> TransportResponse {
+        let start = ContinuousClock.now
         do throws(TransportFailure) {
             let response = try await transport.send(TransportRequest(request))
             // The transport passes only statuses from 200 to 599, all of three digits.
-            observe(AppleObservation(endpoint: request.endpoint, status: String(response.status), date: response.date))
+            let status = String(response.status)
+            observe(AppleObservation(endpoint: request.endpoint, status: status, date: response.date, duration: .now - start))
             return response
         } catch {
-            observe(AppleObservation(endpoint: request.endpoint, status: error.rawValue))
+            observe(AppleObservation(endpoint: request.endpoint, status: error.rawValue, duration: .now - start))
             throw error
         }
     }
@@ -41,6 +43,7 @@ package struct AppleObservation: Sendable {
     package var status: String
     /// Apple's clock in the answer, in whole seconds.
     package var date: Timestamp?
+    package var duration: Duration
 }
 
 package typealias AppleObserver = @Sendable (AppleObservation) -> Void

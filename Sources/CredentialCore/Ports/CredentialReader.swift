@@ -11,6 +11,8 @@ package protocol BreakerReader: Sendable {
 
 /// Reads a store for `status`, the metrics, `explain` and other commands. Only the counts scan a table.
 package protocol CredentialReader: BreakerReader {
+    /// The last sign of life of any siwatch. Nil if there is none.
+    var aliveAt: Timestamp? { get async throws }
     func queues() async throws -> [QueueStatus]
     func credentialCounts() async throws -> [CredentialCount]
     /// For each app, the credentials that Apple had not confirmed for three intervals when siwatch last asked about them.
@@ -28,9 +30,7 @@ package protocol CredentialReader: BreakerReader {
     /// For the queues of notifications and sign-ins, how many rows could be taken now, counted up to `limit` for each lane.
     func dueRows(at now: Timestamp, upTo limit: Int) async throws -> [String: Int]
     /// The postponed sign-ins and the sign-ins with a waiting code, counted up to `limit` each.
-    ///
-    /// - Parameter time: a sign-in that is dated later is ahead.
-    func waitingGrants(datedAfter time: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts
+    func waitingGrants(upTo limit: Int) async throws -> WaitingGrantCounts
     /// How Apple answers the checks of tokens, over the life of the database.
     func checks() async throws -> CheckStatus
     /// Every client, by app and name.

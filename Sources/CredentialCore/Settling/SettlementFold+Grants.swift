@@ -76,8 +76,8 @@ extension SettlementFold {
         basis.heldGrants[work.id] = nil
         let retry = now.advanced(by: SettlementRules.waitingGrantRetry)
         let until = min(due ?? retry, retry)
-        // A sign-in whose time has come meanwhile can be taken, and holds back events about older sign-ins of its user.
-        if until > now { postponedGrants.insert(work.id) }
+        // A sign-in whose time has come meanwhile, or comes soon, holds back events about older sign-ins of its user.
+        if !WaitingGrant.comesSoon(dueAt: until, now: now) { postponedGrants[work.id] = until }
         changes.queueRows.append(.postponeGrant(work.id, until: until, waitsSince: since))
         return .postponed
     }
@@ -96,12 +96,12 @@ extension SettlementFold {
 
     /// The waiting sign-ins of a user.
     ///
-    /// - Parameter includingAhead: whether those that wait for their time count. The others can be taken.
+    /// - Parameter includingAhead: whether those that wait long for their time count. The others can be taken soon.
     func waitingGrants(of id: AppUserID, includingAhead: Bool = false) -> [WaitingGrant] {
         basis.waitingGrants[id]?.filter { grant in
             guard !goneGrants.contains(grant.id) else { return false }
-            let canBeTaken = !grant.isAhead && !postponedGrants.contains(grant.id)
-            return canBeTaken || includingAhead && grant.grantedAt > now
+            guard let until = postponedGrants[grant.id] else { return !grant.isAhead || includingAhead }
+            return includingAhead && WaitingGrant.waitsForItsTime(dueAt: until, grantedAt: grant.grantedAt)
         } ?? []
     }
 

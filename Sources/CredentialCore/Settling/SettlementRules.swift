@@ -46,6 +46,11 @@ package struct SettlementRules: Sendable {
     package static let longestWaitForGrant = Duration.seconds(360)
     /// How often siwatch looks at a notification of an unknown client.
     package static let unknownClientRetry = Duration.seconds(60)
+    /// How far ahead of Apple's clock a sign-in may be dated and is taken at once. A date made from an `iat` may be ahead by a second, and
+    /// siwatch knows Apple's clock to a second and the time that an answer was on its way.
+    ///
+    /// Any other sign-in waits for its time. Taken sooner, it would count as newer than another sign-in of its user before that time.
+    package static let longestLead = Duration.seconds(3)
     /// How often siwatch looks at a grant that waits for its client, or for its time if that is further off. Rare, because many may wait:
     /// only a start makes a client known, and a start makes its grants due at once.
     package static let waitingGrantRetry = Duration.seconds(6 * 3600)

@@ -102,8 +102,8 @@ package struct SettlementBasis: Sendable {
 
 /// A sign-in that waits in its queue.
 ///
-/// A sign-in that was put off, because no client is known or its time has not come, holds no event back. A code holds events back, because it
-/// does not live long. A sign-in that waits for its time holds a request to revoke back, because it may be newer than the request.
+/// A sign-in that was put off, because no client is known or its time does not come soon, holds no event back. A code holds events back,
+/// because it does not live long. A sign-in that waits for its time holds a request to revoke back, because it may be newer than the request.
 package struct WaitingGrant: Sendable {
     package var id: Int64
     package var clientID: String
@@ -113,7 +113,7 @@ package struct WaitingGrant: Sendable {
     /// Whether the row is sure to be settled: it is unclaimed, or a claim holds it, or it brings a code, which ends within minutes. Any
     /// other row was claimed by a process that never settled it.
     package var isOnItsWay: Bool
-    /// Whether it is dated ahead, and waits for its time.
+    /// Whether it is dated ahead, and waits for its time, which does not come soon.
     package var isAhead: Bool
 
     package init(
@@ -130,6 +130,16 @@ package struct WaitingGrant: Sendable {
         self.bringsCode = bringsCode
         self.isAhead = isAhead
         self.isOnItsWay = bringsCode || isOnItsWay
+    }
+
+    /// Whether siwatch takes a row that was put off until `dueAt` within the time for which an event waits for a sign-in.
+    static func comesSoon(dueAt: Timestamp, now: Timestamp) -> Bool {
+        dueAt <= now.advanced(by: SettlementRules.longestWaitForGrant)
+    }
+
+    /// Whether a row was put off for its date. A row that was put off for its client is due later.
+    package static func waitsForItsTime(dueAt: Timestamp, grantedAt: Timestamp) -> Bool {
+        dueAt < grantedAt.advanced(by: SettlementRules.waitingGrantRetry)
     }
 }
 

@@ -27,6 +27,8 @@ package struct ClockTrust: Sendable {
     private var steadySince: Duration
     private var hasStepped = false
     private var apple: (date: Timestamp, uptime: Duration)?
+    /// Whether the wall clock has stepped since. Or the clock that never steps stood still, with the machine.
+    private var hasSteppedSinceApple = false
 
     /// - Parameter uptime: the time of a clock that never steps.
     package init(wall: Timestamp, uptime: Duration) {
@@ -35,8 +37,23 @@ package struct ClockTrust: Sendable {
     }
 
     /// Takes in what Apple's clock shows.
-    package mutating func hear(apple date: Timestamp, at uptime: Duration) {
+    package mutating func hear(apple date: Timestamp, wall: Timestamp, uptime: Duration) {
+        // A step that nobody has seen yet was before this.
+        _ = look(wall: wall, uptime: uptime)
         apple = (date, uptime)
+        hasSteppedSinceApple = false
+    }
+
+    /// The time by Apple's clock, as its last answer showed it. If Apple has not been heard for a week, or since a step, it is the time of
+    /// the wall clock.
+    package mutating func appleTime(wall: Timestamp, uptime: Duration) -> Timestamp {
+        _ = look(wall: wall, uptime: uptime)
+        return hasSteppedSinceApple ? wall : expectedByApple(at: uptime) ?? wall
+    }
+
+    private func expectedByApple(at uptime: Duration) -> Timestamp? {
+        guard let apple, uptime - apple.uptime < Self.longestMemory else { return nil }
+        return apple.date.advanced(by: uptime - apple.uptime)
     }
 
     /// Looks at both clocks.
@@ -48,9 +65,9 @@ package struct ClockTrust: Sendable {
         if expected.isFurther(than: Self.largestStep, from: wall) {
             hasStepped = true
             steadySince = uptime
+            hasSteppedSinceApple = true
         }
-        if let apple, uptime - apple.uptime < Self.longestMemory {
-            let right = apple.date.advanced(by: uptime - apple.uptime)
+        if let right = expectedByApple(at: uptime) {
             return right.isFurther(than: Self.largestSkew, from: wall) ? .skewed : nil
         }
         guard uptime - steadySince < Self.hold else { return nil }

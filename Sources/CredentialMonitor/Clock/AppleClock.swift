@@ -29,8 +29,14 @@ package final class AppleClock: Sendable {
         self.telemetry = telemetry
     }
 
-    /// - Parameter date: the `Date` of an answer that has just come, cut to whole seconds.
-    package func observe(_ date: Timestamp) {
+    /// The longest exchange whose answer tells the time. After a longer one, or a freeze, nobody knows how long the answer was on its way.
+    static let longestExchange = Duration.seconds(2)
+
+    /// - Parameters:
+    ///   - date: the `Date` of an answer that has just come, cut to whole seconds.
+    ///   - duration: from the beginning of the exchange, by a clock that never steps.
+    package func observe(_ date: Timestamp, after duration: Duration) {
+        guard duration <= Self.longestExchange else { return }
         let now = clock.now
         // Of thousands of answers in a second, one is enough.
         let observation = Observation(date: date, second: now.milliseconds / 1000)

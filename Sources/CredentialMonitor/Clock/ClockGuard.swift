@@ -34,6 +34,11 @@ package final class ClockGuard: Sendable {
         return state.withLockedValue(\.isTold)
     }
 
+    /// Now by Apple's clock, to about a second, as its last answer showed it. Until Apple has been heard, it is now by ours.
+    var appleTime: Timestamp {
+        state.withLockedValue { $0.trust.appleTime(wall: clock.now, uptime: uptime()) }
+    }
+
     /// Takes in the time of Apple's clock.
     func hear(apple date: Timestamp) {
         look(hearing: date)
@@ -43,7 +48,7 @@ package final class ClockGuard: Sendable {
     private func look(hearing date: Timestamp? = nil) -> Timestamp? {
         let (now, doubt, wasTold) = state.withLockedValue { state in
             let (now, uptime) = (clock.now, uptime())
-            if let date { state.trust.hear(apple: date, at: uptime) }
+            if let date { state.trust.hear(apple: date, wall: now, uptime: uptime) }
             let (doubt, wasTold) = (state.trust.look(wall: now, uptime: uptime), state.isTold)
             switch doubt {
             case .stepped, .skewed: state.isTold = true

@@ -8,7 +8,6 @@ package struct GrantHandler: WorkHandler {
     private let store: any WorkStore
     private let sealer: any TokenSealer
     private let clients: Set<String>
-    private let clockSkew: Duration
     private let clock: WallClock
     private let clockGuard: ClockGuard?
     private let intake: GrantIntake
@@ -22,12 +21,11 @@ package struct GrantHandler: WorkHandler {
 
     /// - Parameters:
     ///   - clients: every client that the configuration names.
-    ///   - clockGuard: measures a grant's week of waiting. Without it, the clock counts as right.
+    ///   - clockGuard: knows Apple's clock, and measures a grant's week of waiting. Without it, the clock counts as right.
     package init(
         store: any WorkStore,
         sealer: any TokenSealer,
         clients: Set<String>,
-        clockSkew: Duration,
         clock: WallClock,
         clockGuard: ClockGuard? = nil,
         intake: GrantIntake,
@@ -36,7 +34,6 @@ package struct GrantHandler: WorkHandler {
         self.store = store
         self.sealer = sealer
         self.clients = clients
-        self.clockSkew = clockSkew
         self.clock = clock
         self.clockGuard = clockGuard
         self.intake = intake
@@ -52,12 +49,13 @@ package struct GrantHandler: WorkHandler {
     package func resolve(_ work: [ClaimedGrant]) async -> [Settlement] {
         let now = clock.now
         let trusted: Timestamp? = if let clockGuard { clockGuard.trusted } else { now }
+        let ahead = (clockGuard?.appleTime ?? now).duration(to: now)
         var sealed = 0
         var unknown: [String] = []
         var early = 0
         let settlements = work.compactMap { grant -> Settlement? in
             do {
-                let verdict = try verdict(on: grant, at: now, trusted: trusted)
+                let verdict = try verdict(on: grant, at: now, ahead: ahead, trusted: trusted)
                 if case .accepted(let grant, _, _) = verdict, grant.token != nil { sealed += 1 }
                 if case .unknownClient = verdict, let clientID = grant.content?.credential.clientID { unknown.append(clientID) }
                 if case .inFuture = verdict { early += 1 }
@@ -74,11 +72,12 @@ package struct GrantHandler: WorkHandler {
         return settlements
     }
 
-    private func verdict(on grant: ClaimedGrant, at now: Timestamp, trusted: Timestamp?) throws -> GrantVerdict {
+    /// - Parameter ahead: how far our clock is ahead of Apple's.
+    private func verdict(on grant: ClaimedGrant, at now: Timestamp, ahead: Duration, trusted: Timestamp?) throws -> GrantVerdict {
         if grant.claim.isPoison { return .rejected(.poison) }
         guard let content = grant.content else { return .rejected(.malformed) }
         guard clients.contains(content.credential.clientID) else { return .unknownClient(lookedAt: trusted) }
-        let due = grant.grantedAt.advanced(by: .zero - clockSkew)
+        let due = grant.grantedAt.advanced(by: ahead - SettlementRules.longestLead)
         guard due <= now else { return .inFuture(due: due, lookedAt: trusted) }
         var accepted = Grant(grantedAt: grant.grantedAt, token: nil, address: content.address)
         var token = content.refreshToken

@@ -95,7 +95,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .sealingFailed: (.error, "A token could not be sealed; its grant comes back")
         case .unknownClients: (.warning, "Grants name clients that no app in the configuration has; they wait")
         case .tokenUndelivered: (.error, "A token that a backend has sealed does not open and is lost; its sign-in counts")
-        case .grantsFromFuture: (.warning, "Grants are dated further ahead than clocks may differ; they wait for their time")
+        case .grantsFromFuture: (.warning, "Grants are dated ahead of Apple's clock; they wait for their time")
         case .maintenanceFailed: (.warning, "Maintenance of the database failed; it is repeated")
         case .foreignCheckpoint: (.warning, "Another program wrote the database's log back; it should set PRAGMA wal_autocheckpoint = 0")
         case .logPinned:

@@ -22,7 +22,7 @@ extension TableConnection {
                AND (NOT $8 OR verified_at IS NOT NULL)
                AND NOT EXISTS (SELECT 1 FROM grant_queue g JOIN client ON client.client_id = g.client_id
                                 WHERE g.user_id = c.user_id AND g.granted_at > c.token_granted_at AND client.id = c.client
-                                  AND \(WaitingGrant.canBeTaken("g", at: "$7")))
+                                  AND \(WaitingGrant.comesSoon("g", at: "$7")))
              ORDER BY pending_since, user_id LIMIT $9
             """,
             app,

@@ -66,13 +66,21 @@ extension TableConnection {
 }
 
 extension WaitingGrant {
-    /// SQL: whether a row of `grant_queue` can be taken, or its grant time is still ahead.
+    /// SQL: whether a row of `grant_queue` comes soon, or waits for its time.
     package static func mayCome(_ grant: String, at now: String) -> String {
-        "(\(canBeTaken(grant, at: now)) OR \(grant).granted_at > \(now))"
+        "(\(comesSoon(grant, at: now)) OR \(waitsForItsTime(grant)))"
     }
 
-    /// SQL: whether a row of `grant_queue` can be taken.
-    package static func canBeTaken(_ grant: String, at now: String) -> String {
-        "(\(grant).authorization_code IS NOT NULL OR \(grant).due_at <= \(now) OR \(grant).claimed_by IS NOT NULL)"
+    /// SQL: whether a row of `grant_queue` can be taken, now or within the time for which an event waits for it.
+    package static func comesSoon(_ grant: String, at now: String) -> String {
+        """
+        (\(grant).authorization_code IS NOT NULL OR \(grant).claimed_by IS NOT NULL
+          OR \(grant).due_at - \(SettlementRules.longestWaitForGrant.milliseconds) <= \(now))
+        """
+    }
+
+    /// SQL: whether a row of `grant_queue` was put off for its date.
+    package static func waitsForItsTime(_ grant: String) -> String {
+        "\(grant).due_at < \(grant).granted_at + \(SettlementRules.waitingGrantRetry.milliseconds)"
     }
 }

@@ -25,18 +25,23 @@ extension TableStore {
         }
     }
 
-    package func waitingGrants(datedAfter time: Timestamp, upTo limit: Int) async throws -> WaitingGrantCounts {
+    package var aliveAt: Timestamp? {
+        get async throws {
+            try await query { try $0.fetchOne("SELECT alive_at FROM heartbeat")?.time(at: 0) }
+        }
+    }
+
+    package func waitingGrants(upTo limit: Int) async throws -> WaitingGrantCounts {
         try await query { connection in
             // A postponed grant has a due time and no claim. A new grant has neither.
             let putOff: [WaitingGrantCounts.PutOff] = try connection.fetchAll(
                 """
                 SELECT client_id, is_ahead, COUNT(*)
-                  FROM (SELECT client_id, granted_at > $1 AS is_ahead FROM grant_queue
+                  FROM (SELECT client_id, \(WaitingGrant.waitsForItsTime("g")) AS is_ahead FROM grant_queue g
                          WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
-                         ORDER BY due_at DESC LIMIT $2) AS found
+                         ORDER BY due_at DESC LIMIT $1) AS found
                  GROUP BY client_id, is_ahead ORDER BY client_id, is_ahead
                 """,
-                time,
                 limit
             ).map { WaitingGrantCounts.PutOff(clientID: $0.text(at: 0) ?? "", isAhead: $0.bool(at: 1), count: $0.int(at: 2)) }
             let codes = try connection.fetchOne(

@@ -131,7 +131,7 @@ extension SettlementTransaction {
         return try connection.send(
             """
             SELECT g.user_id, g.id, g.client_id, g.granted_at, g.authorization_code IS NOT NULL, g.attempts = 0 OR g.due_at > $2,
-                   NOT \(WaitingGrant.canBeTaken("g", at: "$2"))
+                   NOT \(WaitingGrant.comesSoon("g", at: "$2"))
               FROM grant_queue g
              WHERE g.user_id = ANY($1) AND \(WaitingGrant.mayCome("g", at: "$2"))
             """,

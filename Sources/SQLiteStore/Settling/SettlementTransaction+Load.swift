@@ -86,7 +86,7 @@ extension SettlementTransaction {
         let waiting = try PreparedStatement(
             """
             SELECT id, client_id, granted_at, authorization_code IS NOT NULL, attempts = 0 OR due_at > ?2,
-                   NOT \(WaitingGrant.canBeTaken("g", at: "?2"))
+                   NOT \(WaitingGrant.comesSoon("g", at: "?2"))
               FROM grant_queue g
              WHERE user_id = ?1 AND \(WaitingGrant.mayCome("g", at: "?2"))
             """,

@@ -28,7 +28,7 @@ struct AppleAccess: Sendable {
             timeout: configuration.refresh.timeout
         ) { exchange in
             telemetry.appleAnswered(endpoint: exchange.endpoint.rawValue, status: exchange.status)
-            if let date = exchange.date { appleClock.observe(date) }
+            if let date = exchange.date { appleClock.observe(date, after: exchange.duration) }
         }
         signingKeys = SigningKeys(
             url: configuration.apple.keysEndpoint.absoluteString,

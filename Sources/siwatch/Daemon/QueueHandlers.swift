@@ -31,7 +31,6 @@ struct QueueHandlers {
             store: context.store,
             sealer: context.sealer,
             clients: configuration.clientIDs,
-            clockSkew: configuration.queues.clockSkew,
             clock: clock,
             clockGuard: context.clockGuard,
             intake: writer.intake,

@@ -9,7 +9,7 @@ struct Status: AsyncParsableCommand {
         abstract: "Shows queues, credentials and keys, whether or not the daemon runs.",
         discussion: """
             With --watch it shows them anew every second until Ctrl-C, with what is settled in a second. The exit code is 3 where no daemon \
-            runs.
+            runs, or none has given a sign of life for a minute.
             """
     )
 
@@ -27,6 +27,6 @@ struct Status: AsyncParsableCommand {
         let report = try await configuration.withStore { try await StatusReport(of: configuration, in: $0) }
         try output.print(report, StatusPage(report).lines.joined(separator: "\n"))
         // The code of `systemctl status` for a service that is not running.
-        if !report.isRunning { throw ExitCode(3) }
+        if !report.isRunning || report.isSilent { throw ExitCode(3) }
     }
 }

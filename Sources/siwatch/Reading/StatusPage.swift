@@ -17,6 +17,9 @@ struct StatusPage {
     var lines: [String] {
         var lines = ["siwatch \(report.version) \(report.isRunning ? "runs" : "does not run") on \(report.database)"]
         if rates != nil { lines[0] += "  \(now.text)" }
+        if report.isSilent {
+            lines.append("its last sign of life here: \(ago(report.aliveAt)). It stands still, cannot write, or has another file open")
+        }
         let bug = report.hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : ""
         lines += report.sqlite.map { ["SQLite \($0)\(bug)"] } ?? []
         lines += report.postgresql.map { ["PostgreSQL \($0)"] } ?? []

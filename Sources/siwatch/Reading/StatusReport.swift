@@ -10,6 +10,8 @@ struct StatusReport: Encodable {
     var version = Version.current
     var database: String
     var isRunning: Bool
+    /// The last sign of life of any siwatch on this database.
+    var aliveAt: Timestamp?
     /// The version of the SQLite library. Nil on a server.
     var sqlite: String?
     /// The version of the PostgreSQL server. Nil on a file.
@@ -37,6 +39,9 @@ struct StatusReport: Encodable {
     var signingKeys: Int
     var signingKeysFetchedAt: Timestamp?
 
+    /// Whether siwatch runs and has written nothing here for a minute. A beat is due each ten seconds.
+    var isSilent: Bool { isRunning && (aliveAt ?? .earliest) < at.advanced(by: .seconds(-60)) }
+
     /// - Parameter known: a report from a moment ago. Its slow figures are not read again.
     init(of configuration: Configuration, in store: any CredentialStore, knowing known: StatusReport? = nil) async throws {
         let database = try configuration.namedDatabase()
@@ -55,6 +60,7 @@ struct StatusReport: Encodable {
         hasWALResetBug = database.hasWALResetBug
         let now = try await FleetMembership.clock(of: store).now
         at = now
+        aliveAt = try await store.aliveAt
         queues = try await store.queues()
         apps = try await store.apps()
         credentials = try await store.credentialCounts()
@@ -80,11 +86,7 @@ struct StatusReport: Encodable {
             quarantined = known.quarantined
         } else {
             rounds = try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name))
-            let limit = now.advanced(by: configuration.queues.clockSkew)
-            waitingGrants = WaitingGrants(
-                try await store.waitingGrants(datedAfter: limit, upTo: WaitingGrants.mostCounted),
-                configured: watched
-            )
+            waitingGrants = WaitingGrants(try await store.waitingGrants(upTo: WaitingGrants.mostCounted), configured: watched)
             waitingRevocations = try await store.waitingRevocations()
             quarantined = try await store.quarantineCounts()
         }
@@ -99,7 +101,7 @@ struct StatusReport: Encodable {
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {
-        case version, database, isRunning, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials, overdue, checks,
+        case version, database, isRunning, aliveAt, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials, overdue, checks,
             breakers,
             unprovenClients, refusedClients
         case rounds, unknownCanaries, otherTeams, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt

@@ -61,17 +61,20 @@ struct WaitingRow {
             isGivenUp = true
             return
         }
-        let takenAt = row.at.advanced(by: .zero - configuration.queues.clockSkew)
+        let isPutOff = row.dueAt > now && !row.isClaimed
+        let dated = row.at.advanced(by: .zero - SettlementRules.longestLead)
+        // By Apple's clock, which this process does not know, the time may come later.
+        let takenAt = dated > now || !isPutOff ? dated : row.dueAt
         let givenUpAt = row.waitsSince?.advanced(by: SettlementRules.longestGrantWait)
         if !isConfigured {
             reason = .client
             until = givenUpAt
             isGivenUp = true
-        } else if takenAt > now {
+        } else if takenAt > now, WaitingGrant.waitsForItsTime(dueAt: row.dueAt, grantedAt: row.at) {
             reason = .time
             until = givenUpAt.map { min($0, takenAt) } ?? takenAt
             isGivenUp = until != takenAt
-        } else if row.dueAt > now, !row.isClaimed {
+        } else if isPutOff {
             reason = .start
         } else {
             reason = .turn

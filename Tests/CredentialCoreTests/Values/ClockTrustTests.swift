@@ -19,6 +19,10 @@ struct ClockTrustTests {
             mutating get { trust.look(wall: wall, uptime: uptime) }
         }
 
+        var byApple: Timestamp {
+            mutating get { trust.appleTime(wall: wall, uptime: uptime) }
+        }
+
         mutating func pass(_ duration: Duration) {
             wall = wall.advanced(by: duration)
             uptime += duration
@@ -29,7 +33,7 @@ struct ClockTrustTests {
         }
 
         mutating func hearApple(ahead skew: Duration = .zero) {
-            trust.hear(apple: wall.advanced(by: skew), at: uptime)
+            trust.hear(apple: wall.advanced(by: skew), wall: wall, uptime: uptime)
         }
     }
 
@@ -104,6 +108,25 @@ struct ClockTrustTests {
         #expect(clocks.doubt == nil)
         clocks.step(by: .seconds(61))
         #expect(clocks.doubt == .stepped)
+    }
+
+    /// Apple's last answer gives Apple's time, until a step of the wall clock, or of the clock that never steps, makes that doubtful.
+    @Test(arguments: [Duration.seconds(90), .seconds(-90)])
+    func applesTimeIsThatOfItsLastAnswer(_ skew: Duration) {
+        var clocks = Clocks()
+        #expect(clocks.byApple == clocks.wall)
+        clocks.hearApple(ahead: skew)
+        #expect(clocks.byApple == clocks.wall.advanced(by: skew))
+        clocks.step(by: .seconds(60))
+        clocks.pass(.seconds(3600))
+        #expect(clocks.byApple == clocks.wall.advanced(by: skew - .seconds(60)), "no step")
+        clocks.step(by: .seconds(61))
+        #expect(clocks.byApple == clocks.wall)
+        clocks.step(by: .seconds(61))
+        clocks.hearApple(ahead: skew)
+        #expect(clocks.byApple == clocks.wall.advanced(by: skew), "heard after the step")
+        clocks.pass(.seconds(7 * 86_400))
+        #expect(clocks.byApple == clocks.wall, "a week ago")
     }
 
     /// NTP slews, and clocks drift.

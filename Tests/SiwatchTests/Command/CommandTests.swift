@@ -410,7 +410,7 @@ import Testing
                     of: /dated ahead of the clock and waits until (2.*Z)$/.anchorsMatchLineEndings()
                 )?.1 ?? ""
             )
-            let expected = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(now + hour - 300_000) / 1000))
+            let expected = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: Double(now + hour - 3_000) / 1000))
             #expect(takenAt.prefix(19) == expected.prefix(19))
             #expect(try await explanation("never").contains("Z, and is then given up as in_future"))
             #expect(try await explanation("coded").contains("com.example.app: rejected ("))
@@ -422,7 +422,7 @@ import Testing
             )
             #expect(try await explanation("next").contains("com.example.app: waits for its turn"))
             let json = try await site.folder.run("explain", "early", "--json").output.joined(separator: "\n")
-            #expect(json.contains("\"reason\" : \"time\"") && json.contains("\"until\" : \(now + hour - 300_000)"), "\(json)")
+            #expect(json.contains("\"reason\" : \"time\"") && json.contains("\"until\" : \(now + hour - 3_000)"), "\(json)")
 
             var page = try await site.folder.run("status").output
             let wait = "sign-ins wait a week for an app of the configuration to name their client: "

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import DaemonHarness
+import Foundation
 import Testing
 
 /// Whether a daemon runs, as backends and scripts find out.
@@ -18,6 +19,21 @@ struct HeartbeatTests {
                 #expect(try await site.folder.run("status", "--json").status == 0)
             }
             #expect(try await site.folder.run("status", "--json").status == 3)
+        }
+    }
+
+    /// The process stands still, as on a halted machine. It holds its lock all the same, so a minute without a beat tells.
+    @Test func aFrozenDaemonGivesNoSignOfLife() async throws {
+        try await Site.with { site in
+            try await site.daemon { daemon in
+                try await site.backend.until("SELECT COUNT(*) FROM heartbeat WHERE alive_at > 0", is: 1)
+                await daemon.freeze()
+                defer { daemon.signal(SIGCONT) }
+                try await site.backend.execute("UPDATE counter SET value = value - 61000 WHERE name = 'alive_at'")
+                let (status, output) = try await site.folder.run("status")
+                #expect(status == 3)
+                #expect(output[1].hasPrefix("its last sign of life here: 1 min "), "\(output)")
+            }
         }
     }
 }

@@ -113,6 +113,14 @@ import Testing
             ),
             ("notification_queue (id, payload) VALUES (7, 'x')", "id is not to be given"),
             ("notification_queue (id, payload) VALUES (-7, 'x')", "CHECK constraint failed: id is not to be given"),
+            (
+                "grant_queue (client_id, authorization_code, redirect_uri) VALUES ('app', 'c', 'https://x' || char(0))",
+                "CHECK constraint failed: redirect_uri has no NUL"
+            ),
+            (
+                "grant_queue (client_id, authorization_code, nonce) VALUES ('app', 'c', 'n' || char(0))",
+                "CHECK constraint failed: nonce has no NUL"
+            ),
             ("grant_queue (client_id, user_id) VALUES ('', 'user')", "CHECK constraint failed: client_id is not empty and has no NUL"),
             ("grant_queue (client_id, user_id) VALUES ('app', '')", "CHECK constraint failed: user_id is not empty and has no NUL"),
             ("grant_queue (client_id) VALUES ('app')", "CHECK constraint failed: user_id is missing"),

@@ -76,7 +76,7 @@ extension StoreUnderTest {
         _ = try await ports.foreignTokens(of: "example", after: nil, upTo: 10)
         _ = try await ports.neverAcceptedTokens(of: "example", after: nil, upTo: 10)
         _ = try await ports.tokens(of: "example", fromTeamsBesides: "TEAM", upTo: 10)
-        _ = try await ports.waitingGrants(datedAfter: .start, upTo: 10)
+        _ = try await ports.waitingGrants(upTo: 10)
         _ = try await ports.dueRows(at: .start, upTo: 10)
         _ = try await ports.clients()
         _ = try await ports.refusedClients(at: .start, upTo: 10)

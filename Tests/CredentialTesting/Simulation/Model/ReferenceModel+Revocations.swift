@@ -93,7 +93,7 @@ extension ReferenceModel {
     private func waiting(beside credential: CredentialID, after time: Timestamp, at now: Timestamp) -> [GrantRow] {
         grantRows.values.filter { row in
             // A row that waits for its time may be newer than the request, too.
-            (row.canBeTaken(at: now) || row.grantedAt > now) && isSameUser(row.credential, credential) && row.grantedAt > time
+            (row.comesSoon(at: now) || row.waitsForItsTime) && isSameUser(row.credential, credential) && row.grantedAt > time
         }
     }
 

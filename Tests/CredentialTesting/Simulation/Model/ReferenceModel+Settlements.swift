@@ -15,8 +15,8 @@ extension ReferenceModel {
         facts[work.id]?.token == Token(work.token)
     }
 
-    /// - Parameter wasAhead: whether the process found the sign-in dated ahead. It may have stood still since.
-    mutating func settle(_ work: ClaimedGrant, wasAhead: Bool = false, at now: Timestamp) -> Settled {
+    /// - Parameter due: when the process means to take it, if it found the sign-in dated ahead. It may have stood still since.
+    mutating func settle(_ work: ClaimedGrant, due: Timestamp? = nil, at now: Timestamp) -> Settled {
         guard let row = grantRows[work.id], row.held == Held(owner: work.claim.owner, attempts: work.claim.attempts) else {
             return .superseded
         }
@@ -24,10 +24,14 @@ extension ReferenceModel {
             poisoned.insert(row.credential)
             return close(work.id, .rejected, .poison)
         }
-        let due = row.grantedAt.advanced(by: .zero - SimulatedTime.skew)
         let retry = now.advanced(by: .seconds(21_600))
         if !isConfigured(row.credential.clientID) { return putOff(work.id, until: retry) }
-        if due > now || wasAhead && due > row.claimedAt { return putOff(work.id, until: min(due, retry)) }
+        // The process knows Apple's clock to half a second.
+        let lead = row.claimedAt.duration(to: row.takenFrom)
+        if let due, (Duration.seconds(-1) ... .seconds(1)).contains(row.takenFrom.duration(to: due)), lead > .seconds(-1) {
+            return putOff(work.id, until: min(due, retry))
+        }
+        if due == nil, lead > .seconds(1) { return putOff(work.id, until: min(row.takenFrom, retry)) }
         if let text = row.token, isRetold(text, of: row.credential, at: row.grantedAt) {
             // siwatch knows nothing of this sign-in.
             inserted[row.credential]?.remove(row.grantedAt)

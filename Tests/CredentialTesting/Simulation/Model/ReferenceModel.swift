@@ -22,15 +22,22 @@ struct ReferenceModel {
         var claimedAt = Timestamp.earliest
         /// When its claim ends.
         var heldUntil = Timestamp.earliest
-        /// siwatch leaves it alone until then, because its date is in the future.
+        /// When siwatch may take it, as the process that claimed it knows Apple's clock. By our clock.
+        var takenFrom = Timestamp.earliest
+        /// siwatch leaves it alone until then.
         var putOffUntil: Timestamp?
         /// The state of its code, if it has one.
         var code: CodeRow?
         /// Whether siwatch has not tried it yet.
         var isUntried = true
 
-        /// Whether other rows must wait for it.
-        func canBeTaken(at now: Timestamp) -> Bool { code != nil || held != nil || putOffUntil.map { $0 <= now } ?? true }
+        /// Whether events must wait for it, because siwatch takes it within six minutes.
+        func comesSoon(at now: Timestamp) -> Bool {
+            code != nil || held != nil || putOffUntil.map { $0 <= now.advanced(by: .seconds(360)) } ?? true
+        }
+
+        /// Whether siwatch leaves it alone for its date, and not for its client.
+        var waitsForItsTime: Bool { putOffUntil.map { $0 < grantedAt.advanced(by: .seconds(21_600)) } ?? false }
     }
 
     struct NotificationRow {
@@ -255,9 +262,9 @@ struct ReferenceModel {
         facts[credential].map { $0.token?.grantedAt == $0.grants.max() } ?? false
     }
 
-    /// The waiting sign-ins that siwatch can take.
+    /// The waiting sign-ins that siwatch can take now or soon.
     func waitingGrants(at now: Timestamp, where matches: (GrantRow) -> Bool) -> [GrantRow] {
-        grantRows.values.filter { matches($0) && $0.canBeTaken(at: now) }
+        grantRows.values.filter { matches($0) && $0.comesSoon(at: now) }
     }
 
     // MARK: Arrivals
@@ -291,8 +298,11 @@ struct ReferenceModel {
         for work in work { notificationRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
     }
 
-    mutating func claimed(_ work: [ClaimedGrant], at now: Timestamp, until end: Timestamp) {
+    /// - Parameter ahead: how far our clock is ahead of Apple's, as far as the process knows.
+    mutating func claimed(_ work: [ClaimedGrant], at now: Timestamp, until end: Timestamp, ahead: Duration) {
         for work in work {
+            // An iat counts to the end of its second, and Apple's clock is known to a second.
+            grantRows[work.id]?.takenFrom = work.grantedAt.advanced(by: ahead - .seconds(3))
             grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
             grantRows[work.id]?.claimedAt = now
             grantRows[work.id]?.heldUntil = end

@@ -102,8 +102,8 @@ extension Simulation {
 
     private func hear(_ date: Timestamp?) {
         guard let date else { return }
-        process.appleClock.observe(date)
-        world.with { $0.heardAppleAt = $0.truth }
+        process.appleClock.observe(date, after: .zero)
+        world.with { ($0.heardAppleAt, $0.clockWasSetSinceApple) = ($0.truth, false) }
     }
 
     /// Drops all requests under way. Apple may have got them all the same.

@@ -8,7 +8,11 @@ import CredentialMonitor
 extension Simulation {
     mutating func requestRevocation(_ person: Person, _ credential: CredentialID) {
         let credential = chance(30) ? CredentialID(clientID: "stranger", userID: person.user) : credential
-        let row = ReferenceModel.RequestRow(credential: credential, requestedAt: truth)
+        var row = ReferenceModel.RequestRow(credential: credential, requestedAt: truth)
+        if plan.datesWrongly, chance(200) {
+            row.requestedAt = truth.advanced(by: .seconds(Int.random(in: -7_200...3_600, using: &generator)))
+            world.with { _ = $0.misdated.insert(person.user) }
+        }
         world.with { $0.note("the app is to revoke what \(person.user) has granted") }
         let delay: Duration = chance(200) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
         agenda.append((truth.advanced(by: delay), .request(row)))

@@ -9,8 +9,9 @@ extension Simulation {
     /// A person signs in, leaves, deletes the account, changes the password or turns forwarding off.
     mutating func act() {
         let index = Int.random(in: people.indices, using: &generator)
-        // No person does two things within one second, because Apple dates sign-ins in whole seconds.
-        guard people[index].lastActedAt.duration(to: truth) >= .seconds(2) else { return }
+        // No person does two things within one second, because Apple dates sign-ins in whole seconds. siwatch takes a wrongly dated sign-in
+        // three seconds before its time.
+        guard people[index].lastActedAt.duration(to: truth) >= .seconds(plan.datesWrongly ? 5 : 2) else { return }
         let person = people[index]
         people[index].lastActedAt = truth
         let client = person.app.clientIDs.randomElement(using: &generator)!
@@ -94,9 +95,11 @@ extension Simulation {
         let delay: Duration = plan.delaysGrants && chance(400) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
         var told = plan.importsTokens && !isCanary(person.user) && chance(250) ? withImportedToken(signIn, person) : signIn
         if plan.datesWrongly, !isCanary(person.user), chance(200) {
-            told.at = told.at.advanced(by: .seconds(Int.random(in: -90_000...7_200, using: &generator)))
+            // A sign-in that is dated ahead waits for its time, and has no untrue consequence.
+            let ahead = chance(500) ? 4...600 : -90_000...7_200
+            told.at = told.at.advanced(by: .seconds(Int.random(in: ahead, using: &generator)))
             world.with { state in
-                state.misdated.insert(person.user)
+                if told.at < signIn.at { state.misdated.insert(person.user) }
                 state.count(.misdatedSignIn)
             }
         }
@@ -265,6 +268,7 @@ extension Simulation {
         // The earlier commits did not know the rows that arrive now.
         try check()
         world.with { $0.setClock(ahead: ahead) }
+        _ = process.clockGuard.trusted
         lastProbes = [:]
         try await claimNotifications()
         try await claimGrants()

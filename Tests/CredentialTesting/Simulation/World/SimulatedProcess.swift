@@ -69,7 +69,6 @@ struct SimulatedProcess {
             store: ports,
             sealer: PlainSealer(),
             clients: clientIDs,
-            clockSkew: SimulatedTime.skew,
             clock: clock,
             clockGuard: clockGuard,
             intake: writer.intake,

@@ -33,7 +33,7 @@ struct SimulatedStore: WorkStore {
         let claimed = try await claim {
             try await store.claimGrants(upTo: limit, at: now, lease: lease)
         } effect: {
-            $0.model.claimed($1, at: now, until: now.advanced(by: lease))
+            $0.model.claimed($1, at: now, until: now.advanced(by: lease), ahead: $0.knownOffset)
             if !$1.isEmpty { $0.note("claimed grants \($1.map(\.id))") }
         }
         // The process counts a look for sign-ins only after it got the answer.
@@ -225,10 +225,10 @@ extension SimulatedWorld.State {
             case .grant(let work, let verdict):
                 let credential = work.content?.credential
                 let before = credential.flatMap { model.tokenText(of: $0) }
-                let wasAhead = if case .inFuture = verdict { true } else { false }
-                expected = [model.settle(work, wasAhead: wasAhead, at: now)]
+                let due: Timestamp? = if case .inFuture(let due, _) = verdict { due } else { nil }
+                expected = [model.settle(work, due: due, at: now)]
                 if let credential, before != model.tokenText(of: credential) { ledger.replaced(credential, at: truth) }
-                if wasAhead { count(.grantFromFuture) }
+                if due != nil { count(.grantFromFuture) }
                 if case .unknownClient = verdict { count(.grantOfDroppedClient) }
                 note("grant \(work.id): \(result)")
             case .refresh(let work, let verdict):

@@ -17,6 +17,8 @@ final class SimulatedWorld: Sendable {
         var latestNow = Timestamp.earliest
         /// When the present process last got an answer, by Apple's clock. For a week it derives the true time from that.
         var heardAppleAt: Timestamp?
+        /// Whether the host's clock has been set since.
+        var clockWasSetSinceApple = false
         var apple: ScriptedApple
         var model: ReferenceModel
         var ledger: CallLedger
@@ -97,12 +99,19 @@ extension SimulatedWorld.State {
     /// The time on Apple's clock.
     var truth: Timestamp { now.advanced(by: .zero - offset) }
 
+    /// How far the host's clock is ahead of Apple's, as far as the process knows.
+    var knownOffset: Duration {
+        guard let heardAppleAt, !clockWasSetSinceApple, heardAppleAt.duration(to: truth) < .days(7) else { return .zero }
+        return offset
+    }
+
     /// An operator or NTP sets the host's clock.
     mutating func setClock(ahead: Duration) {
         latestNow = max(latestNow, now)
         let step = ahead - offset
         now = now.advanced(by: step)
         offset = ahead
+        if step > .seconds(60) || step < .seconds(-60) { clockWasSetSinceApple = true }
         ledger.clockWasSet(ahead: step > .zero, at: truth)
         count(.clockStep)
         note("the clock is set by \(step)")
@@ -127,8 +136,6 @@ extension SimulatedWorld.State {
 /// The time at which simulations begin.
 enum SimulatedTime {
     static let start = Timestamp(milliseconds: 1_750_000_000_000)
-    /// How far a grant may be dated ahead of the host's clock.
-    static let skew = Duration.seconds(300)
 }
 
 /// Situations that a run should meet now and then, because only tried cases count as proved.

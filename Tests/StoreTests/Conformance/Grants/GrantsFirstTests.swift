@@ -102,6 +102,25 @@ import Testing
         #expect(try await settle(in: store, at: Self.signIn) == .notification(.applied))
     }
 
+    /// The clock of one of the backend's hosts is ahead, so its sign-ins wait for their time. A user who has come back there is not reported
+    /// revoked in the meantime, if that takes minutes.
+    @Test(arguments: StoreKind.allCases, [false, true])
+    func aSignInWhoseTimeComesSoonIsWaitedFor(_ kind: StoreKind, isInOneBatch: Bool) async throws {
+        for (wait, result) in [(Duration.minutes(6), Settled.postponed), (.minutes(6) + .milliseconds(1), .notification(.applied))] {
+            let store = try await story(kind)
+            let event = try await store.claimNotifications(at: Self.signIn)[0]
+            let grant = try await store.claimGrants(at: Self.signIn)[0]
+            let settlements = [
+                Settlement.grant(grant, .inFuture(due: Self.signIn + wait, lookedAt: nil)),
+                .notification(event, .event(.consentRevoked, at: Self.event)),
+            ]
+            let batches = isInOneBatch ? [settlements] : settlements.map { [$0] }
+            var results: [Settled] = []
+            for batch in batches { results += try await store.settle(batch, at: Self.signIn).results }
+            #expect(results == [.postponed, result])
+        }
+    }
+
     /// A code lives only minutes, so it counts while its row is there.
     @Test(arguments: StoreKind.allCases)
     func aCodeIsWaitedFor(_ kind: StoreKind) async throws {

@@ -457,6 +457,20 @@ import Testing
         #expect(try await store.settle(.revocationRequest(again, .accepted), at: ahead) == .revocation(.superseded))
     }
 
+    /// By our clock its time has come, but our clock is ten minutes ahead of Apple's.
+    @Test(arguments: StoreKind.allCases)
+    func aDeletionWaitsForASignInThatIsAheadOfApplesClock(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        try await store.grant(client: "web", token: "ahead", at: Self.asked + .milliseconds(1))
+        let due = Self.now + .minutes(10)
+        #expect(try await store.settleGrants(at: Self.now) { _ in .inFuture(due: due, lookedAt: nil) } == [.postponed])
+        try await store.requestRevocation(at: Self.asked)
+        let request = try await claimRequests(store, at: Self.now)[0]
+        #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .postponed)
+        #expect(try await store.count("revocation") == 0)
+    }
+
     /// The same after the proof has begun.
     @Test(arguments: StoreKind.allCases)
     func aProofWaitsForASignInThatIsDatedAhead(_ kind: StoreKind) async throws {
