@@ -217,6 +217,18 @@ BUGS = [
         "? ours : ours",
     ),
     (
+        "a sign-in that is dated ahead is taken at once",
+        "SettlementRules.swift",
+        "longestLead = Duration.seconds(3)",
+        "longestLead = Duration.seconds(300)",
+    ),
+    (
+        "a step of the clock is taken for the right time",
+        "ClockTrust.swift",
+        "            hasSteppedSinceApple = true\n",
+        "",
+    ),
+    (
         "a sign-in from the future is thrown away",
         "SettlementFold+Grants.swift",
         "if since!.duration(to: lookedAt) > SettlementRules.longestGrantWait {",
@@ -325,8 +337,8 @@ BUGS = [
     (
         "an event overlooks a sign-in that is being taken",
         "CredentialTables/Claims/TableStore+SignIns.swift",
-        " OR \\(grant).claimed_by IS NOT NULL)",
-        ")",
+        " OR \\(grant).claimed_by IS NOT NULL\n",
+        "\n",
     ),
     (
         "on PostgreSQL what waits for its repetition is asked about each minute",

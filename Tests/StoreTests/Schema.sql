@@ -28,8 +28,8 @@ CREATE TABLE grant_queue (
   token_sealed       BLOB    CONSTRAINT "token_sealed is 54 to 8245 bytes" CHECK (length(token_sealed) BETWEEN 54 AND 8245),
   authorization_code TEXT    CONSTRAINT "authorization_code is NULL or not empty, and has no NUL"
                              CHECK (authorization_code <> '' AND instr(authorization_code, char(0)) = 0),
-  redirect_uri       TEXT,
-  nonce              TEXT,
+  redirect_uri       TEXT    CONSTRAINT "redirect_uri has no NUL" CHECK (instr(redirect_uri, char(0)) = 0),
+  nonce              TEXT    CONSTRAINT "nonce has no NUL" CHECK (instr(nonce, char(0)) = 0),
   email              TEXT    CONSTRAINT "email has no NUL" CHECK (instr(email, char(0)) = 0),
   email_is_private   INTEGER CONSTRAINT "email_is_private is 0, 1 or NULL" CHECK (email_is_private IN (0, 1)),
   granted_at         INTEGER NOT NULL DEFAULT (CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER))

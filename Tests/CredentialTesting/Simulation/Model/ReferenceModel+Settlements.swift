@@ -27,11 +27,10 @@ extension ReferenceModel {
         let retry = now.advanced(by: .seconds(21_600))
         if !isConfigured(row.credential.clientID) { return putOff(work.id, until: retry) }
         // The process knows Apple's clock to half a second.
-        let lead = row.claimedAt.duration(to: row.takenFrom)
-        if let due, (Duration.seconds(-1) ... .seconds(1)).contains(row.takenFrom.duration(to: due)), lead > .seconds(-1) {
+        if let due, (Duration.seconds(-1) ... .seconds(1)).contains(row.takenFrom.duration(to: due)), row.lead > .seconds(-1) {
             return putOff(work.id, until: min(due, retry))
         }
-        if due == nil, lead > .seconds(1) { return putOff(work.id, until: min(row.takenFrom, retry)) }
+        if due == nil, row.lead > .seconds(1) { return putOff(work.id, until: min(row.takenFrom, retry)) }
         if let text = row.token, isRetold(text, of: row.credential, at: row.grantedAt) {
             // siwatch knows nothing of this sign-in.
             inserted[row.credential]?.remove(row.grantedAt)

@@ -19,10 +19,11 @@ struct ReferenceModel {
         var token: String?
         var address: String?
         var held: Held?
-        var claimedAt = Timestamp.earliest
         /// When its claim ends.
         var heldUntil = Timestamp.earliest
-        /// When siwatch may take it, as the process that claimed it knows Apple's clock. By our clock.
+        /// How far ahead it was dated when the process judged it, as far as the process knew Apple's clock, beyond what siwatch allows.
+        var lead = Duration.zero
+        /// When siwatch may take it, as far as the process knew Apple's clock then. By our clock.
         var takenFrom = Timestamp.earliest
         /// siwatch leaves it alone until then.
         var putOffUntil: Timestamp?
@@ -298,15 +299,21 @@ struct ReferenceModel {
         for work in work { notificationRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts) }
     }
 
-    /// - Parameter ahead: how far our clock is ahead of Apple's, as far as the process knows.
-    mutating func claimed(_ work: [ClaimedGrant], at now: Timestamp, until end: Timestamp, ahead: Duration) {
+    mutating func claimed(_ work: [ClaimedGrant], until end: Timestamp) {
         for work in work {
-            // An iat counts to the end of its second, and Apple's clock is known to a second.
-            grantRows[work.id]?.takenFrom = work.grantedAt.advanced(by: ahead - .seconds(3))
             grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
-            grantRows[work.id]?.claimedAt = now
             grantRows[work.id]?.heldUntil = end
             grantRows[work.id]?.isUntried = false
+        }
+    }
+
+    /// - Parameter ahead: how far our clock is ahead of Apple's, as far as the process knows.
+    mutating func judged(_ work: [ClaimedGrant], at now: Timestamp, ahead: Duration) {
+        for work in work {
+            // An iat counts to the end of its second, and Apple's clock is known to a second.
+            let takenFrom = work.grantedAt.advanced(by: ahead - .seconds(3))
+            grantRows[work.id]?.takenFrom = takenFrom
+            grantRows[work.id]?.lead = now.duration(to: takenFrom)
         }
     }
 

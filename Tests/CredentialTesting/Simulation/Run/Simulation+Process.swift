@@ -68,7 +68,9 @@ extension Simulation {
         while !claimed.isEmpty {
             switch claimed.removeFirst() {
             case .notifications(let work): waiting.append(await process.notifications.resolve(work))
-            case .grants(let work): waiting.append(await process.grants.resolve(work))
+            case .grants(let work):
+                world.with { $0.model.judged(work, at: $0.now, ahead: $0.knownOffset) }
+                waiting.append(await process.grants.resolve(work))
             case .code(let work): try await launch(work)
             }
         }

@@ -33,7 +33,7 @@ struct SimulatedStore: WorkStore {
         let claimed = try await claim {
             try await store.claimGrants(upTo: limit, at: now, lease: lease)
         } effect: {
-            $0.model.claimed($1, at: now, until: now.advanced(by: lease), ahead: $0.knownOffset)
+            $0.model.claimed($1, until: now.advanced(by: lease))
             if !$1.isEmpty { $0.note("claimed grants \($1.map(\.id))") }
         }
         // The process counts a look for sign-ins only after it got the answer.
