@@ -76,11 +76,11 @@ extension ReferenceModel {
 
     mutating func claimed(_ work: [DueRevocation], at now: Timestamp) {
         for work in work {
-            let isOvertaken = hasSignedIn(work.id, after: work.requestedAt)
-            let mayBeOvertaken = !waiting(beside: work.id, after: work.requestedAt, at: now).isEmpty
-            revocations[RevocationKey(work)]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
-            revocations[RevocationKey(work)]?.isOvertaken = isOvertaken
-            revocations[RevocationKey(work)]?.mayBeOvertaken = mayBeOvertaken
+            guard var open = revocations[RevocationKey(work)] else { continue }
+            open.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
+            open.isOvertaken = hasSignedIn(work.id, after: open.wantedAt)
+            open.mayBeOvertaken = !waiting(beside: work.id, after: open.wantedAt, at: now).isEmpty
+            revocations[RevocationKey(work)] = open
         }
     }
 
@@ -297,6 +297,7 @@ extension ReferenceModel.OpenRevocation {
     /// The time of the app's request, but not after the first question to Apple. It counts by the host's clock if that agrees with Apple's,
     /// else by Apple's second.
     fileprivate var wantedAt: Timestamp {
+        guard before != nil else { return requestedAt }
         let distance = date.duration(to: askedAt)
         let asked = distance >= .seconds(-15) && distance < .seconds(1) ? askedAt : date
         return min(requestedAt, max(asked, token.grantedAt))

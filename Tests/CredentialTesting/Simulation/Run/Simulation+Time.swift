@@ -48,13 +48,19 @@ extension Simulation {
         try deliver()
     }
 
-    /// Backends insert everything that has arrived by now.
+    /// People do what they meant to do by now, and backends insert everything that has arrived.
     private mutating func deliver() throws {
         let (now, truth) = world.with { ($0.now, $0.truth) }
         let due = agenda.filter { $0.at <= truth }.sorted { $0.at < $1.at }
         guard !due.isEmpty else { return }
         agenda.removeAll { $0.at <= truth }
-        for (_, delivery) in due { try insert(delivery, at: now) }
+        for (_, delivery) in due {
+            switch delivery {
+            case .passwordChange(let credential): act(credential.userID) { $0.changePassword($1) }
+            case .signIn(let credential): act(credential.userID) { $0.signIn($1, credential) }
+            case .post, .grant, .code, .request: try insert(delivery, at: now)
+            }
+        }
     }
 
     private func insert(_ delivery: Delivery, at now: Timestamp) throws {

@@ -9,9 +9,7 @@ extension Simulation {
     /// A person signs in, leaves, deletes the account, changes the password or turns forwarding off.
     mutating func act() {
         let index = Int.random(in: people.indices, using: &generator)
-        // No person does two things within one second, because Apple dates sign-ins in whole seconds. siwatch takes a wrongly dated sign-in
-        // three seconds before its time.
-        guard people[index].lastActedAt.duration(to: truth) >= .seconds(plan.datesWrongly ? 5 : 2) else { return }
+        guard mayAct(people[index]) else { return }
         let person = people[index]
         people[index].lastActedAt = truth
         let client = person.app.clientIDs.randomElement(using: &generator)!
@@ -53,6 +51,17 @@ extension Simulation {
         }
     }
 
+    /// No person does two things within one second, because Apple dates sign-ins in whole seconds. siwatch takes a wrongly dated sign-in three
+    /// seconds before its time.
+    private func mayAct(_ person: Person) -> Bool { person.lastActedAt.duration(to: truth) >= .seconds(plan.datesWrongly ? 5 : 2) }
+
+    /// A person does what was planned earlier.
+    mutating func act(_ user: String, _ body: (inout Simulation, Person) -> Void) {
+        guard let index = people.firstIndex(where: { $0.user == user }), mayAct(people[index]) else { return }
+        people[index].lastActedAt = truth
+        body(&self, people[index])
+    }
+
     /// Whether Apple has accepted a token of this person, by the committed facts.
     private func isVerified(_ person: Person) -> Bool {
         world.with { state in
@@ -63,7 +72,7 @@ extension Simulation {
     }
 
     /// Ends every token. Apple sends no notification.
-    private mutating func changePassword(_ person: Person) {
+    mutating func changePassword(_ person: Person) {
         world.with { state in
             state.apple.changePassword(of: person.user, at: state.truth)
             state.note("\(person.user) changes the password")
@@ -80,7 +89,7 @@ extension Simulation {
         agenda.append((asked, .request(ReferenceModel.RequestRow(credential: credential, requestedAt: asked))))
     }
 
-    private mutating func signIn(_ person: Person, _ credential: CredentialID) {
+    mutating func signIn(_ person: Person, _ credential: CredentialID) {
         if !isCanary(person.user), chance(plan.codes) { return signInByCode(person, credential) }
         // A backend may get a token from one sign-in and none from the next.
         let bringsToken = person.bringsToken && !chance(200)
@@ -101,6 +110,12 @@ extension Simulation {
             world.with { state in
                 if told.at < signIn.at { state.misdated.insert(person.user) }
                 state.count(.misdatedSignIn)
+            }
+            let lead = signIn.at.duration(to: told.at)
+            if lead > .zero, bringsToken, chance(500) {
+                // The person loses the token and gets another one before that time.
+                agenda.append((truth.advanced(by: lead / 2), .passwordChange(credential)))
+                agenda.append((truth.advanced(by: lead * 3 / 4), .signIn(credential)))
             }
         }
         agenda.append((truth.advanced(by: delay), .grant(told, address: address)))

@@ -104,6 +104,10 @@ package struct Simulation {
         case grant(ScriptedApple.SignIn, address: String?)
         case code(CodeRow)
         case request(ReferenceModel.RequestRow)
+        /// A person changes the password.
+        case passwordChange(CredentialID)
+        /// A person signs in.
+        case signIn(CredentialID)
     }
 
     enum ClaimedBatch {
