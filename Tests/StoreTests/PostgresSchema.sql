@@ -12,6 +12,7 @@ CREATE TABLE notification_queue (
 CREATE INDEX notification_queue_due ON notification_queue (due_at, id) WHERE received_at > 0;
 
 -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
+-- is_ahead: whether a grant that was put off waits for its time.
 -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
 -- detail: Apple's last word about a code that waits, or why it gave none.
 CREATE TABLE grant_queue (
@@ -38,6 +39,7 @@ CREATE TABLE grant_queue (
   attempts           INTEGER NOT NULL DEFAULT 0,
   claimed_by         TEXT,
   waits_since        BIGINT,
+  is_ahead           INTEGER NOT NULL DEFAULT 0,
   failures           INTEGER NOT NULL DEFAULT 0,
   answer_lost        INTEGER NOT NULL DEFAULT 0,
   detail             TEXT,

@@ -38,6 +38,7 @@ CREATE TABLE grant_queue (
   attempts           INTEGER NOT NULL DEFAULT 0,
   claimed_by         TEXT,
   waits_since        INTEGER,
+  is_ahead           INTEGER NOT NULL DEFAULT 0,
   failures           INTEGER NOT NULL DEFAULT 0,
   answer_lost        INTEGER NOT NULL DEFAULT 0,
   detail             TEXT,

@@ -32,8 +32,10 @@ struct KeySchedule: Sendable {
     }
 
     /// When the next fetch may begin: now, if no fetch ever began.
-    func nextFetch(at now: Timestamp) -> Timestamp {
-        nextFetch(after: isAwaited(at: now) || !hasSucceeded ? Self.spacing : Self.interval, at: now)
+    ///
+    /// - Parameter isUrgent: whether more than the keys is wanted of the answer.
+    func nextFetch(at now: Timestamp, isUrgent: Bool = false) -> Timestamp {
+        nextFetch(after: isAwaited(at: now) || !hasSucceeded || isUrgent ? Self.spacing : Self.interval, at: now)
     }
 
     private func nextFetch(after distance: Duration, at now: Timestamp) -> Timestamp {
@@ -42,8 +44,8 @@ struct KeySchedule: Sendable {
     }
 
     /// Begins a fetch if one is due and none is under way.
-    mutating func begin(at now: Timestamp) -> Bool {
-        guard !isFetching, nextFetch(at: now) <= now else { return false }
+    mutating func begin(at now: Timestamp, isUrgent: Bool = false) -> Bool {
+        guard !isFetching, nextFetch(at: now, isUrgent: isUrgent) <= now else { return false }
         isFetching = true
         startedAt = now
         return true
@@ -56,9 +58,9 @@ struct KeySchedule: Sendable {
         if succeeded, let startedAt { note(startedAt) }
     }
 
-    /// Takes the last fetch of an earlier process. The first fetch of this process is due `spacing` after it.
+    /// Takes the last fetch of an earlier process. The first fetch of this process is due at once all the same, because its answer tells
+    /// Apple's time.
     mutating func resume(fetchedAt time: Timestamp) {
-        startedAt = time
         note(time)
     }
 

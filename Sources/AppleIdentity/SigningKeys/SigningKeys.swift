@@ -85,9 +85,11 @@ extension SigningKeys {
     /// Fetches the keys if a fetch is due and none is under way.
     ///
     /// A fetch is due every hour, a minute after a failure, and once a minute while a token waits for its key.
-    package func refreshIfDue() async -> KeyRefresh {
+    ///
+    /// - Parameter tellsTime: whether the time of Apple's clock is wanted, too. Then a fetch is due once a minute.
+    package func refreshIfDue(tellsTime: Bool = false) async -> KeyRefresh {
         let start = clock.now
-        guard state.withLockedValue({ $0.schedule.begin(at: start) }) else { return .notDue }
+        guard state.withLockedValue({ $0.schedule.begin(at: start, isUrgent: tellsTime) }) else { return .notDue }
         do {
             let set = try await fetch()
             let records = state.withLockedValue { $0.take(set, fetchedAt: start) }

@@ -35,7 +35,8 @@ final class ResponseCollector: HTTPClientResponseDelegate {
                 status: Int(head.status.code),
                 body: nil,
                 retryAfter: head.headers.first(name: "retry-after"),
-                date: head.headers.first(name: "date").flatMap(HTTPDate.parse)
+                // A cache's answer has the date of the answer that it keeps (RFC 9111, 5.1).
+                date: head.headers.contains(name: "age") ? nil : head.headers.first(name: "date").flatMap(HTTPDate.parse)
             )
         }
         return task.eventLoop.makeSucceededVoidFuture()

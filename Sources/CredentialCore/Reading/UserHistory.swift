@@ -115,6 +115,8 @@ package struct UserHistory: Sendable, Equatable {
         package var isClaimed: Bool
         /// Since when the row waits for its client or its time, by a clock that could be trusted. For a code, when it was first claimed.
         package var waitsSince: Timestamp?
+        /// Whether a sign-in that was put off waits for its time.
+        package var isAhead: Bool
         /// How often siwatch sent the code and got no usable answer.
         package var failures: Int
         /// Whether Apple may have taken the code without siwatch hearing the answer.

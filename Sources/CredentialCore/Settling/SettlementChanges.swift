@@ -46,7 +46,7 @@ package enum QueueRowChange: Sendable {
     case postponeNotification(Int64, until: Timestamp)
     case logGrant(GrantLogEntry)
     /// - Parameter waitsSince: since when the row has waited for its client or its time, by a clock that could be trusted.
-    case postponeGrant(Int64, until: Timestamp, waitsSince: Timestamp?)
+    case postponeGrant(Int64, until: Timestamp, waitsSince: Timestamp?, isAhead: Bool)
     /// - Parameters:
     ///   - failures: how often siwatch sent the code and got no usable answer.
     ///   - isAnswerLost: whether Apple may have taken the code.

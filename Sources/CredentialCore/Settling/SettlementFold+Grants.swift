@@ -77,8 +77,8 @@ extension SettlementFold {
         let retry = now.advanced(by: SettlementRules.waitingGrantRetry)
         let until = min(due ?? retry, retry)
         // A sign-in whose time has come meanwhile, or comes soon, holds back events about older sign-ins of its user.
-        if !WaitingGrant.comesSoon(dueAt: until, now: now) { postponedGrants[work.id] = until }
-        changes.queueRows.append(.postponeGrant(work.id, until: until, waitsSince: since))
+        if until > now.advanced(by: SettlementRules.longestWaitForGrant) { postponedGrants[work.id] = due != nil }
+        changes.queueRows.append(.postponeGrant(work.id, until: until, waitsSince: since, isAhead: due != nil))
         return .postponed
     }
 
@@ -100,8 +100,10 @@ extension SettlementFold {
     func waitingGrants(of id: AppUserID, includingAhead: Bool = false) -> [WaitingGrant] {
         basis.waitingGrants[id]?.filter { grant in
             guard !goneGrants.contains(grant.id) else { return false }
-            guard let until = postponedGrants[grant.id] else { return !grant.isAhead || includingAhead }
-            return includingAhead && WaitingGrant.waitsForItsTime(dueAt: until, grantedAt: grant.grantedAt)
+            return switch postponedGrants[grant.id] {
+            case nil: !grant.isAhead || includingAhead
+            case let isAhead?: isAhead && includingAhead
+            }
         } ?? []
     }
 

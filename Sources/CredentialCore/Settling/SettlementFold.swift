@@ -14,7 +14,7 @@ package struct SettlementFold {
     /// Sign-ins that the batch has taken.
     var goneGrants: Set<Int64> = []
     /// Sign-ins that the batch has postponed, and that cannot be taken now.
-    var postponedGrants: [Int64: Timestamp] = [:]
+    var postponedGrants: [Int64: Bool] = [:]
     private var breakers: [String: RejectionBreaker] = [:]
 
     /// - Parameters:

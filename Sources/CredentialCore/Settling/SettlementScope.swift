@@ -131,16 +131,6 @@ package struct WaitingGrant: Sendable {
         self.isAhead = isAhead
         self.isOnItsWay = bringsCode || isOnItsWay
     }
-
-    /// Whether siwatch takes a row that was put off until `dueAt` within the time for which an event waits for a sign-in.
-    static func comesSoon(dueAt: Timestamp, now: Timestamp) -> Bool {
-        dueAt <= now.advanced(by: SettlementRules.longestWaitForGrant)
-    }
-
-    /// Whether a row was put off for its date. A row that was put off for its client is due later.
-    package static func waitsForItsTime(dueAt: Timestamp, grantedAt: Timestamp) -> Bool {
-        dueAt < grantedAt.advanced(by: SettlementRules.waitingGrantRetry)
-    }
 }
 
 /// A token of a request to revoke.

@@ -27,8 +27,10 @@ package struct ClockTrust: Sendable {
     private var steadySince: Duration
     private var hasStepped = false
     private var apple: (date: Timestamp, uptime: Duration)?
+    /// Apple's clock, to a second or two.
+    private var exact: (date: Timestamp, uptime: Duration)?
     /// Whether the wall clock has stepped since. Or the clock that never steps stood still, with the machine.
-    private var hasSteppedSinceApple = false
+    package private(set) var hasSteppedSinceApple = false
 
     /// - Parameter uptime: the time of a clock that never steps.
     package init(wall: Timestamp, uptime: Duration) {
@@ -37,22 +39,27 @@ package struct ClockTrust: Sendable {
     }
 
     /// Takes in what Apple's clock shows.
-    package mutating func hear(apple date: Timestamp, wall: Timestamp, uptime: Duration) {
+    ///
+    /// - Parameter isExact: whether that is known to a second or two.
+    package mutating func hear(apple date: Timestamp, isExact: Bool, wall: Timestamp, uptime: Duration) {
         // A step that nobody has seen yet was before this.
         _ = look(wall: wall, uptime: uptime)
         apple = (date, uptime)
+        guard isExact else { return }
+        exact = (date, uptime)
         hasSteppedSinceApple = false
     }
 
-    /// The time by Apple's clock, as its last answer showed it. If Apple has not been heard for a week, or since a step, it is the time of
-    /// the wall clock.
+    /// The time by Apple's clock, as its last exact answer showed it. It is the time of the wall clock if there was none within a week. After
+    /// a step it is the earlier of the two, because nobody knows which clock has stepped.
     package mutating func appleTime(wall: Timestamp, uptime: Duration) -> Timestamp {
         _ = look(wall: wall, uptime: uptime)
-        return hasSteppedSinceApple ? wall : expectedByApple(at: uptime) ?? wall
+        guard let time = Self.carry(exact, to: uptime) else { return wall }
+        return hasSteppedSinceApple ? min(wall, time) : time
     }
 
-    private func expectedByApple(at uptime: Duration) -> Timestamp? {
-        guard let apple, uptime - apple.uptime < Self.longestMemory else { return nil }
+    private static func carry(_ apple: (date: Timestamp, uptime: Duration)?, to uptime: Duration) -> Timestamp? {
+        guard let apple, uptime - apple.uptime < longestMemory else { return nil }
         return apple.date.advanced(by: uptime - apple.uptime)
     }
 
@@ -67,7 +74,7 @@ package struct ClockTrust: Sendable {
             steadySince = uptime
             hasSteppedSinceApple = true
         }
-        if let right = expectedByApple(at: uptime) {
+        if let right = Self.carry(apple, to: uptime) {
             return right.isFurther(than: Self.largestSkew, from: wall) ? .skewed : nil
         }
         guard uptime - steadySince < Self.hold else { return nil }

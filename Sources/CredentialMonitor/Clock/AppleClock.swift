@@ -29,14 +29,13 @@ package final class AppleClock: Sendable {
         self.telemetry = telemetry
     }
 
-    /// The longest exchange whose answer tells the time. After a longer one, or a freeze, nobody knows how long the answer was on its way.
-    static let longestExchange = Duration.seconds(2)
+    /// The longest exchange whose answer tells the time to a second or two.
+    static let longestExactExchange = Duration.seconds(2)
 
     /// - Parameters:
     ///   - date: the `Date` of an answer that has just come, cut to whole seconds.
-    ///   - duration: from the beginning of the exchange, by a clock that never steps.
+    ///   - duration: from the beginning of the exchange, by a clock that never steps. After a freeze it may be long.
     package func observe(_ date: Timestamp, after duration: Duration) {
-        guard duration <= Self.longestExchange else { return }
         let now = clock.now
         // Of thousands of answers in a second, one is enough.
         let observation = Observation(date: date, second: now.milliseconds / 1000)
@@ -45,8 +44,11 @@ package final class AppleClock: Sendable {
             return last != observation
         }
         guard isNew else { return }
-        let date = date.advanced(by: .milliseconds(500))
-        clockGuard.hear(apple: date)
+        var date = date.advanced(by: .milliseconds(500))
+        let isExact = duration <= Self.longestExactExchange
+        // Nobody knows for how long a slow answer was on its way. Of the times that Apple's clock may show, the nearest to ours is no alarm.
+        if !isExact { date = max(date, min(now, date.advanced(by: duration))) }
+        clockGuard.hear(apple: date, isExact: isExact)
         let skew = now.duration(to: date)
         telemetry.appleClock(skew: skew)
         // A skew ends only at half the limit, so that a clock at the limit is not reported every second.

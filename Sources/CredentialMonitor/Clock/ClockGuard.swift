@@ -34,21 +34,27 @@ package final class ClockGuard: Sendable {
         return state.withLockedValue(\.isTold)
     }
 
-    /// Now by Apple's clock, to about a second, as its last answer showed it. Until Apple has been heard, it is now by ours.
+    /// Now by Apple's clock, to a second or two, as its last answer showed it. Until Apple has been heard, it is now by ours.
     var appleTime: Timestamp {
         state.withLockedValue { $0.trust.appleTime(wall: clock.now, uptime: uptime()) }
     }
 
+    /// Whether the clock has stepped and Apple has not been heard since.
+    package var hasSteppedSinceApple: Bool {
+        look()
+        return state.withLockedValue(\.trust.hasSteppedSinceApple)
+    }
+
     /// Takes in the time of Apple's clock.
-    func hear(apple date: Timestamp) {
-        look(hearing: date)
+    func hear(apple date: Timestamp, isExact: Bool) {
+        look(hearing: (date, isExact))
     }
 
     @discardableResult
-    private func look(hearing date: Timestamp? = nil) -> Timestamp? {
+    private func look(hearing apple: (date: Timestamp, isExact: Bool)? = nil) -> Timestamp? {
         let (now, doubt, wasTold) = state.withLockedValue { state in
             let (now, uptime) = (clock.now, uptime())
-            if let date { state.trust.hear(apple: date, wall: now, uptime: uptime) }
+            if let apple { state.trust.hear(apple: apple.date, isExact: apple.isExact, wall: now, uptime: uptime) }
             let (doubt, wasTold) = (state.trust.look(wall: now, uptime: uptime), state.isTold)
             switch doubt {
             case .stepped, .skewed: state.isTold = true

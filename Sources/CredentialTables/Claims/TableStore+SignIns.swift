@@ -68,7 +68,7 @@ extension TableConnection {
 extension WaitingGrant {
     /// SQL: whether a row of `grant_queue` comes soon, or waits for its time.
     package static func mayCome(_ grant: String, at now: String) -> String {
-        "(\(comesSoon(grant, at: now)) OR \(waitsForItsTime(grant)))"
+        "(\(comesSoon(grant, at: now)) OR \(grant).is_ahead <> 0)"
     }
 
     /// SQL: whether a row of `grant_queue` can be taken, now or within the time for which an event waits for it.
@@ -77,10 +77,5 @@ extension WaitingGrant {
         (\(grant).authorization_code IS NOT NULL OR \(grant).claimed_by IS NOT NULL
           OR \(grant).due_at - \(SettlementRules.longestWaitForGrant.milliseconds) <= \(now))
         """
-    }
-
-    /// SQL: whether a row of `grant_queue` was put off for its date.
-    package static func waitsForItsTime(_ grant: String) -> String {
-        "\(grant).due_at < \(grant).granted_at + \(SettlementRules.waitingGrantRetry.milliseconds)"
     }
 }

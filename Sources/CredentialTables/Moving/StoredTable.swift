@@ -132,7 +132,7 @@ extension StoredTable {
             .integers("id", "granted_at", "due_at", "waits_since"),
             .texts("client_id", "user_id", "refresh_token", "authorization_code", "redirect_uri", "nonce", "email", "claimed_by", "detail"),
             .bytes("token_sealed"),
-            .integers("email_is_private", "attempts", "failures", "answer_lost", bytes: 4)
+            .integers("email_is_private", "attempts", "is_ahead", "failures", "answer_lost", bytes: 4)
         ),
         StoredTable(
             "revocation_queue",

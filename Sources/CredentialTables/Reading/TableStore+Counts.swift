@@ -37,7 +37,7 @@ extension TableStore {
             let putOff: [WaitingGrantCounts.PutOff] = try connection.fetchAll(
                 """
                 SELECT client_id, is_ahead, COUNT(*)
-                  FROM (SELECT client_id, \(WaitingGrant.waitsForItsTime("g")) AS is_ahead FROM grant_queue g
+                  FROM (SELECT client_id, is_ahead <> 0 AS is_ahead FROM grant_queue
                          WHERE authorization_code IS NULL AND due_at > 0 AND claimed_by IS NULL
                          ORDER BY due_at DESC LIMIT $1) AS found
                  GROUP BY client_id, is_ahead ORDER BY client_id, is_ahead

@@ -62,7 +62,7 @@ extension TableStore {
                 """
                 SELECT 'grant' AS queue, g.id, app.name AS app, app.paused_at AS "pausedAt", g.client_id AS "clientID",
                        g.granted_at AS at, g.authorization_code IS NOT NULL AS "bringsCode", g.due_at AS "dueAt",
-                       g.claimed_by IS NOT NULL AS "isClaimed", g.waits_since AS "waitsSince", g.failures,
+                       g.claimed_by IS NOT NULL AS "isClaimed", g.waits_since AS "waitsSince", g.is_ahead <> 0 AS "isAhead", g.failures,
                        g.answer_lost <> 0 AS "isAnswerLost", g.detail, NULL AS "openedAt"
                   FROM grant_queue g
                   LEFT JOIN client ON client.client_id = g.client_id
@@ -116,7 +116,7 @@ extension TableConnection {
             """
             SELECT 'revocation' AS queue, q.id, app.name AS app, app.paused_at AS "pausedAt", q.client_id AS "clientID",
                    q.requested_at AS at, FALSE AS "bringsCode", q.due_at AS "dueAt", q.claimed_by IS NOT NULL AS "isClaimed",
-                   NULL AS "waitsSince", 0 AS failures, FALSE AS "isAnswerLost", NULL AS detail, q.opened_at AS "openedAt"
+                   NULL AS "waitsSince", FALSE AS "isAhead", 0 AS failures, FALSE AS "isAnswerLost", NULL AS detail, q.opened_at AS "openedAt"
               FROM revocation_queue q
               LEFT JOIN client ON client.client_id = q.client_id
               LEFT JOIN app ON app.id = client.app

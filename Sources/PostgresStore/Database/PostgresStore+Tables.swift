@@ -48,7 +48,8 @@ extension PostgresStore: TableStore {
                     """
                     WITH portion AS MATERIALIZED (
                       SELECT id FROM grant_queue
-                       WHERE id > $1 AND due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND client_id IN (SELECT client_id FROM client)
+                       WHERE id > $1 AND due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND is_ahead = 0
+                         AND client_id IN (SELECT client_id FROM client)
                        ORDER BY id LIMIT 10000 FOR UPDATE SKIP LOCKED),
                     released AS (UPDATE grant_queue SET due_at = 0 WHERE id = ANY (ARRAY(SELECT id FROM portion)))
                     SELECT MAX(id) FROM portion

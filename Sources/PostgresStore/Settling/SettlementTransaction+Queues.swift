@@ -38,8 +38,8 @@ struct QueueWrites {
             case .logGrant(let entry):
                 loggedGrants.append(entry.id, entry.userID, entry.outcome.rawValue, entry.reason?.rawValue, entry.detail)
                 removed[.grant, default: 0] += 1
-            case .postponeGrant(let id, let until, let waitsSince):
-                postponedGrants.append(id, until, waitsSince)
+            case .postponeGrant(let id, let until, let waitsSince, let isAhead):
+                postponedGrants.append(id, until, waitsSince, isAhead ? 1 : 0)
             case .postponeCode(let id, let until, let failures, let isAnswerLost, let detail):
                 postponedCodes.append(id, until, failures, isAnswerLost ? 1 : 0, detail)
             case .revocation(let change):
@@ -75,8 +75,9 @@ struct QueueWrites {
         )
         try connection.send(
             """
-            UPDATE grant_queue q SET due_at = n.due_at, attempts = 0, claimed_by = NULL, waits_since = n.waits_since
-              FROM unnest($1, $2, $3) AS n (id, due_at, waits_since) WHERE q.id = n.id AND q.id = ANY($1)
+            UPDATE grant_queue q SET due_at = n.due_at, attempts = 0, claimed_by = NULL, waits_since = n.waits_since,
+                   is_ahead = n.is_ahead
+              FROM unnest($1, $2, $3, $4) AS n (id, due_at, waits_since, is_ahead) WHERE q.id = n.id AND q.id = ANY($1)
             """,
             postponedGrants
         )

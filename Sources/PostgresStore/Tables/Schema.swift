@@ -49,6 +49,7 @@ enum Schema {
         CREATE INDEX notification_queue_due ON notification_queue (due_at, id) WHERE \(anyNotification);
 
         -- waits_since: since when a grant waits for its client to be configured, or for its time; of a code, when it was first claimed.
+        -- is_ahead: whether a grant that was put off waits for its time.
         -- failures, answer_lost: how often a code was sent and the road failed, and whether Apple may have taken it then.
         -- detail: Apple's last word about a code that waits, or why it gave none.
         CREATE TABLE grant_queue (
@@ -75,6 +76,7 @@ enum Schema {
           attempts           INTEGER NOT NULL DEFAULT 0,
           claimed_by         TEXT,
           waits_since        BIGINT,
+          is_ahead           INTEGER NOT NULL DEFAULT 0,
           failures           INTEGER NOT NULL DEFAULT 0,
           answer_lost        INTEGER NOT NULL DEFAULT 0,
           detail             TEXT,

@@ -41,7 +41,7 @@ extension SQLiteStore: TableStore {
             try connection.execute(
                 """
                 UPDATE grant_queue SET due_at = 0
-                 WHERE due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND client_id IN (SELECT client_id FROM client)
+                 WHERE due_at > 0 AND claimed_by IS NULL AND attempts = 0 AND is_ahead = 0 AND client_id IN (SELECT client_id FROM client)
                 """
             )
         }

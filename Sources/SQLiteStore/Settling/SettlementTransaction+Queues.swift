@@ -45,11 +45,12 @@ extension SettlementTransaction {
                 try statements.removeGrant.run(entry.id)
                 removed[.grant, default: 0] += 1
                 if entry.hasSecret { hasErased = true }
-            case .postponeGrant(let id, let until, let waitsSince):
+            case .postponeGrant(let id, let until, let waitsSince, let isAhead):
                 try connection.execute(
-                    "UPDATE grant_queue SET due_at = $1, attempts = 0, claimed_by = NULL, waits_since = $2 WHERE id = $3",
+                    "UPDATE grant_queue SET due_at = $1, attempts = 0, claimed_by = NULL, waits_since = $2, is_ahead = $3 WHERE id = $4",
                     until,
                     waitsSince,
+                    isAhead ? 1 : 0,
                     id
                 )
             case .postponeCode(let id, let until, let failures, let isAnswerLost, let detail):

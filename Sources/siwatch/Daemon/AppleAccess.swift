@@ -6,6 +6,7 @@ import AsyncHTTPClient
 import CredentialCore
 import CredentialMonitor
 import Foundation
+import NIOConcurrencyHelpers
 
 /// The transport to Apple, the signing keys and their verifiers. All apps share them.
 struct AppleAccess: Sendable {
@@ -13,7 +14,12 @@ struct AppleAccess: Sendable {
     let notificationVerifier: AppleNotificationVerifier
     let identityTokenVerifier: AppleIdentityTokenVerifier
     private let signingKeys: SigningKeys
+    private let clockGuard: ClockGuard
     private let telemetry: Telemetry
+    private let asked = NIOLockedValueBox(false)
+
+    /// Whether this process has asked Apple for its keys, and so for the time, even if no answer came.
+    var wasAsked: Bool { asked.withLockedValue(\.self) }
 
     /// Loads the signing keys that the store has kept.
     ///
@@ -21,6 +27,7 @@ struct AppleAccess: Sendable {
     init(_ client: HTTPClient, _ context: DaemonContext) async throws {
         let (configuration, clock, telemetry) = (context.configuration, context.clock, context.telemetry)
         self.telemetry = telemetry
+        clockGuard = context.clockGuard
         let appleClock = AppleClock(clock: clock, clockGuard: context.clockGuard, telemetry: telemetry)
         transport = ObservedTransport(
             client: client,
@@ -52,9 +59,11 @@ struct AppleAccess: Sendable {
     }
 
     func refreshKeys() async {
-        let outcome = await signingKeys.refreshIfDue()
+        let outcome = await signingKeys.refreshIfDue(tellsTime: clockGuard.hasSteppedSinceApple)
         // A fetch that the end of the process cuts short says nothing of Apple or of the database.
         guard !Task.isCancelled else { return }
+        if case .notDue = outcome { return }
+        asked.withLockedValue { $0 = true }
         switch outcome {
         case .notDue: return
         case .fetched(let unsaved):

@@ -71,6 +71,7 @@ extension Daemon {
         func loop<Handler: WorkHandler>(
             _ handler: Handler,
             on wakeups: Wakeups,
+            mayClaim: (@Sendable () -> Bool)? = nil,
             executors: [EventLoopExecutor] = []
         ) -> ClaimLoop<Handler> {
             ClaimLoop(
@@ -79,14 +80,16 @@ extension Daemon {
                 wakeups: wakeups,
                 progress: progress,
                 telemetry: context.telemetry,
-                mayClaim: context.membership.hearsOthers,
+                mayClaim: mayClaim ?? context.membership.hearsOthers,
                 executors: executors
             )
         }
+        // A clock that is ahead would take sign-ins before their time.
+        let knowsTime: @Sendable () -> Bool = { [apple, context] in apple.wasAsked && context.membership.hearsOthers() }
         let eventLoops = client.eventLoopGroup.makeIterator().map(EventLoopExecutor.init)
         let overQueues: [any Service] = [
-            loop(queues.codes, on: wakeups()), loop(queues.grants, on: wakeups()), loop(queues.notifications, on: wakeups()),
-            loop(queues.revocations, on: wakeups()), requests(wakeups(), progress),
+            loop(queues.codes, on: wakeups()), loop(queues.grants, on: wakeups(), mayClaim: knowsTime),
+            loop(queues.notifications, on: wakeups()), loop(queues.revocations, on: wakeups()), requests(wakeups(), progress),
         ]
         let ofApps = apps.map { loop($0.refreshes, on: $0.wakeups, executors: eventLoops) }
         return [ParallelServices(overQueues + ofApps), CommitHints(context.store, wakeups: hinted)]

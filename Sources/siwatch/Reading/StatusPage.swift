@@ -18,7 +18,8 @@ struct StatusPage {
         var lines = ["siwatch \(report.version) \(report.isRunning ? "runs" : "does not run") on \(report.database)"]
         if rates != nil { lines[0] += "  \(now.text)" }
         if report.isSilent {
-            lines.append("its last sign of life here: \(ago(report.aliveAt)). It stands still, cannot write, or has another file open")
+            let causes = "It stands still, cannot write, has another file open, or is no daemon (run --once, move)"
+            lines.append("its last sign of life here: \(ago(report.aliveAt)). \(causes)")
         }
         let bug = report.hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : ""
         lines += report.sqlite.map { ["SQLite \($0)\(bug)"] } ?? []

@@ -70,7 +70,7 @@ struct WaitingRow {
             reason = .client
             until = givenUpAt
             isGivenUp = true
-        } else if takenAt > now, WaitingGrant.waitsForItsTime(dueAt: row.dueAt, grantedAt: row.at) {
+        } else if takenAt > now, row.isAhead || !isPutOff {
             reason = .time
             until = givenUpAt.map { min($0, takenAt) } ?? takenAt
             isGivenUp = until != takenAt

@@ -70,7 +70,7 @@ import Testing
                 case .logNotification(let work, _, _, _, _), .quarantine(let work, _, _): notifications.remove(work.id)
                 case .postponeNotification(let id, _): notifications.remove(id)
                 case .logGrant(let entry): grants[entry.id] = nil
-                case .postponeGrant(let id, let until, _): if until > now { grants[id] = nil }
+                case .postponeGrant(let id, let until, _, _): if until > now { grants[id] = nil }
                 case .postponeCode, .revocation: break
                 }
             }

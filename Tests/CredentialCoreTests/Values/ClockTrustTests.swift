@@ -32,8 +32,8 @@ struct ClockTrustTests {
             wall = wall.advanced(by: duration)
         }
 
-        mutating func hearApple(ahead skew: Duration = .zero) {
-            trust.hear(apple: wall.advanced(by: skew), wall: wall, uptime: uptime)
+        mutating func hearApple(ahead skew: Duration = .zero, isExact: Bool = true) {
+            trust.hear(apple: wall.advanced(by: skew), isExact: isExact, wall: wall, uptime: uptime)
         }
     }
 
@@ -110,17 +110,20 @@ struct ClockTrustTests {
         #expect(clocks.doubt == .stepped)
     }
 
-    /// Apple's last answer gives Apple's time, until a step of the wall clock, or of the clock that never steps, makes that doubtful.
+    /// Apple's last quick answer gives Apple's time. After a step, of the wall clock or of the clock that never steps, it may be too late.
     @Test(arguments: [Duration.seconds(90), .seconds(-90)])
     func applesTimeIsThatOfItsLastAnswer(_ skew: Duration) {
         var clocks = Clocks()
         #expect(clocks.byApple == clocks.wall)
         clocks.hearApple(ahead: skew)
+        clocks.hearApple(ahead: .seconds(7), isExact: false)
         #expect(clocks.byApple == clocks.wall.advanced(by: skew))
         clocks.step(by: .seconds(60))
         clocks.pass(.seconds(3600))
         #expect(clocks.byApple == clocks.wall.advanced(by: skew - .seconds(60)), "no step")
         clocks.step(by: .seconds(61))
+        #expect(clocks.byApple == clocks.wall.advanced(by: skew - .seconds(121)))
+        clocks.step(by: .seconds(-600))
         #expect(clocks.byApple == clocks.wall)
         clocks.step(by: .seconds(61))
         clocks.hearApple(ahead: skew)

@@ -28,9 +28,9 @@ extension ReferenceModel {
         if !isConfigured(row.credential.clientID) { return putOff(work.id, until: retry) }
         // The process knows Apple's clock to half a second.
         if let due, (Duration.seconds(-1) ... .seconds(1)).contains(row.takenFrom.duration(to: due)), row.lead > .seconds(-1) {
-            return putOff(work.id, until: min(due, retry))
+            return putOff(work.id, until: min(due, retry), isAhead: true)
         }
-        if due == nil, row.lead > .seconds(1) { return putOff(work.id, until: min(row.takenFrom, retry)) }
+        if due == nil, row.lead > .seconds(1) { return putOff(work.id, until: min(row.takenFrom, retry), isAhead: true) }
         if let text = row.token, isRetold(text, of: row.credential, at: row.grantedAt) {
             // siwatch knows nothing of this sign-in.
             inserted[row.credential]?.remove(row.grantedAt)
@@ -40,10 +40,11 @@ extension ReferenceModel {
     }
 
     /// The row waits for its client or its time.
-    private mutating func putOff(_ row: Int64, until time: Timestamp) -> Settled {
+    private mutating func putOff(_ row: Int64, until time: Timestamp, isAhead: Bool = false) -> Settled {
         grantRows[row]!.held = nil
         grantRows[row]!.isUntried = true
         grantRows[row]!.putOffUntil = time
+        grantRows[row]!.waitsForItsTime = isAhead
         return .postponed
     }
 

@@ -27,6 +27,8 @@ struct ReferenceModel {
         var takenFrom = Timestamp.earliest
         /// siwatch leaves it alone until then.
         var putOffUntil: Timestamp?
+        /// Whether siwatch leaves it alone for its date, and not for its client.
+        var waitsForItsTime = false
         /// The state of its code, if it has one.
         var code: CodeRow?
         /// Whether siwatch has not tried it yet.
@@ -36,9 +38,6 @@ struct ReferenceModel {
         func comesSoon(at now: Timestamp) -> Bool {
             code != nil || held != nil || putOffUntil.map { $0 <= now.advanced(by: .seconds(360)) } ?? true
         }
-
-        /// Whether siwatch leaves it alone for its date, and not for its client.
-        var waitsForItsTime: Bool { putOffUntil.map { $0 < grantedAt.advanced(by: .seconds(21_600)) } ?? false }
     }
 
     struct NotificationRow {
@@ -329,7 +328,7 @@ struct ReferenceModel {
     mutating func recovered(at now: Timestamp, without dropped: String?, voidingClaims: Bool) {
         (takingSince, takenAt) = (now, now)
         self.dropped = dropped
-        for id in grantRows.keys { grantRows[id]!.putOffUntil = nil }
+        for id in grantRows.keys where !grantRows[id]!.waitsForItsTime { grantRows[id]!.putOffUntil = nil }
         guard voidingClaims else { return }
         for id in notificationRows.keys { notificationRows[id]!.held = nil }
         for id in grantRows.keys { grantRows[id]!.held = nil }

@@ -54,20 +54,16 @@ extension Simulation {
         let due = agenda.filter { $0.at <= truth }.sorted { $0.at < $1.at }
         guard !due.isEmpty else { return }
         agenda.removeAll { $0.at <= truth }
-        for (_, delivery) in due {
-            switch delivery {
-            case .passwordChange(let credential): act(credential.userID) { $0.changePassword($1) }
-            case .signIn(let credential): act(credential.userID) { $0.signIn($1, credential) }
-            case .post, .grant, .code, .request: try insert(delivery, at: now)
-            }
-        }
+        for (_, delivery) in due { try happen(delivery, at: now) }
     }
 
-    private func insert(_ delivery: Delivery, at now: Timestamp) throws {
+    private mutating func happen(_ delivery: Delivery, at now: Timestamp) throws {
         func insert(_ sql: String, _ arguments: (any DatabaseValueConvertible)?...) throws -> Int64 {
             try database.rows("INSERT INTO \(sql) RETURNING id", arguments)[0][0]
         }
         switch delivery {
+        case .passwordChange(let credential): act(credential.userID) { $0.changePassword($1) }
+        case .signIn(let credential): act(credential.userID) { $0.signIn($1, credential) }
         case .post(let number):
             let id = try insert("notification_queue (payload, received_at) VALUES (?, ?)", String(number), now.milliseconds)
             world.with { state in

@@ -101,8 +101,9 @@ extension SimulatedWorld.State {
 
     /// How far the host's clock is ahead of Apple's, as far as the process knows.
     var knownOffset: Duration {
-        guard let heardAppleAt, !clockWasSetSinceApple, heardAppleAt.duration(to: truth) < .days(7) else { return .zero }
-        return offset
+        guard let heardAppleAt, heardAppleAt.duration(to: truth) < .days(7) else { return .zero }
+        // After a step the process goes by the earlier of the two clocks.
+        return clockWasSetSinceApple ? max(offset, .zero) : offset
     }
 
     /// An operator or NTP sets the host's clock.

@@ -240,6 +240,7 @@ CREATE TABLE frozen_schema.grant_queue (
     attempts integer DEFAULT 0 NOT NULL,
     claimed_by text,
     waits_since bigint,
+    is_ahead integer DEFAULT 0 NOT NULL,
     failures integer DEFAULT 0 NOT NULL,
     answer_lost integer DEFAULT 0 NOT NULL,
     detail text,
@@ -721,9 +722,9 @@ INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (26, 26, 'app
 INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (27, 27, 'app', 'person 19', 1750000000000, 1750000000000, 'applied', NULL, NULL);
 INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (28, 28, 'app', 'person 20', 1750000000000, 1750000000000, 'applied', NULL, NULL);
 INSERT INTO frozen_schema.grant_log OVERRIDING SYSTEM VALUE VALUES (29, 29, 'web', 'person 8', 1750000000000, 1750000000000, 'applied', NULL, NULL);
-INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (30, 'forgotten', 'waits', 'r', NULL, NULL, NULL, NULL, '', NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, NULL);
-INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (31, 'app', 'sealed', NULL, '\x070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707', NULL, NULL, NULL, NULL, NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, NULL);
-INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (32, 'app', NULL, NULL, NULL, 'code', NULL, NULL, NULL, NULL, 1750000000000, 0, 0, NULL, NULL, 0, 0, NULL);
+INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (30, 'forgotten', 'waits', 'r', NULL, NULL, NULL, NULL, '', NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL);
+INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (31, 'app', 'sealed', NULL, '\x070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707', NULL, NULL, NULL, NULL, NULL, 1750000000000, 1750021600000, 0, NULL, 1750000000000, 0, 0, 0, NULL);
+INSERT INTO frozen_schema.grant_queue OVERRIDING SYSTEM VALUE VALUES (32, 'app', NULL, NULL, NULL, 'code', NULL, NULL, NULL, NULL, 1750000000000, 0, 0, NULL, NULL, 0, 0, 0, NULL);
 INSERT INTO frozen_schema.lane VALUES ('example', 'first', 3, 4);
 INSERT INTO frozen_schema.notification_log OVERRIDING SYSTEM VALUE VALUES (1, 'example', 'jti', 'web', 'u1', 'account-deleted', 1750000088000, '\x787878', 1750000035000, 1750000088000, 'applied');
 INSERT INTO frozen_schema.notification_log OVERRIDING SYSTEM VALUE VALUES (2, 'other', 'jti', 'elsewhere', 'u4', 'something-new', 1749998288000, '\x787878', 1750000035000, 1750000088000, 'unknown_type');
@@ -801,16 +802,16 @@ SELECT pg_catalog.setval('frozen_schema.client_id_seq', 3, true);
 SELECT pg_catalog.setval('frozen_schema.credential_change_id_seq', 72, true);
 SELECT pg_catalog.setval('frozen_schema.grant_log_id_seq', 29, true);
 SELECT pg_catalog.setval('frozen_schema.grant_queue_id_seq', 32, true);
-SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1795613802949, true);
+SELECT pg_catalog.setval('frozen_schema.grant_queue_quiet', 1795625950670, true);
 SELECT pg_catalog.setval('frozen_schema.notification_log_id_seq', 16, true);
 SELECT pg_catalog.setval('frozen_schema.notification_quarantine_id_seq', 11, true);
 SELECT pg_catalog.setval('frozen_schema.notification_queue_id_seq', 31, true);
-SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1795613802947, true);
+SELECT pg_catalog.setval('frozen_schema.notification_queue_quiet', 1795625950667, true);
 SELECT pg_catalog.setval('frozen_schema.operator_request_id_seq', 2, true);
-SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1795613802958, true);
+SELECT pg_catalog.setval('frozen_schema.operator_request_quiet', 1795625950686, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_log_id_seq', 2, true);
 SELECT pg_catalog.setval('frozen_schema.revocation_queue_id_seq', 3, true);
-SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1795613802950, true);
+SELECT pg_catalog.setval('frozen_schema.revocation_queue_quiet', 1795625950671, true);
 ALTER TABLE ONLY frozen_schema.admitted_rejection
     ADD CONSTRAINT admitted_rejection_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY frozen_schema.app
