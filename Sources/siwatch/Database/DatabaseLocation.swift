@@ -202,6 +202,14 @@ extension DatabaseLocation {
         }
     }
 
+    /// When a siwatch that works alone on the database began. On a server none does.
+    var lockedAt: Timestamp? {
+        switch self {
+        case .file(let file): DatabaseLock.lastTaken(database: file.path)
+        case .server: nil
+        }
+    }
+
     /// Whether this SQLite can lose committed pages when other processes checkpoint.
     var hasWALResetBug: Bool {
         switch self {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 
 /// The right to be the only siwatch on a database file.
@@ -28,6 +29,8 @@ struct DatabaseLock: Sendable {
             throw code == EWOULDBLOCK ? .held(database: path) : .unavailable(file: file, reason: systemError(code))
         }
         self.descriptor = descriptor
+        // Says since when it is held.
+        futimens(descriptor, nil)
     }
 
     func release() {
@@ -44,6 +47,13 @@ extension DatabaseLock {
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
+    }
+
+    /// When a process last took the lock. Nil if none ever did.
+    static func lastTaken(database path: String) -> Timestamp? {
+        var status = stat()
+        guard lstat(path + ".lock", &status) == 0 else { return nil }
+        return Timestamp(milliseconds: Int64(status.st_mtim.tv_sec) * 1000 + Int64(status.st_mtim.tv_nsec) / 1_000_000)
     }
 
     /// Takes the lock. Tries again when it is held, because `siwatch status` holds it for an instant to see whether a siwatch runs.

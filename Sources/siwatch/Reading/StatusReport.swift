@@ -12,6 +12,8 @@ struct StatusReport: Encodable {
     var isRunning: Bool
     /// The last sign of life of any siwatch on this database.
     var aliveAt: Timestamp?
+    /// Whether siwatch has run for a minute and written nothing here in that time. A beat is due each ten seconds.
+    var isSilent: Bool
     /// The version of the SQLite library. Nil on a server.
     var sqlite: String?
     /// The version of the PostgreSQL server. Nil on a file.
@@ -39,9 +41,6 @@ struct StatusReport: Encodable {
     var signingKeys: Int
     var signingKeysFetchedAt: Timestamp?
 
-    /// Whether siwatch runs and has written nothing here for a minute. A beat is due each ten seconds.
-    var isSilent: Bool { isRunning && (aliveAt ?? .earliest) < at.advanced(by: .seconds(-60)) }
-
     /// - Parameter known: a report from a moment ago. Its slow figures are not read again.
     init(of configuration: Configuration, in store: any CredentialStore, knowing known: StatusReport? = nil) async throws {
         let database = try configuration.namedDatabase()
@@ -61,6 +60,7 @@ struct StatusReport: Encodable {
         let now = try await FleetMembership.clock(of: store).now
         at = now
         aliveAt = try await store.aliveAt
+        isSilent = isRunning && max(aliveAt ?? .earliest, database.lockedAt ?? .earliest) < now.advanced(by: .seconds(-60))
         queues = try await store.queues()
         apps = try await store.apps()
         credentials = try await store.credentialCounts()
@@ -101,7 +101,7 @@ struct StatusReport: Encodable {
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {
-        case version, database, isRunning, aliveAt, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials, overdue, checks,
+        case version, database, isRunning, aliveAt, isSilent, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials, overdue, checks,
             breakers,
             unprovenClients, refusedClients
         case rounds, unknownCanaries, otherTeams, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt

@@ -30,6 +30,9 @@ struct HeartbeatTests {
                 await daemon.freeze()
                 defer { daemon.signal(SIGCONT) }
                 try await site.backend.execute("UPDATE counter SET value = value - 61000 WHERE name = 'alive_at'")
+                #expect(try await site.folder.run("status").status == 0, "it has just begun")
+                let begin = [FileAttributeKey.modificationDate: Date.now.addingTimeInterval(-62)]
+                try FileManager.default.setAttributes(begin, ofItemAtPath: site.folder.databasePath + ".lock")
                 let (status, output) = try await site.folder.run("status")
                 #expect(status == 3)
                 #expect(output[1].hasPrefix("its last sign of life here: 1 min "), "\(output)")
