@@ -103,9 +103,9 @@ package protocol WorkStore: Sendable {
     func takeCanaries(_ userIDs: Set<String>, of app: String, excluding excluded: Set<String>, upTo limit: Int, at now: Timestamp)
         async throws -> [DueCredential]
 
-    /// Applies, logs and removes the settlements in one transaction.
+    /// Applies and logs the settlements, and removes their queue rows, in one transaction.
     ///
-    /// - Throws: `StoreError`. Nothing of the batch is in the store then, unless it is `outcomeUnknown`.
+    /// - Throws: `StoreError`. After any error but `outcomeUnknown` the store holds nothing of the batch.
     func settle(_ settlements: [Settlement], under rules: SettlementRules, at now: Timestamp) async throws -> SettledBatch
 }
 

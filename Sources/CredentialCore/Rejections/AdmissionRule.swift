@@ -12,8 +12,8 @@ package struct AdmissionRule: Sendable, Equatable {
     /// Takes only rejections that Apple has repeated at least this long after the first; nil takes all. A repetition after twice this time
     /// counts at once, however new the last answer is.
     package var repeatedAfter: Duration?
-    /// Takes only rejections of tokens that Apple had accepted before. The rejection of any other token ends the asking, so Apple has to
-    /// repeat it.
+    /// Takes only rejections of tokens that Apple had accepted before. siwatch stops asking about any other token once it
+    /// believes a rejection, so Apple has to repeat that rejection first.
     package var onlyAccepted: Bool
 
     package init(

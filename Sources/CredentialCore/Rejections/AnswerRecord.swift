@@ -6,7 +6,7 @@
 /// Only a 200 about a token that Apple had accepted before proves that Apple accepts the client with this key. Apple goes on to answer
 /// codes and new tokens with 200 while it rejects all tokens that were issued to another team, or before some mistake.
 ///
-/// Until an incident at Apple is over, only their number tells its false rejections from true ones. So an answer is *normal* if every
+/// During an incident at Apple, only the number of rejections shows that they are false. So an answer is *normal* if every
 /// stretch of consecutive answers that contains it is normal: 50 answers within a quarter of an hour and within the settle time, with at
 /// most two rejections. A small app never has so many answers, so there only a repetition counts. The figures are fixed, because an
 /// operator's figures for the breaker say how much is too much, not how little is normal.

@@ -15,7 +15,8 @@
 ///   wrong, which all clients share. So the breaker holds the rejections of each other client too, until a 200 for that client shows that
 ///   it is not affected. A Services ID that Apple refuses for good must not hide for ever which users have left the App ID.
 ///
-/// Notifications are signed and bypass the breaker, and so do proofs of revocation.
+/// Notifications are signed and bypass the breaker. So does the rejection of a token that siwatch has revoked. A rejection at the first
+/// question of a proof waits while the breaker holds the client.
 package struct RejectionBreaker: Sendable, Equatable, Codable {
     package enum Cause: String, Sendable, CaseIterable, Codable {
         case disproportion
@@ -35,8 +36,8 @@ package struct RejectionBreaker: Sendable, Equatable, Codable {
     package struct Subject: Sendable, Equatable {
         package var credential: CredentialID
         package var isCanary: Bool
-        /// Whether it is the daily check of a credential. A canary that is asked out of turn says nothing of proportions. Of a repeated
-        /// rejection, the first one was counted.
+        /// Whether the answer counts in the window of the breaker. Only that of a daily check does. A canary's extra question says nothing of
+        /// proportions, and of a repeated rejection the first one was counted.
         package var isCheck: Bool
 
         package init(_ credential: CredentialID, isCanary: Bool = false, isCheck: Bool = true) {

@@ -24,8 +24,8 @@ package protocol CheckSchedule {
 }
 
 extension CheckSchedule {
-    /// The checks to claim next. First checks go before others, up to a share, because many of them may be of tokens that are none. They take
-    /// what the others leave besides. With a share of 0, tokens that Apple has accepted before go before all others.
+    /// The checks to claim next. First checks go before others, up to a share, because many new tokens may be invalid. They also take the
+    /// places that other checks leave free. With a share of 0, tokens that Apple has accepted before go before all others.
     ///
     /// - Parameter quotas: by client, the most checks to return.
     package func next(

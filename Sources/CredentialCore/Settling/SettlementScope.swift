@@ -102,8 +102,8 @@ package struct SettlementBasis: Sendable {
 
 /// A sign-in that waits in its queue.
 ///
-/// A sign-in that was put off, because no client is known or its time does not come soon, holds no event back. A code holds events back,
-/// because it does not live long. A sign-in that waits for its time holds a request to revoke back, because it may be newer than the request.
+/// A sign-in that was put off, for its client or until a far time, delays no event. A code delays events, because it lives five minutes. A
+/// sign-in that waits for its time delays a request to revoke, because the sign-in may be newer than the request.
 package struct WaitingGrant: Sendable {
     package var id: Int64
     package var clientID: String

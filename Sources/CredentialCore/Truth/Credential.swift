@@ -108,8 +108,8 @@ package struct Credential: Sendable, Equatable {
         formerToken?.sealed = nil
     }
 
-    /// Makes a `P` that Apple had accepted the current token again, because Apple says that `T` is another user's. Has no effect on a `T` that
-    /// Apple has accepted as this user's. `T` becomes `P`, and is kept until Apple has answered about the other.
+    /// Exchanges `T` and `P`, because Apple says that `T` is another user's. Does so only if Apple had accepted `P`, and has never accepted
+    /// `T` as this user's. The former `T` is kept until Apple has answered about the new one.
     package mutating func putBackForeignToken() {
         guard verifiedAt == nil, formerVerifiedAt != nil, formerToken?.sealed != nil else { return }
         exchangeTokens()

@@ -192,15 +192,15 @@ package struct CodeHandler: WorkHandler {
         }
     }
 
-    /// Whether the code's life is over. While our clock is known to be wrong, only its time here counts: Apple knows better, so Apple is
-    /// asked.
+    /// Whether the code's life is over. While our clock is known to be wrong, the life counts from the first claim and not from
+    /// `granted_at`, and Apple judges the rest.
     private func isLate(_ work: ClaimedCode) -> Bool {
         let since = clockGuard.isWrong ? work.firstClaimedAt : min(work.grantedAt, work.firstClaimedAt)
         return since.advanced(by: AuthorizationCode.life) <= clock.now
     }
 
-    /// Whether the code has a permit. The store knows only our clock. If that is wrong, it may have claimed a code as late, without a
-    /// permit.
+    /// Whether the code may be sent. The store claims a late code without a permit. If the code was late only by our wrong clock, this takes
+    /// the permit.
     private func isPermitted(_ work: ClaimedCode, by app: AppAtWork) -> Bool {
         let now = clock.now
         return work.deadline > now || verifier.hasKeys && app.codeBudget.take(upTo: 1, at: now) == 1

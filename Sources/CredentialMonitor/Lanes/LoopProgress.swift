@@ -19,8 +19,8 @@ package final class LoopProgress: Sendable {
     private let allTurned: AsyncStream<Void>.Continuation
 
     /// - Parameters:
-    ///   - lanes: those that have to run.
-    ///   - pollInterval: a loop that has not turned within twice this time is stalled.
+    ///   - lanes: the lanes whose loops have to run.
+    ///   - pollInterval: a loop that has not turned within twice this time, or within five seconds if that is longer, is stalled.
     ///   - longestSilence: how long the store may take to say that it cannot work.
     package init(
         lanes: Set<Lane>,

@@ -81,7 +81,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .ready: (.notice, "siwatch is ready")
         case .stopping: (.notice, "siwatch stops; what is in flight is settled first")
         case .stopped: (.notice, "siwatch has stopped")
-        case .stopCutShort: (.warning, "The stop took too long; what was in flight comes back when its lease ends")
+        case .stopCutShort: (.warning, "The stop took too long; siwatch takes unfinished rows again when their leases end")
         case .systemdNotTold: (.warning, "systemd was not told")
         case .configurationDoubtful: (.warning, "The configuration is legal and hardly meant")
         case .reloaded: (.notice, "The configuration was read again and taken over")
@@ -90,14 +90,18 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .logLinesDropped: (.warning, "Nobody read the log for a while, and lines were dropped")
         case .claimFailed: (.error, "Claiming work failed; the next wake-up tries again")
         case .commitFailed: (.error, "The database could not commit; trying again")
-        case .settlementFailed: (.warning, "Work was not settled; its claim runs out and it comes back")
-        case .settlementRefused: (.error, "The database refuses a settlement; it comes back alone")
-        case .sealingFailed: (.error, "A token could not be sealed; its grant comes back")
+        case .settlementFailed: (.warning, "Work was not settled; siwatch takes it again when its claim ends")
+        case .settlementRefused: (.error, "The database refuses a settlement; siwatch tries it alone next time")
+        case .sealingFailed: (.error, "A token could not be sealed; siwatch tries its grant again")
         case .unknownClients: (.warning, "Grants name clients that no app in the configuration has; they wait")
         case .tokenUndelivered: (.error, "A token that a backend has sealed does not open and is lost; its sign-in counts")
         case .grantsFromFuture: (.warning, "Grants are dated ahead of Apple's clock; they wait for their time")
         case .maintenanceFailed: (.warning, "Maintenance of the database failed; it is repeated")
-        case .foreignCheckpoint: (.warning, "Another program wrote the database's log back; it should set PRAGMA wal_autocheckpoint = 0")
+        case .foreignCheckpoint:
+            (
+                .warning,
+                "Another program checkpointed the database (wrote its WAL into the file); it should set PRAGMA wal_autocheckpoint = 0"
+            )
         case .logPinned:
             (.warning, "A reader keeps the database from clearing away what was erased; erased tokens stay readable in its files")
         case .logEmptied: (.notice, "No reader keeps the database from clearing away what was erased any more")
@@ -106,26 +110,26 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .databaseInPlace: (.notice, "The database file is at its path again")
         case .laneTaken: (.notice, "A lane is this replica's from now on")
         case .laneLost: (.notice, "A lane is this replica's no longer; another one may take it")
-        case .renewalFailed: (.warning, "The database was not told that this replica lives; what it owns becomes another's")
+        case .renewalFailed: (.warning, "A renewal of this replica's lanes failed; another replica may take them when the lease ends")
         case .operatorRequestAnswered: (.notice, "An operator's request was answered")
         case .credentialChanged: (.info, "A credential changed its state")
         case .answerAmbiguous: (.error, "Apple's answer about a token is ambiguous; its state stays")
-        case .answerUnavailable: (.debug, "Apple gave no usable answer; asked again later")
+        case .answerUnavailable: (.debug, "Apple gave no usable answer; siwatch asks again later")
         case .throttled: (.warning, "Apple throttles; the app slows down")
         case .codeRejected: (.warning, "A code brought no sign-in; its user has to sign in again")
         case .codeTokenKept:
             (.info, "The token of a rejected sign-in was not revoked at Apple, so that no other sign-in ends")
-        case .revocationUnproved: (.warning, "Apple still accepts a token that it was asked to revoke; asked again later")
+        case .revocationUnproved: (.warning, "Apple still accepts a token that it was asked to revoke; siwatch asks again later")
         case .revocationRejected: (.error, "A request to revoke was rejected; nothing was revoked")
         case .tokenUnreadable: (.error, "A stored token cannot be opened; check the sealing key")
         case .appPaused:
-            (.error, "Apple blames our configuration: check key, team, client and clock. The client's checks are paused, no state changes")
-        case .appResumed: (.notice, "Apple accepts our configuration again; the client's checks go on")
+            (.error, "Apple refuses the client: check key, team, client and clock. siwatch pauses the client's checks and revocations")
+        case .appResumed: (.notice, "Apple accepts the client again; its checks and revocations go on")
         case .checksDoNotFit: (.warning, "A check of all tokens takes longer than refresh.interval at this rate, so checks fall behind")
         case .checksFit: (.notice, "A check of all tokens fits into refresh.interval again")
         case .breakerOpened:
             (.error, "No rejection of a token is believed for now: check client ids, key, team and Apple's status, then siwatch breaker")
-        case .breakerClosed: (.notice, "Apple's answers are normal again; rejections are believed")
+        case .breakerClosed: (.notice, "The breaker has closed; siwatch believes rejections again")
         case .canaryUnknown: (.warning, "A canary has no token that Apple could be asked about")
         case .teamChanged:
             (

@@ -12,7 +12,7 @@ import NIOConcurrencyHelpers
 package struct Telemetry: Sendable {
     let logger: Logger
     let instruments: Instruments
-    // Used for each piece of work, so they are not even looked up.
+    // Kept here because each piece of work uses them, and a look-up costs too much.
     let inFlight: Meter
     let refreshDuration: Recorder
     let codeExchangeDuration: Recorder

@@ -43,9 +43,9 @@ package protocol DepartingStore: StoreContents {
 package protocol ArrivingStore: StoreContents {
     /// Whether the contents of that departure are here. Reads outside of the transaction. Waits for a process that may still commit them.
     func hasArrived(_ id: String) throws -> Bool
-    /// Removes the rows of settings to make room.
+    /// Deletes the rows of the tables of settings, to make room.
     ///
-    /// - Throws: `MoveRefusal.notEmpty`.
+    /// - Throws: `MoveRefusal.notEmpty`, if another table has rows.
     func clear() throws
     func beginWriting(_ table: StoredTable) throws
     /// Writes rows of that table, in the order of its key.

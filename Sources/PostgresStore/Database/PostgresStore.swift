@@ -89,7 +89,7 @@ package final class PostgresStore: Sendable {
         return store
     }
 
-    /// Whether there is a siwatch in the schema.
+    /// Whether the schema holds the tables of siwatch.
     ///
     /// - Throws: `StoreOpenError` if the schema holds something else or a newer siwatch, or `StoreError`.
     package static func exists(at address: PostgresAddress) throws -> Bool {

@@ -18,14 +18,15 @@ struct UserTable {
     private static let userColumns = AppUser.valueColumns.map { "u.\($0)" }.joined(separator: ", ")
     private static let credentialColumns = CredentialRecord.columnNames.map { "c.\($0)" }.joined(separator: ", ")
 
-    /// Asks for users, and locks them and their credentials until the transaction ends.
-    ///
-    /// Each user gets a row first. Otherwise, of two first facts about one user, the second could not lock a row that does not exist yet,
-    /// and one fact would be lost.
+    /// The answers to `sendLock` that are still to be read.
     struct Answer {
         fileprivate var users, credentials: Connection.Answer?
     }
 
+    /// Asks for users, and locks them and their credentials until the transaction ends.
+    ///
+    /// Each user gets a row first. Otherwise, of two first facts about one user, the second could not lock a row that does not exist yet,
+    /// and one fact would be lost.
     func sendLock(_ ids: [AppUserID]) throws -> Answer {
         var keys = RowArrays()
         for id in ids { keys.append(id.userID, directory.app(id.app).id) }

@@ -79,7 +79,7 @@ struct Schedule: CheckSchedule {
     }
 
     /// A rejection that siwatch could not believe when it was due waits until the daily check. By then siwatch has asked about all other
-    /// credentials, so Apple has accepted one of them in between.
+    /// credentials, and knows whether Apple has accepted any.
     private let waits = "pending_since IS NOT NULL AND answered_at + ?3 > ?2 AND answered_at <= ?2"
 
     /// Only a clock that was set back, or a shorter interval, leaves a due time beyond this.

@@ -20,7 +20,7 @@ extension CommandFailure {
 extension MoveRefusal {
     fileprivate var failure: CommandFailure {
         switch self {
-        case .nothing(let place): .failed("there is no siwatch in \(place.printable)")
+        case .nothing(let place): .failed("\(place.printable) holds no tables of siwatch")
         case .notEmpty(let place, let tables):
             .failed(
                 """
@@ -60,8 +60,8 @@ extension StoreMove.Failure {
                 code: CommandFailure(move: error).code,
                 messages: [
                     """
-                    whether it has all arrived in \(departure.destination.printable) is not known yet, and nothing starts on the source until \
-                    then: repeat this command, which finds out
+                    siwatch does not know yet whether the move to \(departure.destination.printable) was committed; no siwatch starts on the \
+                    source: repeat this command, which finds out
                     """
                 ] + CommandFailure(move: error).messages
             )

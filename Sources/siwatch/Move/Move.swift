@@ -77,8 +77,8 @@ extension Move {
         var seconds = 0.0
 
         var page: String {
-            let next = "Nothing starts on what was left. Name the other to siwatch and your backends, and start them."
-            guard let proof else { return "\(from.printable) had arrived in \(to.printable), and says so now. \(next)" }
+            let next = "No siwatch starts on \(from.printable) any more. Name \(to.printable) to siwatch and your backends, and start them."
+            guard let proof else { return "\(from.printable) had moved to \(to.printable) before, and is now marked as moved. \(next)" }
             let rows = proof.tables.reduce(0) { $0 + $1.source.rows }
             let time = String(format: "%.1f s", seconds)
             let head = "\(from.printable) has moved to \(to.printable): \(MoveProof.text(rows)) rows in \(time), read back from both:"

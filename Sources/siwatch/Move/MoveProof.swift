@@ -78,7 +78,9 @@ extension MoveProof {
         }
         let equal = tables.count { $0.isEqual }
         lines.append("  \(equal) of \(tables.count) tables and views are equal, row by row, by SHA-256 of all that is in them.")
-        lines.append("  \(Self.text(states.count - states.different)) of \(Self.text(states.count)) states follow from their registers.")
+        lines.append(
+            "  \(Self.text(states.count - states.different)) of \(Self.text(states.count)) states were derived again from what is stored, and are equal."
+        )
         return lines
     }
 

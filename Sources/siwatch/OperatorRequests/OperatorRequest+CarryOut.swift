@@ -54,7 +54,7 @@ extension OperatorRequest {
                     if try await mustFinish(on: store) { while try await store.handleNextRequest(under: rules, at: clock.now) != nil {} }
                     return answer
                 }
-                guard .now < end else { throw CommandFailure.unavailable("siwatch has not answered within \(Self.timeout.text)") }
+                if .now >= end, try await store.withdraw(id) { throw Self.noAnswer }
                 // One at a time, because another operator's recheck may go on for long. A replica may have taken ours.
                 if try await store.handleNextRequest(under: rules, at: clock.now) == nil { try await Task.sleep(for: Self.pollInterval) }
             }
@@ -85,8 +85,10 @@ extension OperatorRequest {
                 continue
             }
             guard try await store.withdraw(id) else { continue }
-            if isHeld { throw CommandFailure.unavailable("siwatch has not answered within \(Self.timeout.text); nothing was done") }
+            if isHeld { throw Self.noAnswer }
             return nil
         }
     }
+
+    private static let noAnswer = CommandFailure.unavailable("siwatch has not answered within \(timeout.text); nothing was done")
 }

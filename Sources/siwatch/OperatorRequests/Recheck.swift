@@ -65,12 +65,14 @@ struct Recheck: AsyncParsableCommand {
     private static let paused = " The app is paused: it happens once it is resumed."
 
     private static func text(tooSoon: Int) -> String {
-        " About \(tooSoon) of them Apple has answered within the hour: they are asked about when the hour is over."
+        " Apple has answered \(tooSoon) of them within the hour. siwatch asks about these when the hour is over."
     }
 
     private static func text(_ recheck: OperatorAnswer.Recheck) -> String {
         var text = recheck.due == 1 ? "Apple is asked about the token now." : "Apple is asked about \(recheck.due) tokens now."
-        if recheck.tooSoon > 0 { text += " Of \(recheck.tooSoon) more it has answered too recently." }
+        if recheck.tooSoon > 0 {
+            text += " siwatch asks later about \(recheck.tooSoon) more, because Apple has answered about them too recently."
+        }
         if !recheck.pausedApps.isEmpty { text += paused }
         return text
     }

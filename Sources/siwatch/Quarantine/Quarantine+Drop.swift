@@ -8,7 +8,9 @@ extension Quarantine {
     struct Drop: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Deletes notifications for good.",
-            discussion: "They leave the quarantine by themselves, too: by age, or where it is full of what anybody could have sent."
+            discussion: """
+                siwatch also deletes notifications by itself: after retention.quarantine, and unsigned ones when newer ones need the room.
+                """
         )
 
         @OptionGroup var options: CommonOptions

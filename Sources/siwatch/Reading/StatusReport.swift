@@ -101,7 +101,8 @@ struct StatusReport: Encodable {
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {
-        case version, database, isRunning, aliveAt, isSilent, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials, overdue, checks,
+        case version, database, isRunning, aliveAt, isSilent, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials,
+            overdue, checks,
             breakers,
             unprovenClients, refusedClients
         case rounds, unknownCanaries, otherTeams, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt

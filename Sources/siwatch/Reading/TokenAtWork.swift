@@ -65,8 +65,9 @@ extension RevocationProof {
             ]
         case .isBelieved:
             parts = [
-                "Apple rejected it at \(before?.askedAt.text ?? "") when first asked, which is believed once Apple has again accepted "
-                    + "another token of this client with the same key, rejects this one again, and the breaker of the app is closed"
+                "Apple rejected it at \(before?.askedAt.text ?? "") when first asked. siwatch believes that once Apple rejects it again, "
+                    + "has accepted another token of this client with the same key in between, the settle time has passed, "
+                    + "and the breaker holds no rejection of this client"
             ]
         }
         if rounds > 0 { parts.append("Apple has accepted it still after \(rounds) revocations") }

@@ -117,7 +117,7 @@ import Testing
                 try await Self.run(shell[0], in: site.folder)
                 try Self.name(server, in: site.folder)
                 let output = try await Self.run(shell[2], in: site.folder)
-                #expect(output.contains { $0.contains("3 of 3 states follow from their registers") }, "\(output)")
+                #expect(output.contains { $0.contains("3 of 3 states were derived again") }, "\(output)")
                 try await site.daemon { _ in
                     let states = "SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'"
                     try await administrator.until(states, is: 3)
