@@ -103,16 +103,16 @@ extension Simulation {
         let address = chance(300) ? person.address : nil
         let delay: Duration = plan.delaysGrants && chance(400) ? .seconds(Int.random(in: 1...20_000, using: &generator)) : .zero
         var told = plan.importsTokens && !isCanary(person.user) && chance(250) ? withImportedToken(signIn, person) : signIn
-        if plan.datesWrongly, !isCanary(person.user), chance(200) {
+        if plan.datesWrongly, !isCanary(person.user), chance(400) {
             // A sign-in that is dated ahead waits for its time, and has no untrue consequence.
-            let ahead = chance(500) ? 4...600 : -90_000...7_200
+            let ahead = chance(600) ? 4...400 : -90_000...7_200
             told.at = told.at.advanced(by: .seconds(Int.random(in: ahead, using: &generator)))
             world.with { state in
                 if told.at < signIn.at { state.misdated.insert(person.user) }
                 state.count(.misdatedSignIn)
             }
             let lead = signIn.at.duration(to: told.at)
-            if lead > .zero, bringsToken, chance(500) {
+            if lead > .zero, bringsToken, chance(800) {
                 // The person loses the token and gets another one before that time.
                 agenda.append((truth.advanced(by: lead / 2), .passwordChange(credential)))
                 agenda.append((truth.advanced(by: lead * 3 / 4), .signIn(credential)))
