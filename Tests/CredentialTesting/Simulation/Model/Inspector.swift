@@ -270,6 +270,7 @@ struct Inspector {
         let isSeenSince = row.holdsToken && row.verifiedAt.map { $0 >= signIn.at.milliseconds } ?? false
         let isOurs = isOfSignIn || isSeenSince && !state.toldByJob.contains(credential)
         if signIn.endedAt != nil, row.verifiedAt != nil, isOurs, row.state == "authorized", good.contains(credential.clientID),
+            !state.datedAhead.contains(credential.userID),
             row.verifiedTeam == "TEAM\(state.apple.team(of: credential.clientID))"
         {
             return Violation(.nothingIsStuck, "\(credential.name) has left, and is still authorized after all this time")

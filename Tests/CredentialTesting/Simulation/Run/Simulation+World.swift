@@ -108,7 +108,7 @@ extension Simulation {
             let ahead = chance(600) ? 4...400 : -90_000...7_200
             told.at = told.at.advanced(by: .seconds(Int.random(in: ahead, using: &generator)))
             world.with { state in
-                if told.at < signIn.at { state.misdated.insert(person.user) }
+                if told.at < signIn.at { state.misdated.insert(person.user) } else { state.datedAhead.insert(person.user) }
                 state.count(.misdatedSignIn)
             }
             let lead = signIn.at.duration(to: told.at)

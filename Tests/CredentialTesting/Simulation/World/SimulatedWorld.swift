@@ -24,6 +24,9 @@ final class SimulatedWorld: Sendable {
         var ledger: CallLedger
         /// Users with a wrongly dated sign-in. The consequences are no bug.
         var misdated: Set<String> = []
+        /// Users with a sign-in that was dated ahead. Counted from its time, it is newer than what has ended it, and the end of an older token
+        /// says nothing of it.
+        var datedAhead: Set<String> = []
         /// The credentials with a token that siwatch first heard of by a nightly job, dated by the job.
         var toldByJob: Set<CredentialID> = []
         /// Signing keys that the process has fetched.
