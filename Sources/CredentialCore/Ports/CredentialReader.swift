@@ -48,7 +48,8 @@ package protocol CredentialReader: BreakerReader {
     func waitingRevocations() async throws -> WaitingRevocationCounts
 
     /// All known facts about a user, by app.
-    func history(of userID: String) async throws -> UserHistory
+    /// - Parameter limit: of each log and queue, the newest rows.
+    func history(of userID: String, upTo limit: Int) async throws -> UserHistory
     /// The requests to revoke a user's tokens, and their results.
     func revocations(of userID: String) async throws -> UserRevocations
 

@@ -14,6 +14,9 @@ package struct UserHistory: Sendable, Equatable {
     /// All clients that Apple refuses, of any user.
     package var refusals: [String: ClientRefusal] = [:]
 
+    /// Whether older rows may be left out.
+    package var isCut = false
+
     package init() {}
 
     /// One user in one app: the state that backends read, and the registers behind it.

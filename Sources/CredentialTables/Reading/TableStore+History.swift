@@ -7,7 +7,9 @@ extension TableStore {
     /// The history that `explain` shows.
     ///
     /// The logs have no index by user, because every settlement would pay for it. An operator asks rarely and can wait for a scan.
-    package func history(of userID: String) async throws -> UserHistory {
+    ///
+    /// - Parameter limit: of each log and queue, the newest rows.
+    package func history(of userID: String, upTo limit: Int) async throws -> UserHistory {
         try await query { connection in
             var history = UserHistory()
             history.users = try connection.fetchValues(
@@ -34,31 +36,34 @@ extension TableStore {
                 """,
                 userID
             )
-            history.grants = try connection.fetchValues(
+            history.grants = try connection.fetchNewest(
                 """
                 SELECT client_id AS "clientID", granted_at AS "grantedAt", settled_at AS "settledAt", outcome, reason, detail
-                  FROM grant_log WHERE user_id = $1 ORDER BY id
+                  FROM grant_log WHERE user_id = $1 ORDER BY id DESC LIMIT $2
                 """,
-                userID
+                of: userID,
+                upTo: limit
             )
-            history.notifications = try connection.fetchValues(
+            history.notifications = try connection.fetchNewest(
                 """
                 SELECT app, client_id AS "clientID", jti, type, event_time AS "occurredAt", received_at AS "receivedAt",
                        settled_at AS "settledAt", outcome, payload
-                  FROM notification_log WHERE user_id = $1 ORDER BY id
+                  FROM notification_log WHERE user_id = $1 ORDER BY id DESC LIMIT $2
                 """,
-                userID
+                of: userID,
+                upTo: limit
             )
-            history.changes = try connection.fetchValues(
+            history.changes = try connection.fetchNewest(
                 """
                 SELECT id, app, client_id AS "clientID", kind, from_state AS "fromState", to_state AS "toState", reason,
                        email, email_forwarding AS "emailForwarding", source, notification_jti AS "notificationJTI",
                        occurred_at AS "occurredAt", recorded_at AS "recordedAt"
-                  FROM credential_change WHERE user_id = $1 ORDER BY id
+                  FROM credential_change WHERE user_id = $1 ORDER BY id DESC LIMIT $2
                 """,
-                userID
+                of: userID,
+                upTo: limit
             )
-            history.waiting = try connection.fetchValues(
+            history.waiting = try connection.fetchNewest(
                 """
                 SELECT 'grant' AS queue, g.id, app.name AS app, app.paused_at AS "pausedAt", g.client_id AS "clientID",
                        g.granted_at AS at, g.authorization_code IS NOT NULL AS "bringsCode", g.due_at AS "dueAt",
@@ -67,15 +72,18 @@ extension TableStore {
                   FROM grant_queue g
                   LEFT JOIN client ON client.client_id = g.client_id
                   LEFT JOIN app ON app.id = client.app
-                 WHERE g.user_id = $1 ORDER BY g.id
+                 WHERE g.user_id = $1 ORDER BY g.id DESC LIMIT $2
                 """,
-                userID
+                of: userID,
+                upTo: limit
             )
             let revocations = try connection.revocations(of: userID)
             history.waiting += revocations.waiting
             history.revocations = revocations.receipts
             history.tokensBeingRevoked = revocations.tokens
             history.refusals = revocations.refusals
+            let counts = [history.grants.count, history.notifications.count, history.changes.count, history.waiting.count]
+            history.isCut = counts.contains { $0 >= limit }
             return history
         }
     }
@@ -87,6 +95,11 @@ extension TableStore {
 }
 
 extension TableConnection {
+    /// The newest rows, oldest first.
+    fileprivate func fetchNewest<Row: Decodable>(_ sql: String, of userID: String, upTo limit: Int) throws -> [Row] {
+        try fetchValues(sql, userID, limit).reversed()
+    }
+
     fileprivate func revocations(of userID: String) throws -> UserRevocations {
         var revocations = UserRevocations()
         revocations.refusals = try ClientRefusal.all(on: self)

@@ -58,7 +58,9 @@ package struct DatabaseFile: Sendable {
         self.steps = steps
     }
 
-    /// Follows every symbolic link of a name, as SQLite does. So one file has one lock, whatever name opens it.
+    /// Follows the symbolic links of a name, as SQLite does. So one file has one lock, whatever name opens it.
+    ///
+    /// A link that neither root nor this user has made is not followed: a member of the group may have put it into the folder.
     package init(following name: String) {
         self.init(path: Self.following(name))
     }
@@ -67,11 +69,13 @@ package struct DatabaseFile: Sendable {
         var path = name
         // The file may not exist yet, even at the end of a link.
         for _ in 1...8 {
-            if let resolved = resolved(path) { return resolved }
             let url = URL(filePath: path)
             guard let folder = resolved(url.deletingLastPathComponent().path) else { return path }
             path = "\(folder == "/" ? "" : folder)/\(url.lastPathComponent)"
-            guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path) else { return path }
+            var status = stat()
+            guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFLNK, [0, geteuid()].contains(status.st_uid),
+                let target = try? FileManager.default.destinationOfSymbolicLink(atPath: path)
+            else { return path }
             path = target.hasPrefix("/") ? target : "\(folder)/\(target)"
         }
         return path
@@ -88,17 +92,7 @@ package struct DatabaseFile: Sendable {
     ///
     /// - Parameter isInUse: whether a daemon may be writing the file right now, so that only SQLite's own reading is safe.
     package func inspect(isInUse: Bool = false) throws(Unusable) -> Contents {
-        guard FileManager.default.fileExists(atPath: path), !isEmptyFile else { return .none }
-        guard let handle = FileHandle(forReadingAtPath: path) else {
-            throw .unreadable("\(path) cannot be opened for reading")
-        }
-        let header: Data
-        do {
-            header = try handle.read(upToCount: 108) ?? Data()
-            try handle.close()
-        } catch {
-            throw .unreadable("\(path) cannot be read: \(error.localizedDescription)")
-        }
+        guard !isEmptyFile, let header = try header() else { return .none }
         if header.isEmpty { return .none }
         guard header.count >= 100, header.starts(with: Data("SQLite format 3\0".utf8)) else {
             throw .foreign("\(path) is not an SQLite database")
@@ -116,6 +110,27 @@ package struct DatabaseFile: Sendable {
         let version = try schemaVersion(isInUse: isInUse)
         try refuseNewer(version)
         return version == 0 ? .none : .siwatch(version: version)
+    }
+
+    /// The first bytes of the file. Nil if there is no file. Neither follows a link nor waits for the writer of a pipe.
+    private func header() throws(Unusable) -> Data? {
+        let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            let code = errno
+            switch code {
+            case ENOENT: return nil
+            case ELOOP: throw .unreadable("\(path) is a symbolic link of another user, which is not followed")
+            default: throw .unreadable("\(path) cannot be opened for reading: \(String(cString: strerror(code)))")
+            }
+        }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { throw .unreadable("\(path) is no regular file") }
+        do {
+            return try handle.read(upToCount: 108) ?? Data()
+        } catch {
+            throw .unreadable("\(path) cannot be read: \(error.localizedDescription)")
+        }
     }
 
     /// Whether the path is a regular file of no bytes. SQLite leaves such a file when a program opens a missing name and writes nothing. It
@@ -192,16 +207,7 @@ package struct DatabaseFile: Sendable {
     /// Creates the file and marks it as siwatch's in one write, before there is a log. If the process is killed at any moment, the next one
     /// knows whose the file is.
     func createIfMissing() throws {
-        try adoptEmptyFile()
-        // SQLite itself would give the group no access. The log beside the file inherits the file's mode.
-        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o660)
-        if descriptor >= 0 {
-            // Sets the mode whatever umask the operator's shell has for `migrate`.
-            fchmod(descriptor, 0o660)
-            close(descriptor)
-        } else if errno != EEXIST {
-            throw StoreOpenError("\(path) cannot be created: \(String(cString: strerror(errno)))")
-        }
+        try makeEmptyFile()
         let queue = try DatabaseQueue(path: path)
         try queue.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA journal_mode = MEMORY; PRAGMA application_id = \(Schema.applicationID)")
@@ -209,14 +215,22 @@ package struct DatabaseFile: Sendable {
         try queue.close()
     }
 
-    /// Gives an empty file the right mode. Replaces another user's empty file, because only its owner may change the mode.
-    private func adoptEmptyFile() throws {
-        guard isEmptyFile else { return }
+    /// Makes an empty file of the right mode, or gives an empty file that is there that mode. Replaces another user's empty file, because only
+    /// its owner may change the mode.
+    private func makeEmptyFile() throws {
         var status = stat()
-        let isOurs = lstat(path, &status) == 0 && status.st_uid == geteuid()
-        guard isOurs ? chmod(path, 0o660) == 0 : unlink(path) == 0 else {
+        if isEmptyFile, lstat(path, &status) == 0, status.st_uid != geteuid(), unlink(path) != 0 {
             throw StoreOpenError("\(path) is an empty file and cannot be taken over: \(String(cString: strerror(errno)))")
         }
+        // SQLite itself would give the group no access, and create the target of a link. The log beside the file inherits the file's mode.
+        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o660)
+        guard descriptor >= 0, fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            let reason = descriptor < 0 ? String(cString: strerror(errno)) : "it is no regular file"
+            throw StoreOpenError("\(path) cannot be created: \(reason)")
+        }
+        defer { close(descriptor) }
+        // Sets the mode whatever umask the operator's shell has for `migrate`.
+        if status.st_size == 0 { fchmod(descriptor, 0o660) }
     }
 }
 

@@ -20,7 +20,7 @@ struct DatabaseLock: Sendable {
     init(database path: String) throws(DatabaseLockError) {
         if let error = DatabaseLockError.links(to: path) { throw error }
         let file = path + ".lock"
-        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o660)
+        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o660)
         guard descriptor >= 0 else { throw .unavailable(file: file, reason: systemError()) }
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let code = errno
@@ -43,7 +43,7 @@ struct DatabaseLock: Sendable {
 extension DatabaseLock {
     /// Whether any process holds the lock of a database right now. Takes nothing and creates nothing.
     static func isHeld(database path: String) -> Bool {
-        let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
@@ -92,8 +92,8 @@ extension DatabaseLockError: CustomStringConvertible {
         case .unavailable(let file, let reason): "\(file) cannot be locked: \(reason)"
         case .severalNames(let database, let count):
             """
-            \(database) has \(count) names (hard links), and a lock and a log for each would damage it; stop all that use it, and remove the \
-            names that sudo find / -xdev -samefile \(database.shellQuoted) lists besides
+            \(database) has \(count) names (hard links): each would have a lock and a log of its own, which damages a database, or it is \
+            another program's file; sudo find / -xdev -samefile \(database.shellQuoted) lists the names, stop what uses them and keep one
             """
         }
     }

@@ -25,7 +25,7 @@ struct FileObstacles {
             return ["database.path: \(folder.path) cannot be reached: \(folder.unreachable); if it is not there, \(command) makes it"]
         }
         var obstacles = folder.obstacle.map { [$0] } ?? []
-        if let names = DatabaseLockError.links(to: path) { obstacles.append("\(names)") }
+        if isEmpty, let names = DatabaseLockError.links(to: path) { obstacles.append("\(names)") }
         // The other files would repeat the obstacle of the folder.
         if folder.obstacle == nil || !folder.isReadOnly && (status.st_uid == geteuid() || status.st_uid == 0) {
             let names = (isEmpty ? [] : [path]) + ["\(path)-wal", "\(path)-shm", "\(path).lock"]
@@ -61,7 +61,7 @@ private struct WritablePath {
 
     /// Nil if the path can be written, or does not exist.
     var obstacle: String? {
-        guard !isLink else { return "\(path) is a symbolic link, which is not followed; sudo rm \(path.shellQuoted) removes it" }
+        if let oddity { return oddity }
         guard let refusal, refusal != ENOENT else { return nil }
         switch refusal {
         case EROFS:
@@ -76,10 +76,19 @@ private struct WritablePath {
         }
     }
 
-    /// The lock file must not be a symbolic link: anybody who may write the folder could point it anywhere. Other files may be.
-    private var isLink: Bool {
+    /// Anything but a regular file with one name. The members of the group may write the folder, so they may put a link to a file of root's
+    /// there. No command of ours changes the mode or the owner of such a file.
+    private var oddity: String? {
         var status = stat()
-        return path.hasSuffix(".lock") && lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
+        guard !isFolder, lstat(path, &status) == 0 else { return nil }
+        switch status.st_mode & S_IFMT {
+        case S_IFLNK:
+            let owner = Account.name(ofUser: status.st_uid)
+            return "\(path) is a symbolic link, made by \(owner), which is not followed; sudo rm \(path.shellQuoted) removes it"
+        case S_IFREG where status.st_nlink > 1: return "\(DatabaseLockError.severalNames(database: path, count: Int(status.st_nlink)))"
+        case S_IFREG: return nil
+        default: return "\(path) is no regular file; sudo rm \(path.shellQuoted) removes it"
+        }
     }
 
     private var mend: String {
@@ -114,13 +123,15 @@ private enum Account {
 extension stat {
     var modeText: String { "0" + String(st_mode & 0o7777, radix: 8) }
 
-    /// The shell commands that give a file to this process and set its mode.
+    /// The shell commands that give a file to this process and set its mode. If somebody puts a link at the path in between, neither follows
+    /// it: `chmod` would, but has no right to another owner's file.
     func commands(for path: String, mode: mode_t, group: gid_t? = nil) -> String {
         let owner = "\(Account.user):\(Account.name(ofGroup: group ?? getegid()))"
         let isOurs = st_uid == geteuid()
-        let chown = isOurs ? [] : ["sudo chown \(owner) \(path.shellQuoted)"]
+        let chown = isOurs ? [] : ["sudo chown -h \(owner) \(path.shellQuoted)"]
         // A change of owner clears the set-group-ID bit.
-        let chmod = isOurs && st_mode & 0o7777 == mode ? [] : ["sudo chmod \(String(mode, radix: 8)) \(path.shellQuoted)"]
+        let change = "sudo -u \(Account.user) chmod \(String(mode, radix: 8)) \(path.shellQuoted)"
+        let chmod = isOurs && st_mode & 0o7777 == mode ? [] : [change]
         return (chown + chmod).joined(separator: " && ")
     }
 }

@@ -9,8 +9,9 @@ struct Explain: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Tells everything that is known of a user, and what follows from it.",
         discussion: """
-            Oldest first, by the time at which each became true at Apple. It reads the logs from end to end, which takes a while where they \
-            are long, and shows the `sub` and the e-mail address; the log has neither, only the name that stands here beside the `sub`.
+            Oldest first, by the time at which each became true at Apple, and at most the newest 1000 rows of each log. It reads the logs from \
+            end to end, which takes a while where they are long. It shows the `sub` and the e-mail address; the log of the daemon has neither, \
+            only the name that stands here beside the `sub`.
             """
     )
 
@@ -23,7 +24,7 @@ struct Explain: AsyncParsableCommand {
     func run() async throws {
         let configuration = try options.readConfiguration()
         var (history, now) = try await configuration.withStore {
-            (try await $0.history(of: user), try await FleetMembership.clock(of: $0).now)
+            (try await $0.history(of: user, upTo: Explanation.mostRows), try await FleetMembership.clock(of: $0).now)
         }
         if let client { history = history.limited(toClient: client) }
         guard !history.isEmpty else {

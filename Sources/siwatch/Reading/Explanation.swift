@@ -15,6 +15,9 @@ struct Explanation: Encodable {
     private var tokens: [TokenAtWork]
     private var now: Timestamp
 
+    /// The newest rows of each log and queue that are shown. A backend can insert millions for one user.
+    static let mostRows = 1_000
+
     init(of userID: String, _ history: UserHistory, pseudonym: String?, under configuration: Configuration, at now: Timestamp) {
         self.userID = userID
         self.history = history
@@ -26,7 +29,7 @@ struct Explanation: Encodable {
     }
 
     private enum CodingKeys: CodingKey {
-        case userID, user, conclusions, users, credentials, grants, notifications, revocations, changes, waiting, tokensBeingRevoked
+        case userID, user, conclusions, isCut, users, credentials, grants, notifications, revocations, changes, waiting, tokensBeingRevoked
         case refusals
     }
 
@@ -35,6 +38,7 @@ struct Explanation: Encodable {
         try container.encode(userID, forKey: .userID)
         try container.encode(user, forKey: .user)
         try container.encode(conclusions, forKey: .conclusions)
+        try container.encode(history.isCut, forKey: .isCut)
         try container.encode(history.users, forKey: .users)
         try container.encode(history.credentials, forKey: .credentials)
         try container.encode(history.grants, forKey: .grants)
@@ -57,6 +61,7 @@ struct Explanation: Encodable {
             lines.append("e-mail \(email.printable)\(privacy)\(forwarding) (\(user.app.printable))")
         }
         lines.append("")
+        if history.isCut { lines.append("only the newest \(Self.mostRows) rows of each log and queue") }
         lines += history.entries(waiting).map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
         lines.append("")
         lines += history.credentials.map { $0.text(history.refusals[$0.clientID], at: now) }

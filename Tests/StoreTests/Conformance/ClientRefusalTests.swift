@@ -135,9 +135,9 @@ import Testing
         let found = try await store.ports.refusedClients(at: Self.asked, upTo: 10)
         #expect(found == [RefusedClient(app: "example", clientID: "app", refusal: known, codes: 2, checks: 1, revocations: 1)])
         #expect(try await store.ports.refusedClients(at: Self.asked, upTo: 1).map(\.codes) == [1])
-        #expect(try await store.ports.history(of: "user").refusals == ["app": known])
+        #expect(try await store.ports.history(of: "user", upTo: 100).refusals == ["app": known])
         #expect(try await store.ports.revocations(of: "user").refusals == ["app": known])
-        #expect(try await store.ports.history(of: "nobody").isEmpty)
+        #expect(try await store.ports.history(of: "nobody", upTo: 100).isEmpty)
         #expect(try await store.ports.revocations(of: "nobody").isEmpty)
     }
 

@@ -18,7 +18,7 @@ import Testing
         try await store.grant(client: "web", token: "w", at: .start + .days(4))
         try await store.requestRevocation(at: .start + .days(4))
 
-        let history = try await store.ports.history(of: "user")
+        let history = try await store.ports.history(of: "user", upTo: 100)
         #expect(history.grants.map(\.outcome) == ["applied"])
         #expect(history.notifications.map(\.jti) == ["one", "two"])
         #expect(history.notifications.map(\.outcome) == ["applied", "duplicate"])
@@ -36,7 +36,10 @@ import Testing
         #expect(credential.grantedAt == .start && credential.tokenGrantedAt == .start && !credential.holdsToken)
         #expect(credential.answeredAt == .start + .days(2) && credential.nextCheckAt == nil && !credential.isBeingAsked)
 
-        #expect(try await store.ports.history(of: "nobody").isEmpty)
+        #expect(!history.isCut)
+        let newest = try await store.ports.history(of: "user", upTo: 1)
+        #expect(newest.isCut && newest.notifications.map(\.jti) == ["two"] && newest.changes.map(\.toState) == ["revoked"])
+        #expect(try await store.ports.history(of: "nobody", upTo: 100).isEmpty)
         let limited = history.limited(toClient: "web")
         #expect(limited.credentials.isEmpty && limited.grants.isEmpty && limited.waiting.map(\.clientID) == ["web"])
     }

@@ -59,7 +59,7 @@ import Testing
         #expect(receipt.proof.revocation?.date == Self.asked + .seconds(1) + .milliseconds(1))
         #expect(receipt.clientID == "app" && receipt.app == "example" && receipt.tokenGrantedAt == .start)
         #expect(receipt.requestedAt == Self.asked && receipt.settledAt == Self.asked + .seconds(2))
-        #expect(try await store.ports.history(of: "user").revocations == found.receipts)
+        #expect(try await store.ports.history(of: "user", upTo: 100).revocations == found.receipts)
         #expect(try await store.ports.revocations(of: "another").isEmpty)
         #expect(try await store.ports.waitingRevocations() == WaitingRevocationCounts())
     }

@@ -69,7 +69,10 @@ extension Simulation {
             switch claimed.removeFirst() {
             case .notifications(let work): waiting.append(await process.notifications.resolve(work))
             case .grants(let work):
-                world.with { $0.model.judged(work, at: $0.now, ahead: $0.knownOffset) }
+                world.with { state in
+                    state.model.judged(work, at: state.now, ahead: state.knownOffset)
+                    state.noteTakenAhead(work)
+                }
                 waiting.append(await process.grants.resolve(work))
             case .code(let work): try await launch(work)
             }

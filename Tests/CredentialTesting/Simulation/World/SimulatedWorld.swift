@@ -109,6 +109,15 @@ extension SimulatedWorld.State {
         return clockWasSetSinceApple ? max(offset, .zero) : offset
     }
 
+    /// A process that has not heard Apple goes by the host's clock. If that is ahead, the process takes sign-ins before their time, and nothing
+    /// can be promised of their users.
+    mutating func noteTakenAhead(_ work: [ClaimedGrant]) {
+        guard heardAppleAt == nil else { return }
+        for grant in work where grant.grantedAt > truth.advanced(by: .seconds(4)) {
+            if let user = grant.content?.credential.userID { misdated.insert(user) }
+        }
+    }
+
     /// An operator or NTP sets the host's clock.
     mutating func setClock(ahead: Duration) {
         latestNow = max(latestNow, now)

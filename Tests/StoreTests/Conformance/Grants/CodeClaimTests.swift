@@ -192,7 +192,7 @@ import Testing
             let work = try await claim(store)[0]
             _ = try await store.settle(.code(work, .failed(at: .start, isAnswerLost: false, detail: detail)))
         }
-        let waiting = try await store.ports.history(of: "ann").waiting
+        let waiting = try await store.ports.history(of: "ann", upTo: 100).waiting
         #expect(waiting.map(\.detail) == ["invalid_client: bad", "status 503"])
     }
 

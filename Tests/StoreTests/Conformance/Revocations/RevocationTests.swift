@@ -88,7 +88,7 @@ import Testing
         try await store.signIn(client: "web", token: "late", at: Self.asked - .minutes(10), now: told)
         #expect(try await states(store) == [Self.revoked(at: "app"), Self.revoked(at: "web")])
         #expect(try await store.sealedTokens == 0)
-        let history = try await store.ports.history(of: "user")
+        let history = try await store.ports.history(of: "user", upTo: 100)
         #expect(history.users.map(\.revokedAt) == [Self.asked])
         #expect(history.credentials.map(\.revokedAt) == [Self.asked, nil], "of app and web")
         // A sign-in after the request is a new consent.
