@@ -39,6 +39,7 @@ import siwatch_simulate
     private static let failedOnce: [UInt64] = [
         913_005_863, 913_018_444, 924_015_762, 924_004_531, 913_006_772, 924_005_744, 913_020_599, 924_006_935, 913_024_439, 913_015_802,
         9_400_044_989, 9_500_034_892, 9_600_000_887, 9_600_020_514, 9_600_029_778, 9_700_016_713, 9_700_020_234, 9_800_061_419,
+        8_600_007_776, 8_800_003_727, 8_900_012_651,
     ]
 
     @Test(.timeLimit(.minutes(60)), arguments: failedOnce) func aSeedThatFailedOnceKeepsEveryPromise(_ seed: UInt64) async {

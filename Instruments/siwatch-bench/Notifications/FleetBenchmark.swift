@@ -22,7 +22,7 @@ struct FleetBenchmark: Sendable {
                 for place in [file, server] { try await place.takeIn(signIns) }
                 say("  Apple signs \(count) notifications")
                 let bodies = try await file.revokeConsent(of: users)
-                for place in [file, server] { try await place.hold(bodies) }
+                for place in [file, server] { try place.hold(bodies) }
                 var measured = Measured()
                 for round in 1...rounds {
                     say("  round \(round) of \(rounds)")

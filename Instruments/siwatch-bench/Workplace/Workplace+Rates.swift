@@ -26,18 +26,19 @@ extension Workplace {
         }
     }
 
+    private var held: URL { folder.url.appending(path: "held.json") }
+
     /// Puts notifications aside, for `settleHeld`.
-    func hold(_ bodies: [String]) async throws {
-        try await withBackend { backend in
-            try await backend.insert(notifications: bodies)
-            try await backend.execute("CREATE TABLE held AS SELECT payload FROM notification_queue ORDER BY id")
-            try await backend.execute("DELETE FROM notification_queue")
-        }
-        try await vacuum()
+    func hold(_ bodies: [String]) throws {
+        try JSONEncoder().encode(bodies).write(to: held)
     }
 
     func queueHeld() async throws {
-        try await withBackend { try await $0.queueHeld() }
+        try await withBackend { try await queueHeld($0) }
+    }
+
+    private func queueHeld(_ backend: Backend) async throws {
+        try await backend.insert(notifications: JSONDecoder().decode([String].self, from: Data(contentsOf: held)))
     }
 
     /// Settles the held notifications, measured from the one commit that queues them all to the last commit that settles them.
@@ -50,7 +51,7 @@ extension Workplace {
             let run = try await withReplicas(replicas) { daemons in
                 let end = try await backend.counter(Self.settled) + count
                 let before = try await backend.logPosition(of: self)
-                try await backend.queueHeld()
+                try await queueHeld(backend)
                 let start = ContinuousClock.now
                 let queued = try await backend.logPosition(of: self)
                 while try await backend.counter(Self.settled) < end { try await Task.sleep(for: .milliseconds(5)) }
@@ -140,10 +141,6 @@ extension Backend {
     /// A counter of siwatch. Reading it costs next to nothing.
     func counter(_ name: String) async throws -> Int {
         try await int("SELECT value FROM counter WHERE name = ?", [name])
-    }
-
-    fileprivate func queueHeld() async throws {
-        try await execute("INSERT INTO notification_queue (payload) SELECT payload FROM held")
     }
 
     /// In bytes; 0 for a file.

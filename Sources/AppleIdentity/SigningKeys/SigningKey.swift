@@ -18,11 +18,13 @@ struct SigningKey: Sendable {
 
     /// Takes a published key if it is an RSA key for RS256 signatures; nil for any other key.
     ///
-    /// It requires `kty` RSA, 2048 to 4096 bits, `e` 65537, `use` absent or `sig`, `alg` absent or `RS256`, a `kid`, and no private member.
+    /// It requires `kty` RSA, 2048 to 4096 bits, `e` 65537, `use` absent or `sig`, `key_ops` absent or with `verify` (RFC 7517,
+    /// section 4.3), `alg` absent or `RS256`, a `kid`, and no private member.
     init?(_ jwk: JSON) {
         guard let members = jwk.object,
             members["kty"] == .string("RSA"),
             members["use"].map({ $0 == .string("sig") }) ?? true,
+            members["key_ops"].map({ $0.array?.contains(.string("verify")) ?? false }) ?? true,
             members["alg"].map({ $0 == .string(CompactJWS.algorithm) }) ?? true,
             Self.privateMembers.isDisjoint(with: members.keys),
             let id = members["kid"]?.string, CompactJWS.isKeyID(id),

@@ -25,6 +25,11 @@ package protocol CredentialStore: WorkStore, CredentialReader, SigningKeyStore, 
     /// - Parameter path: the name by which the file was opened. A link in it may lead elsewhere by now.
     func displacement(from path: String) -> String?
 
+    /// How the tables differ from those that siwatch made, in words. Nil if they do not. On a server, rights keep others from changing them.
+    ///
+    /// - Throws: `StoreError`.
+    func schemaDifference() async throws -> String?
+
     /// Ends every connection.
     func close() async throws
 }
@@ -36,4 +41,5 @@ extension CredentialStore {
     package func beat(at now: Timestamp) async throws {}
     package func takeForeignCheckpoints() -> Int { 0 }
     package func displacement(from path: String) -> String? { nil }
+    package func schemaDifference() async throws -> String? { nil }
 }

@@ -38,6 +38,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case logEmptied = "log_emptied"
     case databaseDisplaced = "database_displaced"
     case databaseInPlace = "database_in_place"
+    case schemaForeign = "schema_foreign"
     case laneTaken = "lane_taken"
     case laneLost = "lane_lost"
     case renewalFailed = "renewal_failed"
@@ -107,6 +108,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .logEmptied: (.notice, "No reader keeps the database from clearing away what was erased any more")
         case .databaseDisplaced:
             (.error, "The database file was moved, removed or replaced while siwatch has it open; siwatch is not ready")
+        case .schemaForeign: (.error, "The tables are not as siwatch made them; a trigger there can copy tokens")
         case .databaseInPlace: (.notice, "The database file is at its path again")
         case .laneTaken: (.notice, "A lane is this replica's from now on")
         case .laneLost: (.notice, "A lane is this replica's no longer; another one may take it")

@@ -95,6 +95,11 @@ package struct Telemetry: Sendable {
         logger.log(.operatorRequestAnswered, metadata)
     }
 
+    /// - Parameter difference: with harmless characters only.
+    package func schemaForeign(_ difference: String) {
+        logger.log(.schemaForeign, ["reason": "\(difference)"])
+    }
+
     package func maintenanceFailed(_ error: any Error) {
         logger.log(.maintenanceFailed, ["error": "\(error)"])
     }

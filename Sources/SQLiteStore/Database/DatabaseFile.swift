@@ -171,6 +171,7 @@ package struct DatabaseFile: Sendable {
         let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
         if version > 0, let missing { throw .damaged("\(path) lacks the table \(missing)") }
         if tables.contains(DepartureTable.name), let departure = try departure(on: connection) { throw .departed(path: path, departure) }
+        if version > 0, version <= steps.newest { try refuseForeignSchema(version: version, on: connection) }
         return version
     }
 
@@ -180,7 +181,7 @@ package struct DatabaseFile: Sendable {
         }
     }
 
-    private func rows(of sql: String, on connection: OpaquePointer?) throws(Unusable) -> [[String]] {
+    func rows(of sql: String, on connection: OpaquePointer?) throws(Unusable) -> [[String]] {
         var statement: OpaquePointer?
         defer { sqlite3_finalize(statement) }
         guard sqlite3_prepare_v2(connection, sql, -1, &statement, nil) == SQLITE_OK else { throw unusable(connection) }

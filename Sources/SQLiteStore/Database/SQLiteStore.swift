@@ -117,7 +117,8 @@ package final class SQLiteStore: Sendable {
         configuration.busyMode = .timeout(5)
         configuration.maximumReaderCount = 4
         configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA temp_store = MEMORY")
+            // The members of the group can write any schema and any page.
+            try db.execute(sql: "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
             guard !db.configuration.readonly else { return }
             // siwatch times the checkpoints itself. Erased tokens do not linger in free pages.
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON")

@@ -151,17 +151,20 @@ extension SQLiteContents: ArrivingStore {
 
     package func arrive(_ id: String, from place: String, at time: Timestamp) throws {
         try onConnection { db in
-            try db.execute(
-                sql: """
-                    CREATE TABLE IF NOT EXISTS arrival (
-                      id     TEXT    NOT NULL PRIMARY KEY,
-                      origin TEXT    NOT NULL,
-                      at     INTEGER NOT NULL
-                    ) STRICT
-                    """
-            )
+            try db.execute(sql: ArrivalTable.sql)
             try db.execute(sql: "INSERT INTO arrival (id, origin, at) VALUES (?, ?, ?)", arguments: [id, place, time.milliseconds])
         }
         try commit()
     }
+}
+
+/// The row that says from where the contents of a file have come. Only such a file has this table.
+enum ArrivalTable {
+    static let sql = """
+        CREATE TABLE IF NOT EXISTS arrival (
+          id     TEXT    NOT NULL PRIMARY KEY,
+          origin TEXT    NOT NULL,
+          at     INTEGER NOT NULL
+        ) STRICT
+        """
 }

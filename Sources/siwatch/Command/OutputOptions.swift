@@ -43,9 +43,9 @@ private struct Versioned<Report: Encodable>: Encodable {
     }
 }
 
-/// Writes to standard output. Throws if that fails, because `print` would lose the text silently.
+/// Writes to standard output, and nothing that a terminal would obey. Throws if that fails, because `print` would lose the text silently.
 func printOutput(_ text: String) throws(CommandFailure) {
-    var bytes = Array((text + "\n").utf8)[...]
+    var bytes = Array((text.printableLines + "\n").utf8)[...]
     while !bytes.isEmpty {
         let count = bytes.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
         if count < 0 {
@@ -56,9 +56,9 @@ func printOutput(_ text: String) throws(CommandFailure) {
     }
 }
 
-/// Writes a line to standard error. A full disk or a stalled reader loses the line, but neither ends the program nor delays its end.
+/// Writes a line to standard error, and nothing that a terminal would obey. A full disk or a stalled reader loses the line, but neither ends the program nor delays its end.
 func printError(_ line: String) {
     var place = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
     guard poll(&place, 1, 1000) != 0 else { return }
-    try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+    try? FileHandle.standardError.write(contentsOf: Data((line.printableLines + "\n").utf8))
 }

@@ -13,7 +13,7 @@ struct ShowVersion: ParsableCommand {
         abstract: "Says which siwatch this is, and which libraries it keeps its data with."
     )
 
-    func run() {
-        print("siwatch \(Version.current), \(DatabaseLocation.libraries)")
+    func run() throws {
+        try printOutput("siwatch \(Version.current), \(DatabaseLocation.libraries)")
     }
 }

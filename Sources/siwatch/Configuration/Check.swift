@@ -60,13 +60,13 @@ struct Check: AsyncParsableCommand {
         for canary in unknownCanaries { printError("warning: \(configuration.source): \(canary)") }
         for team in otherTeams { printError("warning: \(configuration.source): \(team)") }
         for round in rounds where !round.round.fits { printError("warning: \(configuration.source): \(round)") }
-        print("\(configuration.source) is good.")
+        try printOutput("\(configuration.source) is good.")
         for app in configuration.apps {
             let clients = app.clientIDs.joined(separator: ", ")
-            print("  app \(app.name.printable): \(clients); signed with key \(app.keys[0].id) of team \(app.teamID)")
+            try printOutput("  app \(app.name.printable): \(clients); signed with key \(app.keys[0].id) of team \(app.teamID)")
         }
-        print("  database \(database.name): \(isThere ? "usable" : database.absence)")
-        if keys.ring == nil { print("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it") }
+        try printOutput("  database \(database.name): \(isThere ? "usable" : database.absence)")
+        if keys.ring == nil { try printOutput("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it") }
     }
 
     /// Examines whether the database fits the configuration and its keys.

@@ -32,6 +32,13 @@ extension Daemon {
         }
     }
 
+    /// Looks every hour whether somebody has changed the tables. A start refuses such a file.
+    var schemaWatch: Recurring {
+        Recurring(every: .hours(1), onFailure: context.telemetry.maintenanceFailed) { [context] in
+            if let difference = try await context.store.schemaDifference() { context.telemetry.schemaForeign(difference) }
+        }
+    }
+
     func maintain() async throws {
         let (store, clock, clockGuard) = (context.store, context.clock, context.clockGuard)
         if let now = clockGuard.trusted { try await store.forget(at: now) }

@@ -25,7 +25,7 @@ struct Migrate: AsyncParsableCommand {
         let database = try await OpenedDatabase(configuration, keys)
         await database.leave()
         await database.close()
-        print("\(try configuration.namedDatabase().name) is ready.")
+        try printOutput("\(try configuration.namedDatabase().name) is ready.")
     }
 
     /// Prints a script: the missing statements, and the rest as comments.
@@ -35,15 +35,18 @@ struct Migrate: AsyncParsableCommand {
             let plan = try database.migrationPlan()
             if keys.ring == nil, try database.hasSealedRows() { throw CommandFailure.missingKey(of: configuration) }
             switch plan.found {
-            case let found? where plan.script.isEmpty: print("-- \(database.name) is up to date, with schema version \(found).")
-            case let found?: print("-- \(database.name) has schema version \(found). siwatch migrate brings it to version \(plan.needed):")
-            case nil: print("-- \(database.name) is not there yet. siwatch migrate creates it, with schema version \(plan.needed):")
+            case let found? where plan.script.isEmpty: try printOutput("-- \(database.name) is up to date, with schema version \(found).")
+            case let found?:
+                try printOutput("-- \(database.name) has schema version \(found). siwatch migrate brings it to version \(plan.needed):")
+            case nil:
+                try printOutput("-- \(database.name) is not there yet. siwatch migrate creates it, with schema version \(plan.needed):")
             }
-            if !plan.script.isEmpty { print(database.migrationNote) }
-            print(plan.script, terminator: "")
+            if !plan.script.isEmpty { try printOutput(database.migrationNote + "\n" + plan.script.dropLast()) }
         } catch {
             throw CommandFailure(database: error)
         }
-        if keys.ring == nil { print("-- The key \(configuration.encryption.keyFile) is not there yet. siwatch migrate creates it.") }
+        if keys.ring == nil {
+            try printOutput("-- The key \(configuration.encryption.keyFile) is not there yet. siwatch migrate creates it.")
+        }
     }
 }

@@ -57,7 +57,7 @@ private struct Screen {
         var size = winsize()
         let isKnown = ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 && size.ws_row > 0
         let (width, height) = isKnown ? (Int(size.ws_col), Int(size.ws_row)) : (80, 24)
-        let page = lines.prefix(height).map { "\($0.prefix(width))\u{1b}[K" }.joined(separator: "\r\n")
+        let page = lines.prefix(height).map { "\($0.printable.prefix(width))\u{1b}[K" }.joined(separator: "\r\n")
         write("\u{1b}[H\(page)\u{1b}[J")
     }
 

@@ -5,10 +5,15 @@ import CredentialCore
 
 extension String {
     /// The text with every character spelled out that is invisible or that a terminal would obey. Text from outside may hold anything.
-    var printable: String {
+    var printable: String { spelledOut { $0.isPrintable } }
+
+    /// The same for text of several lines.
+    var printableLines: String { spelledOut { $0.isPrintable || $0 == "\n" } }
+
+    private func spelledOut(except isHarmless: (Unicode.Scalar) -> Bool) -> String {
         var text = ""
         for scalar in unicodeScalars {
-            if scalar.isPrintable { text.unicodeScalars.append(scalar) } else { text += "\\u{\(String(scalar.value, radix: 16))}" }
+            if isHarmless(scalar) { text.unicodeScalars.append(scalar) } else { text += "\\u{\(String(scalar.value, radix: 16))}" }
         }
         return text
     }

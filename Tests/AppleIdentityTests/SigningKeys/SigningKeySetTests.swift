@@ -11,7 +11,7 @@ import Testing
 
     @Test(
         arguments: [
-            [:], ["use": nil], ["alg": nil], ["x5t": #""abc""#], ["kid": #""86D88Kf""#],
+            [:], ["use": nil], ["alg": nil], ["x5t": #""abc""#], ["key_ops": #"["verify"]"#], ["kid": #""86D88Kf""#],
             ["n": quoted(Base64URL.encode([0] + apple.modulus))], ["e": #""AAEAAQ""#],
         ] as [[String: String?]]
     )
@@ -22,7 +22,8 @@ import Testing
 
     @Test(
         arguments: [
-            ["kty": #""EC""#], ["kty": nil], ["use": #""enc""#], ["use": "null"], ["alg": #""RS384""#], ["alg": #""PS256""#], ["alg": "[]"],
+            ["kty": #""EC""#], ["kty": nil], ["use": #""enc""#], ["use": "null"], ["key_ops": #"["encrypt"]"#], ["key_ops": "[]"],
+            ["key_ops": #""verify""#], ["alg": #""RS384""#], ["alg": #""PS256""#], ["alg": "[]"],
             ["kid": nil], ["kid": #""""#], ["kid": "7"], ["kid": #""a b""#], ["e": #""Aw""#], ["e": nil], ["e": #""AQAB=""#], ["n": nil],
             ["n": #""""#], ["n": quoted(Base64URL.encode(apple.modulus.dropFirst()))],
             ["n": quoted(Base64URL.encode([1] + Array(repeating: 1, count: 512)))],

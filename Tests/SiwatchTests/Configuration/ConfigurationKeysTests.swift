@@ -73,11 +73,12 @@ struct ConfigurationKeysTests {
         try write(pem, to: "open.p8", in: folder, mode: mode)
         let error = try #require(throws: InvalidConfiguration.self) { try configuration(folder, keys: ["open.p8"]).readKeys() }
         let path = folder.path("open.p8")
+        let mend = "sudo -u \(NSUserName()) chmod 600 \(path)"
         #expect(
             error.mistakes == [
                 .at(
                     "app[0].key[0].file",
-                    "\(path) has the mode 0\(String(mode, radix: 8)), which lets others read it or change it; sudo chmod 600 \(path) closes it"
+                    "\(path) has the mode 0\(String(mode, radix: 8)), which lets others read it or change it; \(mend) closes it"
                 )
             ]
         )

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialTables
+import GRDB
+import GRDBSQLite
+
+extension DatabaseFile {
+    /// - Throws: `foreign`, with what siwatch has not made, and what it made and is missing or changed.
+    func refuseForeignSchema(version: Int, on connection: OpaquePointer?) throws(Unusable) {
+        let found = StoredSchema(try rows(of: StoredSchema.query, on: connection))
+        let difference: String?
+        do {
+            difference = try found.difference(from: StoredSchema(madeBy: steps.filter { $0.version <= version }))
+        } catch {
+            throw .unreadable("\(path) cannot be compared with a new database: \(error)")
+        }
+        guard let difference else { return }
+        throw .foreign(
+            "\(path) is not as siwatch made it: \(difference). Find out who did that, drop what is not siwatch's, or restore a backup"
+        )
+    }
+}
+
+extension SQLiteStore {
+    package func schemaDifference() async throws -> String? {
+        let made = try StoredSchema(madeBy: Schema.steps)
+        return try await query { connection in
+            let rows = try connection.fetchAll(StoredSchema.query).map { row in (0...2).map { row.text(at: $0) ?? "" } }
+            return StoredSchema(rows).difference(from: made)
+        }
+    }
+}
+
+/// The text of all tables, views, indexes and triggers of a file. Each member of the group can write the whole file, and so plant a trigger
+/// that copies tokens.
+private struct StoredSchema: Equatable {
+    private struct Name: Hashable, Comparable {
+        var type: String
+        var name: String
+
+        /// For a message. A name may hold anything.
+        var words: String {
+            let plain = name.unicodeScalars.prefix(64).map { $0.isASCII && $0.value > 0x20 && $0.value < 0x7f ? Character($0) : "?" }
+            return "\(type) \(String(plain))"
+        }
+
+        static func < (one: Name, other: Name) -> Bool { (one.type, one.name) < (other.type, other.name) }
+    }
+
+    static let query = "SELECT type, name, coalesce(sql, '') FROM sqlite_schema"
+    /// SQLite's own, of `AUTOINCREMENT` and of `ANALYZE`, and GRDB's. Another release may write their text in another way.
+    private static let ownTables: Set = ["sqlite_sequence", "sqlite_stat1", "sqlite_stat4", "grdb_migrations"]
+
+    /// A file has it after a move to it.
+    private static let arrival = Name(type: "table", name: "arrival")
+
+    private var texts: [Name: String] = [:]
+
+    /// - Parameter rows: of `query`.
+    init(_ rows: [[String]]) {
+        // An index of a constraint has no text.
+        for row in rows where !(row[0] == "table" && Self.ownTables.contains(row[1])) && !row[2].isEmpty {
+            texts[Name(type: row[0], name: row[1])] = row[2]
+        }
+    }
+
+    init(madeBy steps: [SchemaStep]) throws {
+        let fresh = try DatabaseQueue()
+        try DatabaseFile(path: ":memory:", steps: steps).migrate(fresh)
+        try fresh.write { db in try db.execute(sql: ArrivalTable.sql) }
+        self.init(try fresh.read { db in try Row.fetchAll(db, sql: Self.query).map { [$0[0], $0[1], $0[2]] } })
+    }
+
+    /// Nil if there is none.
+    func difference(from made: StoredSchema) -> String? {
+        let foreign = texts.keys.filter { made.texts[$0] == nil }.sorted().map { "\($0.words) is not siwatch's" }
+        let missing = made.texts.keys.filter { texts[$0] == nil && $0 != Self.arrival }.sorted().map { "\($0.words) is missing" }
+        let changed = texts.keys.filter { made.texts[$0] != nil && made.texts[$0] != texts[$0] }.sorted().map { "\($0.words) was changed" }
+        let all = foreign + missing + changed
+        guard !all.isEmpty else { return nil }
+        return all.prefix(5).joined(separator: "; ") + (all.count > 5 ? "; and \(all.count - 5) more" : "")
+    }
+}
