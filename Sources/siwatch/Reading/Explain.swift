@@ -9,8 +9,8 @@ struct Explain: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Tells everything that is known of a user, and what follows from it.",
         discussion: """
-            Oldest first, by the time at which each became true at Apple, and at most the newest 1000 rows of each log. It reads the logs from \
-            end to end, which takes a while where they are long. It shows the `sub` and the e-mail address; the log of the daemon has neither, \
+            Oldest first, by the time at which each became true at Apple, and of each log but that of revocations the newest 1000 rows. It \
+            reads the logs from end to end, which takes a while where they are long. It shows the `sub` and the e-mail address; the log of the daemon has neither, \
             only the name that stands here beside the `sub`.
             """
     )

@@ -15,7 +15,7 @@ struct Explanation: Encodable {
     private var tokens: [TokenAtWork]
     private var now: Timestamp
 
-    /// The newest rows of each log and queue that are shown. A backend can insert millions for one user.
+    /// The newest rows of each log and queue that are shown; of revocations all are. A backend can insert millions for one user.
     static let mostRows = 1_000
 
     init(of userID: String, _ history: UserHistory, pseudonym: String?, under configuration: Configuration, at now: Timestamp) {
@@ -61,7 +61,7 @@ struct Explanation: Encodable {
             lines.append("e-mail \(email.printable)\(privacy)\(forwarding) (\(user.app.printable))")
         }
         lines.append("")
-        if history.isCut { lines.append("only the newest \(Self.mostRows) rows of each log and queue") }
+        if history.isCut { lines.append("only the newest \(Self.mostRows) rows of each log and queue; of revocations all") }
         lines += history.entries(waiting).map { "\($0.at.text)  \($0.kind.padded(to: 12))  \($0.text)" }
         lines.append("")
         lines += history.credentials.map { $0.text(history.refusals[$0.clientID], at: now) }
