@@ -115,6 +115,31 @@ struct RevocationLaneTests {
         }
     }
 
+    /// By the clock the 200 comes after the rejection, but it came before.
+    @Test func a200FromAClockThatWasSetBackProvesNothing() async throws {
+        try await Monitor.with { monitor in
+            for user in ["ann", "bob"] {
+                try await monitor.signIn(user)
+                try await monitor.accept(user)
+            }
+            let now = monitor.clock.now
+            monitor.clock.advance(by: .hours(2))
+            monitor.endpoint.answer(.valid, .rejected, for: "bob")
+            try await monitor.requestRevocation("bob")
+            try await monitor.settle(monitor.revocationHandler)
+            monitor.clock.set(to: now.advanced(by: .minutes(1)))
+            monitor.endpoint.answer(.rejected, .rejected, for: "ann")
+            try await monitor.requestRevocation("ann")
+            try await monitor.settle(monitor.revocationHandler)
+            let calls = monitor.endpoint.calls.count
+            monitor.clock.advance(by: .hours(3))
+            try await monitor.settle(monitor.revocationHandler)
+            #expect(monitor.endpoint.calls.count == calls, "nothing has been accepted since")
+            #expect(try await monitor.revocationLog() == ["proved"])
+            #expect(try await monitor.state(of: "ann") == "authorized granted")
+        }
+    }
+
     /// An incident at Apple, or a mistake of ours, gave a wrong answer about a live token.
     @Test func whatAppleAcceptsWhenItIsAskedAgainIsRevoked() async throws {
         try await Monitor.with { monitor in

@@ -14,8 +14,8 @@ struct AnswerRecord: Sendable {
     private static let length = 50
     private static let mostRejections = 2
     private static let longest = Duration.seconds(900)
-    /// Answers to requests that were under way together may come in any order within this time. An older answer came from a clock that was
-    /// set back.
+    /// Answers to requests that were under way together may come in any order within this time. What is later than now by more came from a
+    /// clock that has been set back since.
     private static let disorder = Duration.seconds(60)
 
     /// The newest 200.
@@ -36,6 +36,11 @@ struct AnswerRecord: Sendable {
         time.map { $0 <= now && now <= $0.advanced(by: interval) } ?? false
     }
 
+    /// Whether an answer came from a clock that has been set back since.
+    func isLater(than now: Timestamp) -> Bool {
+        max(acceptedAt ?? .earliest, stretch.last?.at ?? .earliest) > now.advanced(by: Self.disorder)
+    }
+
     /// The time in which all answers were normal. It leaves out both ends, because other answers at the same moment may not have been
     /// normal.
     var normal: ClosedRange<Timestamp>? {
@@ -45,10 +50,6 @@ struct AnswerRecord: Sendable {
     }
 
     mutating func append(isRejection: Bool, at time: Timestamp, settle: Duration) {
-        if let last = stretch.last, time.advanced(by: Self.disorder) < last.at {
-            stretch = []
-            rejections = 0
-        }
         let time = max(time, stretch.last?.at ?? time)
         stretch.append((time, isRejection))
         if isRejection { rejections += 1 }

@@ -11,7 +11,7 @@ package struct ClientProofs: Sendable {
     ///
     /// - Parameter isValid: true for a 200, false for an `invalid_grant`.
     package mutating func record(isValid: Bool, by identity: ClientIdentity, at time: Timestamp, settle: Duration) {
-        update(identity) {
+        update(identity, at: time) {
             if isValid { ($0.acceptedAt, $0.provedAt) = (time, time) }
             $0.append(isRejection: !isValid, at: time, settle: settle)
         }
@@ -22,13 +22,14 @@ package struct ClientProofs: Sendable {
     /// - Parameter isProof: whether Apple had accepted the token before. Otherwise the 200 shows that the key works, and proves nothing of
     ///   what Apple rejects.
     package mutating func recordValid(by identity: ClientIdentity, isProof: Bool, at time: Timestamp) {
-        update(identity) {
+        update(identity, at: time) {
             $0.acceptedAt = time
             if isProof { $0.provedAt = time }
         }
     }
 
-    private mutating func update(_ identity: ClientIdentity, _ change: (inout AnswerRecord) -> Void) {
+    private mutating func update(_ identity: ClientIdentity, at now: Timestamp, _ change: (inout AnswerRecord) -> Void) {
+        forget(after: now)
         guard !records.keys.contains(where: { $0.clientID == identity.clientID && $0.load > identity.load }) else { return }
         if records[identity] == nil { records = records.filter { $0.key.clientID != identity.clientID || $0.key.load == identity.load } }
         change(&records[identity, default: AnswerRecord()])
@@ -37,6 +38,13 @@ package struct ClientProofs: Sendable {
     /// Forgets the proofs of clients that have another key now.
     package mutating func forget(clients: Set<String>) {
         records = records.filter { !clients.contains($0.key.clientID) }
+    }
+
+    /// Forgets clients with an answer that is later than now by more than a minute. The clock was set back since, and some day that answer
+    /// would seem to have come after what happens now.
+    package mutating func forget(after now: Timestamp) {
+        guard records.values.contains(where: { $0.isLater(than: now) }) else { return }
+        records = records.filter { !$0.value.isLater(than: now) }
     }
 
     /// The identity that has proved, after `time` and within the last interval, that Apple accepts the client with this key; nil if none

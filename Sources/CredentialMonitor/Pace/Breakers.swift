@@ -104,6 +104,11 @@ package final class Breakers: Sendable {
         state.withLockedValue { $0.proofs.forget(clients: clients) }
     }
 
+    /// Forgets what proves something at a later time. It came before the clock was set back, and must not prove what Apple answers now.
+    func forgetProofs(after now: Timestamp) {
+        state.withLockedValue { $0.proofs.forget(after: now) }
+    }
+
     func isProven(_ identity: ClientIdentity, at now: Timestamp) -> Bool {
         prover(clientID: identity.clientID, keyID: identity.keyID, at: now) != nil
     }

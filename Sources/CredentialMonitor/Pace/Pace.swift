@@ -76,6 +76,7 @@ struct Pace: Sendable {
     }
 
     func follow(_ signal: PaceSignal, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
+        breakers.forgetProofs(after: answeredAt)
         switch signal {
         case .clear:
             let all = budgets + otherLanes

@@ -254,6 +254,21 @@ import Testing
         #expect(trial.isBelieved(later))
     }
 
+    /// What a clock said before it was set back is forgotten at the next look, not only hidden until that time comes again.
+    @Test func a200ThatIsLaterThanNowIsForgotten() {
+        var trial = Trial()
+        trial.answer(3)
+        let provedAt = trial.now
+        func prover(after time: Timestamp) -> ClientIdentity? {
+            trial.proofs.prover(clientID: "app", keyID: "KEY1", after: time, at: trial.now, within: Self.interval)
+        }
+        trial.proofs.forget(after: provedAt.advanced(by: .seconds(-60)))
+        #expect(prover(after: provedAt.advanced(by: .seconds(-1))) == Self.key, "answers may come in any order")
+        trial.proofs.forget(after: provedAt.advanced(by: .hours(-1)))
+        #expect(prover(after: .earliest) == nil)
+        #expect(trial.proofs.acceptedClients(at: trial.now, within: Self.interval).isEmpty)
+    }
+
     @Test func nobodyWaitsLongerThanAnInterval() {
         #expect(BreakerRules(settle: .seconds(200_000)).settle == Self.interval)
     }
