@@ -20,7 +20,8 @@ package final class PostgresServer: Sendable {
     package static let shared = Result<PostgresServer, any Error> {
         let server = try PostgresServer()
         // Create the roles now. Otherwise the first migrations would all create them and queue for that.
-        try BackendServer(server.address(), schema: "public").run("CREATE ROLE siwatch_backend; CREATE ROLE siwatch_reader")
+        let roles = ["backend", "reader", "notifications", "grants", "revocations"].map { "CREATE ROLE siwatch_\($0)" }
+        try BackendServer(server.address(), schema: "public").run(roles.joined(separator: "; "))
         return server
     }
     private let keeper: pid_t

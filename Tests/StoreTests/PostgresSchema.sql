@@ -475,11 +475,11 @@ CREATE TRIGGER grant_queue_insert AFTER INSERT ON grant_queue FOR EACH STATEMENT
 CREATE TRIGGER revocation_queue_insert AFTER INSERT ON revocation_queue FOR EACH STATEMENT EXECUTE FUNCTION tell_of_insert('revocation_queue_quiet');
 CREATE TRIGGER operator_request_insert AFTER INSERT ON operator_request FOR EACH STATEMENT EXECUTE FUNCTION tell_of_insert('operator_request_quiet');
 REVOKE ALL ON SCHEMA siwatch FROM PUBLIC;
-GRANT USAGE ON SCHEMA siwatch TO siwatch_backend, siwatch_reader;
-GRANT INSERT (payload, received_at), SELECT (id) ON notification_queue TO siwatch_backend;
+GRANT USAGE ON SCHEMA siwatch TO siwatch_backend, siwatch_reader, siwatch_notifications, siwatch_grants, siwatch_revocations;
+GRANT INSERT (payload, received_at), SELECT (id) ON notification_queue TO siwatch_notifications, siwatch_backend;
 GRANT INSERT (client_id, user_id, refresh_token, token_sealed, authorization_code, redirect_uri, nonce, email, email_is_private,
               granted_at),
-      SELECT (id) ON grant_queue TO siwatch_backend;
-GRANT INSERT (client_id, user_id, requested_at), SELECT (id) ON revocation_queue TO siwatch_backend;
+      SELECT (id) ON grant_queue TO siwatch_grants, siwatch_backend;
+GRANT INSERT (client_id, user_id, requested_at), SELECT (id) ON revocation_queue TO siwatch_revocations, siwatch_backend;
 GRANT SELECT ON app_client, credential_state, user_state, credential_change, grant_outcome, revocation_outcome, heartbeat
-   TO siwatch_backend, siwatch_reader;
+   TO siwatch_reader, siwatch_backend;

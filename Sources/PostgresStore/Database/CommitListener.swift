@@ -73,9 +73,14 @@ private struct Gates {
         wake()
         var vain = 0
         var isTold = false
+        var falseAlarms = 0
         while !isStopped(within: isTold ? 0 : vain < CommitListener.vainLooks ? CommitListener.busyMilliseconds << Int32(vain) : -1) {
+            // Anybody who may connect may also notify.
+            if falseAlarms > 0, isStopped(within: pause(after: falseAlarms), orTold: false) { return }
             isTold = try !connection.notifications().isEmpty || isTold
-            if try isAnythingNew() || isTold {
+            let isNew = try isAnythingNew()
+            falseAlarms = isTold && !isNew ? falseAlarms + 1 : 0
+            if isNew || isTold {
                 wake()
                 try set(Schema.quiet)
                 vain = 0
@@ -108,9 +113,18 @@ private struct Gates {
         try connection.flush()
     }
 
+    /// How long not to look after notifications in a row that told of nothing new, in milliseconds. It doubles up to 640. Two inserts at the
+    /// same moment both notify, so the first pause is short.
+    private func pause(after falseAlarms: Int) -> Int32 {
+        CommitListener.busyMilliseconds << Int32(min(falseAlarms - 1, CommitListener.vainLooks))
+    }
+
     /// Sleeps until the server reports something, or the time is over.
-    private func isStopped(within milliseconds: Int32) -> Bool {
-        var polled = [stop, connection.descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+    ///
+    /// - Parameter orTold: false to sleep on, whatever the server reports.
+    private func isStopped(within milliseconds: Int32, orTold: Bool = true) -> Bool {
+        let descriptors = orTold ? [stop, connection.descriptor] : [stop]
+        var polled = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         poll(&polled, nfds_t(polled.count), milliseconds)
         return polled[0].revents != 0
     }

@@ -143,13 +143,16 @@ actor ConnectionThread {
 
     private func recover(_ connection: Connection, from error: any Error) throws -> Never {
         let mayBeCommitted = connection.mayBeCommitted
+        var holders: [String] = []
         do {
             if let error = error as? PostgresError, error.endsConnection { throw error }
             try connection.rollBack()
+            if let error = error as? PostgresError, error.isLockTimeout { holders = try connection.lockHolders(in: address.schema) }
         } catch {
             self.connection = nil
         }
         guard let error = error as? PostgresError else { throw error }
+        if !holders.isEmpty { throw StoreError.retry("\(error), held by \(holders.joined(separator: ", "))") }
         throw StoreError(error, mayBeCommitted: mayBeCommitted)
     }
 }

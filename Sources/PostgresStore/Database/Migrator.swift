@@ -66,18 +66,19 @@ struct Migrator {
                 \(found == nil ? beginning : "")\
                 \(steps.after(found?.written).script)
                 \(Schema.grants(in: address.quotedSchema))\
-                DELETE FROM schema_version;
-                INSERT INTO schema_version VALUES (\(last.version), \(last.compatibleFrom));
+                \(note(found == nil ? "INSERT INTO schema_version VALUES" : "UPDATE schema_version SET (version, compatible_from) ="))
 
                 """
         )
     }
 
+    /// SQL: notes the version. The row is never deleted, because settlements that wait for their lock wait for it.
+    private func note(_ statement: String) -> String { "\(statement) (\(last.version), \(last.compatibleFrom));" }
+
     private var beginning: String {
         """
         CREATE SCHEMA IF NOT EXISTS \(address.quotedSchema);
-        \(Schema.role(Schema.backendRole))\
-        \(Schema.role(Schema.readerRole))\
+        \(Schema.roles.map(Schema.role).joined())\
         CREATE TABLE schema_version (version INTEGER PRIMARY KEY, compatible_from INTEGER NOT NULL);
 
         """

@@ -45,6 +45,9 @@ struct PostgresError: Error, CustomStringConvertible {
     /// Whether the connection was lost, and with it the answers to everything that was sent.
     var losesAnswers: Bool { isLast || sqlState.isEmpty || ["08", "57P"].contains(where: sqlState.hasPrefix) }
 
+    /// Whether a statement waited too long for a lock.
+    var isLockTimeout: Bool { sqlState == "55P03" }
+
     /// Whether siwatch must connect anew: the connection was lost or cannot write, the server has forgotten the prepared statements, or a
     /// migration has outdated them.
     var endsConnection: Bool { losesAnswers || sqlState.hasPrefix("26") || ["25006", "0A000"].contains(sqlState) }

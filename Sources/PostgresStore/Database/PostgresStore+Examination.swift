@@ -72,13 +72,12 @@ private struct Examiner {
 
     private func missingRights() throws -> [String] {
         // If somebody else owns the schema, the GRANT of a migration only warns, and nobody hears the warning.
-        if try !connection.rows("SELECT has_schema_privilege($1::name, $2, 'USAGE')", Schema.backendRole, address.schema).isTrue {
-            return [
-                """
-                \(Schema.backendRole) may not use the schema \(address.schema): GRANT USAGE ON SCHEMA \(address.schema) TO \
-                \(Schema.backendRole), \(Schema.readerRole)
-                """
-            ]
+        let strangers = try Schema.roles.filter {
+            try !connection.rows("SELECT has_schema_privilege($1::name, $2, 'USAGE')", $0, address.schema).isTrue
+        }
+        if !strangers.isEmpty {
+            let roles = strangers.joined(separator: ", ")
+            return ["\(roles) may not use the schema \(address.schema): GRANT USAGE ON SCHEMA \(address.schema) TO \(roles)"]
         }
         let tables = try connection.rows(
             """
@@ -103,7 +102,7 @@ private struct Examiner {
                 """
             )
         }
-        let roles = try [Schema.backendRole, Schema.readerRole].filter {
+        let roles = try Schema.roles.filter {
             try !connection.rows("SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1)", $0).isTrue
         }
         if !roles.isEmpty, try !isTrue("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user") {

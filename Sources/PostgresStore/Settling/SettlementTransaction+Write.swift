@@ -48,7 +48,7 @@ extension SettlementTransaction {
         for entry in announcements { entry.append(to: &rows) }
         try connection.send(
             """
-            WITH tail AS MATERIALIZED (SELECT \(SettlementLock.lock))
+            WITH tail AS MATERIALIZED (\(SettlementLock.lock))
             INSERT INTO credential_change (app, client_id, user_id, source, notification_jti, occurred_at, kind,
                                            from_state, to_state, reason, email, email_forwarding, recorded_at)
             SELECT n.app, n.client_id, n.user_id, n.source, n.jti, n.at, n.kind,

@@ -45,16 +45,50 @@ import Testing
     @Test func theTailIsOnesAtATime() async throws {
         let store = try StoreKind.postgres.make()
         let other = ConnectionThread(try #require(store.ports as? PostgresStore).address, label: "other")
-        try await other.begin("SELECT \(SettlementLock.lock)")
+        try await other.begin(SettlementLock.lock)
         let settling = Task {
             defer { isSettled.withLockedValue { $0 = true } }
             return try await store.signIn()
         }
-        let waiting = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 'credential_change'::regclass"
+        let waiting = """
+            SELECT COUNT(*) FROM pg_locks held JOIN pg_locks waits ON waits.transactionid = held.transactionid AND NOT waits.granted
+             WHERE held.granted AND held.pid IN (SELECT pid FROM pg_locks WHERE relation = 'schema_version'::regclass)
+            """
         while try await store.column(waiting) == [0], !isSettled.withLockedValue({ $0 }) { try Task.checkCancellation() }
         #expect(!isSettled.withLockedValue { $0 })
         await other.close()
         #expect(try await settling.value == .grant(.applied, nil))
+    }
+
+    /// Anybody who may connect may hold every advisory lock of the database, by any number that the sources give away.
+    @Test func nobodyElseHoldsUpASettlement() async throws {
+        let store = try StoreKind.postgres.make()
+        let address = try #require(store.ports as? PostgresStore).address
+        let role = "stranger_\(address.schema)"
+        try await store.run("CREATE ROLE \(role) LOGIN")
+        let feed = try #require(try await store.column("SELECT 'credential_change'::regclass::oid::bigint")[0].integer)
+        let stranger = ConnectionThread(try PostgresUnderTest.address(address, as: role), label: "stranger")
+        try await stranger.begin("SELECT pg_advisory_xact_lock(1397315393, \(feed))")
+        #expect(try await store.signIn() == .grant(.applied, nil))
+        await stranger.close()
+    }
+
+    /// An administrator may lock what backends may not. The error says who it is.
+    @Test func whoHoldsALockIsNamed() async throws {
+        let store = try StoreKind.postgres.make()
+        let address = try #require(store.ports as? PostgresStore).address
+        let role = "locker_\(address.schema)"
+        try await store.run("CREATE ROLE \(role) LOGIN SUPERUSER")
+        let locker = ConnectionThread(try PostgresUnderTest.address(address, as: role), label: "locker")
+        try await locker.begin("LOCK TABLE \(address.quotedSchema).grant_log IN EXCLUSIVE MODE")
+        let writer = ConnectionThread(address, longestLockWait: .milliseconds(50), label: "writer")
+        do {
+            try await writer.transaction { _ = try $0.send("LOCK TABLE grant_log IN ROW EXCLUSIVE MODE") }
+            Issue.record("nobody held the lock")
+        } catch StoreError.retry(let reason) {
+            #expect(reason.hasPrefix("55P03") && reason.hasSuffix(" of \(role)"), "\(reason)")
+        }
+        await locker.close()
     }
 
     /// An event also ends sign-ins of a client that another replica has added since.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import NIOConcurrencyHelpers
 import Testing
 
 @testable import PostgresStore
@@ -83,6 +84,26 @@ import Testing
     private func time(of store: StoreUnderTest, plus milliseconds: Int64 = 0) async throws -> Int64 {
         let time = try await store.column("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")[0].integer
         return try #require(time) + milliseconds
+    }
+
+    /// Anybody who may connect may notify, as often as they like.
+    @Test func aFloodOfNotificationsWakesSeldom() async throws {
+        let store = try StoreKind.postgres.make()
+        let address = try #require(store.ports as? PostgresStore).address
+        let role = "flooder_\(address.schema)"
+        try await store.run("CREATE ROLE \(role) LOGIN")
+        let flooder = ConnectionThread(try PostgresUnderTest.address(address, as: role), label: "flooder")
+        let channel = try #require(try await store.rows("SELECT \(Schema.channel)")[0][0].text)
+        let listener = CommitListener(address)
+        let wakes = NIOLockedValueBox(0)
+        let counting = Task { for await _ in listener.commits() { wakes.withLockedValue { $0 += 1 } } }
+        while wakes.withLockedValue(\.self) == 0 { try Task.checkCancellation(); await Task.yield() }
+        let begin = ContinuousClock.now
+        for _ in 1...3000 { try await flooder.run { try $0.run("NOTIFY \(channel)") } }
+        let seconds = begin.duration(to: .now) / .seconds(1)
+        #expect(Double(wakes.withLockedValue(\.self)) <= 10 + 2 * seconds, "\(seconds) s")
+        try await store.receive()
+        counting.cancel()
     }
 
     /// An open transaction delays no other's notification.
