@@ -84,7 +84,14 @@ extension Configuration {
             table.read("revocation_log", .duration, into: &retention.revocationLog)
             table.read("rejected_token", .duration, into: &retention.rejectedToken)
         }
-        root.table("operations") { $0.read("listen", .listenAddress, into: &operations.listen) }
+        root.table("operations") { table in
+            table.read("listen", .listenAddress, into: &operations.listen)
+            table.read("allow_remote", .flag, into: &operations.allowRemote)
+            if let host = operations.listen?.host, !Host.isLoopback(host), !operations.allowRemote {
+                let problem = "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
+                table.note(.at("operations.listen", problem))
+            }
+        }
         root.table("log") { table in
             table.read("level", .choice(), into: &log.level)
             table.read("format", .choice(), into: &log.format)

@@ -79,6 +79,8 @@ struct Configuration: Sendable, Equatable {
     struct Operations: Sendable, Equatable {
         /// Nil if siwatch serves nothing.
         var listen: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9464)
+        /// Whether other hosts may read what is served there.
+        var allowRemote = false
     }
 
     struct Log: Sendable, Equatable {
@@ -99,6 +101,15 @@ struct Configuration: Sendable, Equatable {
         var revocationEndpoint = URL(string: "https://appleid.apple.com/auth/revoke")!
         var keysEndpoint = URL(string: "https://appleid.apple.com/auth/keys")!
         var issuers = ["https://appleid.apple.com"]
+
+        /// Each key of an endpoint, with its value here and in `other`.
+        fileprivate func endpoints(besides other: Apple) -> [(key: String, URL, URL)] {
+            [
+                ("token_endpoint", tokenEndpoint, other.tokenEndpoint),
+                ("revocation_endpoint", revocationEndpoint, other.revocationEndpoint),
+                ("keys_endpoint", keysEndpoint, other.keysEndpoint),
+            ]
+        }
     }
 }
 
@@ -109,6 +120,10 @@ extension Configuration {
         if refresh.interval < .hours(24), apple.tokenEndpoint == Apple().tokenEndpoint {
             let problem = "is below 24h, and Apple throttles those who validate a token more often than once a day"
             warnings.append(.at("refresh.interval", problem))
+        }
+        for (key, endpoint, standard) in apple.endpoints(besides: Apple()) where endpoint != standard {
+            let host = endpoint.host() ?? ""
+            warnings.append(.at("apple.\(key)", "is not Apple's, and siwatch sends what it would send to Apple to \(host)"))
         }
         if let mode = database.unsafeMode {
             let problem = "says sslmode=\(mode): only verify-full keeps out an attacker who pretends to be the server"

@@ -14,7 +14,7 @@ struct Keys {
 
     /// - Throws: every unusable file at once.
     init(_ configuration: Configuration) throws(CommandFailure) {
-        var mistakes: [String] = []
+        var mistakes = configuration.exposedFiles.map { "\(configuration.source): \($0)" }
         do {
             for (app, keys) in try configuration.readKeys() {
                 for key in keys {

@@ -62,7 +62,7 @@ private struct WritablePath {
     /// Nil if the path can be written, or does not exist.
     var obstacle: String? {
         if let oddity { return oddity }
-        guard let refusal, refusal != ENOENT else { return nil }
+        guard let refusal, refusal != ENOENT else { return exposure }
         switch refusal {
         case EROFS:
             let name = path.shellQuoted
@@ -91,6 +91,18 @@ private struct WritablePath {
         }
     }
 
+    /// Everybody on the host is let in: to replace the database in its folder, or to read it, with the tokens that wait.
+    private var exposure: String? {
+        guard let status else { return nil }
+        let chmod = "sudo -u \(Account.name(ofUser: status.st_uid)) chmod"
+        if isFolder {
+            guard status.st_mode & (0o002 | S_ISVTX) == 0o002 else { return nil }
+            return "\(path) can be written by everybody on this host; \(chmod) o-w \(path.shellQuoted) closes it"
+        }
+        guard status.st_mode & S_IFMT == S_IFREG, status.st_mode & 0o006 != 0, (folder?.st_mode ?? 0) & 0o001 != 0 else { return nil }
+        return "\(path) can be read by everybody on this host; \(chmod) o= \(path.shellQuoted) closes it"
+    }
+
     private var mend: String {
         guard let status else { return "" }
         // A person who runs siwatch as the wrong user must not be told to take the owner's database over.
@@ -107,7 +119,7 @@ private struct WritablePath {
 }
 
 /// Names of the process's user and group, as the system knows them.
-private enum Account {
+enum Account {
     static var user: String { name(ofUser: geteuid()) }
     static var group: String { name(ofGroup: getegid()) }
 

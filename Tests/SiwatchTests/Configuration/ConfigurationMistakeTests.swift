@@ -134,6 +134,11 @@ struct ConfigurationMistakeTests {
         Case("[retention]\nrevocation_log = \"x\"", "retention.revocation_log", duration),
         Case("[retention]\nrejected_token = \"x\"", "retention.rejected_token", duration),
         Case("[operations]\nlisten = \"9464\"", "operations.listen", listen),
+        Case(
+            "[operations]\nlisten = \"0.0.0.0:9464\"",
+            "operations.listen",
+            "lets other hosts read the metrics, without a password; if you want that, set operations.allow_remote = true"
+        ),
         Case("[log]\nlevel = \"loud\"", "log.level", "must be one of trace, debug, info, notice, warning, error, critical"),
         Case("[log]\nformat = \"xml\"", "log.format", "must be one of auto, text, json"),
         Case("[apple]\ntoken_endpoint = \"http://appleid.apple.com/\"", "apple.token_endpoint", endpoint),

@@ -140,6 +140,57 @@ struct ObstacleTests {
         }
     }
 
+    /// Backends are members of the database's group, and write nothing but rows.
+    @Test func whatBackendsMustNotReadOrChangeIsNotTheirGroups() async throws {
+        try await Site.with { site in
+            let folder = site.folder
+            var status = stat()
+            try #require(stat(folder.databasePath, &status) == 0)
+            let key = folder.url.appending(path: SimulatedApple.keyFile).path
+            let sealingKey = folder.url.appending(path: "siwatch.key").path
+            let configuration = folder.url.appending(path: "siwatch.toml").path
+            let backends = status.st_gid
+            for (path, mode, sentence) in [
+                (key, 0o640, "can be read by the group"), (sealingKey, 0o640, "can be read by the group"),
+                (configuration, 0o660, "can be changed by the group"), (configuration, 0o606, "can be changed by everybody"),
+                (folder.databasePath, 0o664, "can be read by everybody"),
+            ] as [(String, mode_t, String)] {
+                try #require(stat(path, &status) == 0 && chown(path, status.st_uid, backends) == 0)
+                let former = status.st_mode & 0o7777
+                try #require(chmod(path, mode) == 0 && chmod(folder.url.path, 0o755) == 0)
+                for command in ["check", "run"] {
+                    let (status, output) = try await folder.run(command)
+                    #expect(status == 78 && output.count == 1, "\(command): \(output)")
+                    #expect(output[0].contains("\(sentence)") && output[0].contains("closes it"), "\(command): \(output)")
+                }
+                try #require(chmod(path, former) == 0)
+            }
+            #expect(try await folder.run("check").status == 0)
+        }
+    }
+
+    /// Another group's members are no backends: systemd and administrators use groups, too.
+    @Test(.enabled(if: Servant.isRoot && Servant.canBeRun))
+    func anotherGroupMayReadAKey() async throws {
+        try await Site.with { site in
+            let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
+            try #require(chown(key, 0, Servant.user) == 0 && chmod(key, 0o640) == 0)
+            #expect(try await site.folder.run("check").status == 0)
+        }
+    }
+
+    /// Whoever owns a key can read it, whatever its mode.
+    @Test(.enabled(if: Servant.isRoot && Servant.canBeRun))
+    func aKeyOfAnotherUserIsRefused() async throws {
+        try await Site.with { site in
+            try Servant.take(over: site.folder)
+            let key = site.folder.url.appending(path: SimulatedApple.keyFile).path
+            try #require(chown(key, Servant.user + 1, Servant.user) == 0 && chmod(key, 0o640) == 0)
+            let (status, output) = try await Servant.run("check", in: site.folder)
+            #expect(status == 78 && output.joined().contains(" belongs to \(Servant.user + 1), who can read and change it; "), "\(output)")
+        }
+    }
+
     @Test func checkPrintsNamesHarmlessly() async throws {
         try await Site.with { site in
             try await site.withNeighbour { folder in

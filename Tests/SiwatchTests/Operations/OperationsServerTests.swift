@@ -46,8 +46,9 @@ struct OperationsServerTests {
         }
     }
 
-    private func fetch(_ url: String, method: String = "GET") async throws -> Answer {
+    private func fetch(_ url: String, method: String = "GET", host: String? = nil) async throws -> Answer {
         var request = HTTPClientRequest(url: url)
+        if let host { request.headers.add(name: "host", value: host) }
         request.method = .init(rawValue: method)
         let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
         return Answer(
@@ -74,6 +75,20 @@ struct OperationsServerTests {
             #expect(answer.status == 200)
             #expect(answer.type == "text/plain; version=0.0.4; charset=utf-8")
             #expect(answer.text == text)
+        }
+    }
+
+    /// A web page can have its own name point to 127.0.0.1, and its script then asks here by that name.
+    @Test(
+        arguments: [
+            ("127.0.0.1:9464", 200), ("localhost", 200), ("[::1]:9464", 200), ("evil.example", 421), ("evil.example:9464", 421),
+            ("localhost.evil.example", 421), ("127.0.0.1.evil.example:80", 421),
+        ]
+    )
+    func onLoopbackOnlyItsOwnNamesAreServed(host: String, status: Int) async throws {
+        try await withServer(metrics: "") { base in
+            let answer = try await fetch("\(base)/metrics", host: host)
+            #expect(answer.status == status)
         }
     }
 

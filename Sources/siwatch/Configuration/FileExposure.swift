@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+extension Configuration {
+    /// Files that somebody else can read or change who must not: the keys, and the file of the configuration, because it says to whom tokens
+    /// are sent. Modes that let everybody in are found where the keys are read.
+    var exposedFiles: [ConfigurationMistake] {
+        let keys = apps.enumerated().flatMap { index, app in
+            app.keys.enumerated().map { position, key in ("app[\(index)].key[\(position)].file", key.file) }
+        }
+        let secrets =
+            [("encryption.key_file", encryption.keyFile)] + keys + (database.passwordFile.map { [("database.password_file", $0)] } ?? [])
+        let exposed = secrets.compactMap { place, path -> ConfigurationMistake? in
+            guard let file = FileExposure(path), let reason = file.reason(toKeepFrom: backends) else { return nil }
+            return .at(place, "\(path) \(reason)")
+        }
+        guard let reason = FileExposure(source)?.reason(toBeChangedBy: backends) else { return exposed }
+        return [ConfigurationMistake(place: .file, problem: reason)] + exposed
+    }
+
+    /// The group of the backends: that of the database, or of its folder while there is none. Nil on a server, where backends need no
+    /// account of this host.
+    private var backends: gid_t? {
+        guard database.url == nil else { return nil }
+        let folder = URL(filePath: database.path).deletingLastPathComponent().path
+        return (FileExposure(database.path) ?? FileExposure(folder))?.status.st_gid
+    }
+}
+
+/// Who may read and change a file.
+private struct FileExposure {
+    let path: String
+    let status: stat
+
+    /// Nil if the file cannot be reached.
+    init?(_ path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        self.path = path
+        self.status = status
+    }
+
+    /// Whether the file is only in memory. systemd and Kubernetes mount secrets so, with owners and groups of their own choice.
+    private var isInMemory: Bool {
+        // proc(5): the device is the third word of a line, and the type of the file system comes after a hyphen.
+        guard let mounts = try? String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8) else { return false }
+        let (major, minor) = (status.st_dev >> 8 & 0xfff | status.st_dev >> 32 & ~0xfff, status.st_dev & 0xff | status.st_dev >> 12 & ~0xff)
+        let device = "\(major):\(minor)"
+        let mount = mounts.split(separator: "\n").map { $0.split(separator: " ") }.first { $0.count > 2 && $0[2] == device }
+        return mount?.drop { $0 != "-" }.dropFirst().first.map { ["tmpfs", "ramfs"].contains($0) } ?? false
+    }
+
+    /// Why a secret is none, if its mode alone does not say so. Root may run a command in the place of any user, so then the owner says nothing.
+    func reason(toKeepFrom backends: gid_t?) -> String? {
+        guard !isInMemory else { return nil }
+        let mend = status.commands(for: path, mode: 0o600)
+        if geteuid() != 0, status.st_uid != 0, status.st_uid != geteuid() {
+            return "belongs to \(Account.name(ofUser: status.st_uid)), who can read and change it; \(mend) takes it over"
+        }
+        guard status.st_mode & 0o027 == 0, status.st_mode & 0o040 != 0, status.st_gid == backends else { return nil }
+        let group = Account.name(ofGroup: status.st_gid)
+        return "can be read by the group \(group), which is the backends' own; \(mend) closes it"
+    }
+
+    func reason(toBeChangedBy backends: gid_t?) -> String? {
+        let others = status.st_mode & 0o002 != 0
+        guard others || status.st_mode & 0o020 != 0 && status.st_gid == backends else { return nil }
+        let who = others ? "everybody on this host" : "the group \(Account.name(ofGroup: status.st_gid)), which is the backends' own"
+        return "can be changed by \(who), and it says to whom tokens are sent; sudo chmod go-w \(path.shellQuoted) closes it"
+    }
+}
