@@ -24,11 +24,12 @@ struct ClaimSet {
         return value
     }
 
-    /// A string that is a key of our tables: not empty, not longer than `longestName`, without control characters.
+    /// A string that is a key of our tables: not empty, not longer than `longestName`, and all of it shows on a screen. Otherwise two names could
+    /// look alike.
     func name(_ name: String) throws(VerificationError) -> String {
         guard let text = try required(name).string,
             (1...Self.longestName).contains(text.utf8.count),
-            !text.utf8.contains(where: \.isControl)
+            text.unicodeScalars.allSatisfy(\.isPrintable)
         else { throw .rejected(.malformedClaim, detail: name) }
         return text
     }

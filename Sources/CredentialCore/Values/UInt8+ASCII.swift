@@ -16,7 +16,8 @@ extension Unicode.Scalar {
 
     /// Whether it shows on a screen: no control or format character, no line separator, nothing for private use, and assigned by Unicode.
     package var isPrintable: Bool {
-        switch properties.generalCategory {
+        if isASCII { return !isControl }
+        return switch properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: false
         default: true
         }
