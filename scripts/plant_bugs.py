@@ -243,7 +243,7 @@ BUGS = [
     (
         "the address of a deleted account is kept",
         "AppUser.swift",
-        "guard isGreater(new.at, than: deletedAt) else { return }",
+        "guard isGreater(new.at, than: deletedAt), isGreater(new.at, than: revokedAt) else { return }",
         "",
     ),
     (

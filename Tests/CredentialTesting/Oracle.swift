@@ -64,6 +64,8 @@ struct Oracle {
     var deletions: Set<Timestamp> = []
     /// Requests to revoke with a proof, at any client of the app.
     var provedRevocations: Set<Timestamp> = []
+    /// Requests to revoke after which the token of any client was dead: the app has deleted the account.
+    var accountEnds: Set<Timestamp> = []
     var mails: [Mail] = []
     var relays: [Relay] = []
 
@@ -78,13 +80,13 @@ struct Oracle {
     }
 
     /// `M`: the address with the greatest time. Ties go to an event before a grant, then to the greatest bytes, then to private before not
-    /// private before unknown. An address as old as the deletion of the account does not count.
+    /// private before unknown. An address as old as a deletion of the account, at Apple or by the app, does not count.
     var mail: Mail? {
         func rank(_ mail: Mail) -> [Int] {
             [mail.isFromEvent ? 1 : 0] + order(mail.address) + [mail.isPrivate.map { $0 ? 2 : 1 } ?? 0]
         }
         let newest = mails.max { $0.at != $1.at ? $0.at < $1.at : rank($0).lexicographicallyPrecedes(rank($1)) }
-        return newest.flatMap { $0.at > deletions.max() ?? never ? $0 : nil }
+        return newest.flatMap { $0.at > deletions.union(accountEnds).max() ?? never ? $0 : nil }
     }
 
     /// `F`: the newest state of forwarding. Of two at one time, disabled wins.

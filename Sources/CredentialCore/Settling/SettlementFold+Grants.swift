@@ -35,7 +35,7 @@ extension SettlementFold {
         let (outcome, isNewToken) = withUser(id, .grant, at: grant.grantedAt) { [rules, now] user -> (GrantLogOutcome, Bool) in
             let (registers, known) = (user.registers, user[credential.clientID])
             var record = known ?? CredentialRecord()
-            user.registers.apply(grant)
+            user.apply(grant)
             let isNewToken = record.take(grant, of: credential, under: rules.policy, at: now)
             if let answer, let token = grant.token {
                 if record.credential.token?.key == token.key {

@@ -53,7 +53,7 @@ extension SettlementFold {
         let id = AppUserID(app: app, userID: notification.userID)
         return withUser(id, .notification, at: event.occurredAt, tokenID: notification.tokenID) { user in
             let before = user.registers
-            user.registers.apply(event)
+            user.apply(event)
             if user[notification.clientID] == nil { user[notification.clientID] = CredentialRecord() }
             return user.registers == before || user.isOutdated(event) ? .stale : .applied
         }

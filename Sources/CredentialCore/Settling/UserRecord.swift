@@ -100,8 +100,25 @@ package struct UserRecord: Sendable {
         return !grants.isEmpty && grants.allSatisfy { $0 >= event.occurredAt }
     }
 
+    /// Takes the address of a sign-in.
+    mutating func apply(_ grant: Grant) {
+        registers.apply(grant)
+        eraseEndedAddress()
+    }
+
+    mutating func apply(_ event: Event) {
+        registers.apply(event)
+        eraseEndedAddress()
+    }
+
+    /// Erases the address if the app has deleted the account since, whichever client's token was dead then.
+    private mutating func eraseEndedAddress() {
+        registers.eraseAddress(until: holdings.compactMap(\.record.credential.revokedAt).max())
+    }
+
     /// Erases unusable tokens, and returns the published rows that have changed since the last fact.
     mutating func publish() -> [(clientID: String, old: PublishedCredential?, new: PublishedCredential)] {
+        eraseEndedAddress()
         var changes: [(clientID: String, old: PublishedCredential?, new: PublishedCredential)] = []
         for place in holdings.indices {
             holdings[place].record.eraseUnusableToken(under: registers)

@@ -9,7 +9,7 @@ package struct AppUser: Sendable, Equatable {
     package var deletedAt: Timestamp?
     /// `A`: the newest proved request to revoke, for the token of any client.
     package var revokedAt: Timestamp?
-    /// `M`: the newest e-mail address. siwatch keeps it only if it is newer than the deletion of the account.
+    /// `M`: the newest e-mail address. siwatch keeps it only if it is newer than every deletion of the account, at Apple or by the app.
     package var mailbox: Mailbox?
     /// `F`: the newest word on whether Apple's relay forwards.
     package var forwarding: Forwarding?
@@ -21,8 +21,7 @@ package struct AppUser: Sendable, Equatable {
         case .consentRevoked: consentRevokedAt = latest(consentRevokedAt, event.occurredAt)
         case .accountDeleted:
             deletedAt = latest(deletedAt, event.occurredAt)
-            // siwatch does not keep an address that it does not show.
-            if let mailbox, !isGreater(mailbox.at, than: deletedAt) { self.mailbox = nil }
+            eraseAddress(until: deletedAt)
         case .emailEnabled(let address): note(.enabled, address, at: event.occurredAt)
         case .emailDisabled(let address): note(.disabled, address, at: event.occurredAt)
         case .unknown: break
@@ -38,6 +37,12 @@ package struct AppUser: Sendable, Equatable {
     /// Takes a proved revocation of any client's token. With it, Apple ends everything that the user has granted to the app.
     package mutating func apply(_ revocation: Revocation) {
         revokedAt = latest(revokedAt, revocation.requestedAt)
+        eraseAddress(until: revokedAt)
+    }
+
+    /// Erases an address that is not newer than a deletion of the account, because siwatch keeps none that it does not show.
+    package mutating func eraseAddress(until time: Timestamp?) {
+        if let mailbox, !isGreater(mailbox.at, than: time) { self.mailbox = nil }
     }
 
     private mutating func note(_ status: Forwarding.Status, _ address: EmailAddress?, at time: Timestamp) {
@@ -47,7 +52,7 @@ package struct AppUser: Sendable, Equatable {
     }
 
     private mutating func note(_ new: Mailbox) {
-        guard isGreater(new.at, than: deletedAt) else { return }
+        guard isGreater(new.at, than: deletedAt), isGreater(new.at, than: revokedAt) else { return }
         if mailbox.map({ $0 < new }) ?? true { mailbox = new }
     }
 

@@ -85,6 +85,19 @@ import Testing
         }
     }
 
+    @Test(arguments: [4, 5, 6] as [Int64])
+    func theAddressIsKeptOnlyIfNewerThanTheDeletionByTheApp(_ time: Int64) {
+        let grant = Grant(grantedAt: at(time), address: EmailAddress("a@example.com"))
+        let proof = Revocation(requestedAt: at(5))
+        var (first, last) = (AppUser(), AppUser())
+        first.apply(grant)
+        first.apply(proof)
+        last.apply(proof)
+        last.apply(grant)
+        #expect(first == last)
+        #expect((first.mailbox != nil) == (time > 5))
+    }
+
     @Test func anUnknownEventMovesNothing() {
         var user = AppUser()
         user.apply(Event(.unknown, at: at(5)))

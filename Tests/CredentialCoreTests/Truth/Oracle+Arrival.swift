@@ -22,9 +22,11 @@ extension Oracle {
             case .answer(let answer):
                 if isHere { answers.append(Answer(token: Token(answer.token), isValid: answer.verdict == .valid, at: answer.requestedAt)) }
             case .revocation(let revocation):
+                accountEnds.insert(revocation.requestedAt)
                 if isHere { revocations.insert(revocation.requestedAt) }
             case .proof(let revocation):
                 provedRevocations.insert(revocation.requestedAt)
+                accountEnds.insert(revocation.requestedAt)
                 if isHere { revocations.insert(revocation.requestedAt) }
             }
         }

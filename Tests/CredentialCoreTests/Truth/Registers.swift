@@ -29,6 +29,7 @@ struct Registers {
             user.apply(revocation)
             credentials[delivery.client]!.apply(revocation)
         }
+        user.eraseAddress(until: credentials.values.compactMap(\.revokedAt).max())
         for client in Client.allCases { credentials[client]!.eraseUnusableToken(under: user) }
     }
 

@@ -285,6 +285,7 @@ extension ReferenceModel {
         if outcome == .proved || outcome == .alreadyInvalid {
             facts[open.credential]!.revocations.insert(open.wantedAt)
             facts[open.credential]!.revokedTokens.insert(open.token)
+            userFacts[open.credential.userID, default: UserFacts()].ended.insert(open.wantedAt)
             touched.insert(open.credential.userID)
         }
         // Apple has ended all grants to the app: tokens of its other clients, and tokens that backends report later.

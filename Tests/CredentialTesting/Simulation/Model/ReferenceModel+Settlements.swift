@@ -276,7 +276,7 @@ extension ReferenceModel.Facts {
 }
 
 extension ReferenceModel.UserFacts {
-    var mail: Oracle.Mail? { Oracle(deletions: deleted, mails: mails).mail }
+    var mail: Oracle.Mail? { Oracle(deletions: deleted, accountEnds: ended, mails: mails).mail }
 
     /// - Returns: whether the event is new.
     mutating func apply(_ notice: ScriptedApple.Notice) -> Bool {

@@ -82,6 +82,8 @@ struct ReferenceModel {
         var deleted: Set<Timestamp> = []
         /// Requests to revoke with a proof, at any client. Each ended all of the user's sign-ins before it.
         var revoked: Set<Timestamp> = []
+        /// Requests to revoke after which siwatch found any client's token dead. The address goes with that token.
+        var ended: Set<Timestamp> = []
         var mails: [Oracle.Mail] = []
         var relays: [Oracle.Relay] = []
         var logged: Set<String> = []
@@ -234,6 +236,7 @@ struct ReferenceModel {
             consentRevocations: user.consentRevoked,
             deletions: user.deleted,
             provedRevocations: user.revoked,
+            accountEnds: user.ended,
             mails: user.mails,
             relays: user.relays
         ).standing

@@ -139,6 +139,33 @@ import Testing
         #expect(try await store.count("user_event WHERE revoked_at IS NOT NULL") == 0)
     }
 
+    /// The app has deleted the account, whether siwatch ended the token or the token was dead before. An address of a later sign-in stays.
+    @Test(arguments: StoreKind.allCases, [true, false])
+    func theAddressGoesWithTheToken(_ kind: StoreKind, _ isAlive: Bool) async throws {
+        let store = try kind.make()
+        let address = EmailAddress("a@example.com")
+        try await store.signIn(token: "r", email: address)
+        try await store.accept()
+        try await open(store)
+        if isAlive {
+            #expect(try await prove(store, "app") == .revocation(.proved))
+        } else {
+            for verdict in [answer(.rejected), .admitted] as [RevocationVerdict] {
+                _ = try await store.settle(.revocation(try await claimTokens(store)[0], verdict), at: Self.now)
+            }
+        }
+        #expect(try await store.rows("SELECT reason, email, email_is_private FROM user_state") == [["revoked_by_app", nil, nil]])
+        #expect(try await store.count("user_event WHERE email IS NOT NULL") == 0)
+        #expect(
+            try await store.rows("SELECT source, email FROM credential_change WHERE kind = 'email' ORDER BY id")
+                == [["grant", "a@example.com"], ["revocation", nil]]
+        )
+        try await store.signIn(client: "web", email: address, at: Self.asked, now: Self.now)
+        #expect(try await store.column("SELECT DISTINCT email FROM user_state") == [nil], "a sign-in before the request, told late")
+        try await store.signIn(email: address, at: Self.asked + .milliseconds(1), now: Self.now)
+        #expect(try await store.column("SELECT email FROM user_state") == ["a@example.com"])
+    }
+
     // MARK: Tokens and receipts
 
     /// A truncated token replaced a good one. siwatch asks about both, each has its receipt, and the good one's is the proof.
