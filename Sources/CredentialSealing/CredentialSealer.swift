@@ -11,6 +11,7 @@ import Crypto
 package struct CredentialSealer: TokenSealer {
     private let ring: KeyRing
     private let fingerprintKey: SymmetricKey
+    private let pseudonymKey: SymmetricKey
     private let recipients: [TokenRecipient]
 
     /// The name of the fingerprint key in the database.
@@ -27,7 +28,12 @@ package struct CredentialSealer: TokenSealer {
         let key = try ring.open(sealedFingerprintKey, named: Self.fingerprintKeyName)
         guard key.count == 32 else { throw .damaged }
         self.ring = ring
-        self.fingerprintKey = SymmetricKey(data: key)
+        fingerprintKey = SymmetricKey(data: key)
+        pseudonymKey = HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: fingerprintKey,
+            info: Array("siwatch/forgotten-user/1".utf8),
+            outputByteCount: 32
+        )
         recipients = ring.recipients
     }
 
@@ -58,6 +64,14 @@ package struct CredentialSealer: TokenSealer {
             !token.isEmpty, !bytes.contains(0)
         else { throw .unreadable }
         return Secret(token)
+    }
+}
+
+extension CredentialSealer: UserPseudonymizer {
+    /// `forgotten:` and 32 hex digits of an HMAC-SHA-256. No `sub` of Apple's begins like this.
+    package func pseudonym(of userID: String) -> String {
+        let code = HMAC<SHA256>.authenticationCode(for: Array(userID.utf8), using: pseudonymKey)
+        return "forgotten:" + code.prefix(16).map(\.hexadecimal).joined()
     }
 }
 

@@ -6,7 +6,7 @@ package import CredentialCore
 /// A sealer that hides nothing and keeps a real sealer's promises: sealed bytes open for the same credential and grant alone.
 ///
 /// The bytes are readable text. They hold the token backwards, so that a search of a file for the clear token finds only true leaks.
-package struct PlainSealer: TokenSealer {
+package struct PlainSealer: TokenSealer, UserPseudonymizer {
     /// The bytes were made for another credential or grant, or are damaged.
     package struct WrongSeal: Error {}
 
@@ -18,6 +18,9 @@ package struct PlainSealer: TokenSealer {
         var generator = SeededGenerator(seed: hash)
         return (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
+
+    /// The `sub` backwards.
+    package func pseudonym(of userID: String) -> String { "forgotten:" + String(userID.reversed()) }
 
     package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) -> SealedToken {
         SealedToken(bytes: label(for: credential, grantedAt) + token.reveal.utf8.reversed())

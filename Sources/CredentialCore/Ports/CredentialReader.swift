@@ -50,6 +50,16 @@ package protocol CredentialReader: BreakerReader {
     /// All known facts about a user, by app.
     /// - Parameter limit: of each log and queue, the newest rows.
     func history(of userID: String, upTo limit: Int) async throws -> UserHistory
+    /// All rows that name a user, whole, for the user's own request.
+    ///
+    /// - Parameters:
+    ///   - app: only rows of this app; nil for all.
+    ///   - isNamed: whether a notification that is not verified names the user.
+    func personalData(
+        of userID: String,
+        in app: String?,
+        where isNamed: @escaping @Sendable (_ payload: [UInt8]) -> Bool
+    ) async throws -> PersonalData
     /// The requests to revoke a user's tokens, and their results.
     func revocations(of userID: String) async throws -> UserRevocations
 

@@ -74,7 +74,7 @@ package struct GrantLogEntry: Sendable {
     package var reason: GrantRejection?
     /// A few words about `reason`.
     package var detail: String?
-    /// The user of the sign-in, if only Apple has named the user.
+    /// The name of the user in the log, in place of the row's: Apple's name for a code without one, or the pseudonym of a forgotten user.
     package var userID: String?
     /// Whether the row brought a secret, which must not stay readable in the file.
     package var hasSecret: Bool

@@ -8,6 +8,9 @@ extension SettlementFold {
         switch verdict {
         case .accepted(let grant, let credential, let lost):
             guard let app = apps[credential.clientID] else { return wait(work, lookedAt: nil, orElse: .rejected, .unknownClientExpired) }
+            if let forgotten = forgotten(AppUserID(app: app, userID: credential.userID), at: grant.grantedAt) {
+                return log(work, lost == nil ? .stale : .rejected, lost, userID: forgotten.pseudonym)
+            }
             let outcome = apply(grant, credential, of: app)
             return log(work, lost == nil ? outcome : .rejected, lost)
         case .rejected(let reason):
@@ -82,9 +85,15 @@ extension SettlementFold {
         return .postponed
     }
 
-    private mutating func log(_ work: ClaimedGrant, _ outcome: GrantLogOutcome, _ reason: GrantRejection? = nil) -> Settled {
-        // An unreadable row may have held a token.
-        close(GrantLogEntry(id: work.id, outcome, reason, hasSecret: work.content.map { $0.refreshToken != nil } ?? true))
+    private mutating func log(
+        _ work: ClaimedGrant,
+        _ outcome: GrantLogOutcome,
+        _ reason: GrantRejection? = nil,
+        userID: String? = nil
+    ) -> Settled {
+        // An unreadable row may have held a token, and the row of a forgotten user has held a name.
+        let hasSecret = userID != nil || work.content.map { $0.refreshToken != nil } ?? true
+        return close(GrantLogEntry(id: work.id, outcome, reason, userID: userID, hasSecret: hasSecret))
     }
 
     mutating func close(_ entry: GrantLogEntry) -> Settled {

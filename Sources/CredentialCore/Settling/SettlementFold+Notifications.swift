@@ -20,6 +20,13 @@ extension SettlementFold {
                 return postpone(work, until: now.advanced(by: min(rules.pollInterval, SettlementRules.longestSignInRetry)))
             }
             guard release(work) else { return .superseded }
+            if let forgotten = forgotten(AppUserID(app: app, userID: notification.userID), at: notification.event.occurredAt) {
+                // The log had the event. It learns neither the `sub` nor the message again.
+                var unnamed = notification
+                unnamed.userID = forgotten.pseudonym
+                changes.queueRows.append(.logNotification(work, unnamed, app: app, .duplicate, settlement: changes.results.count))
+                return .notification(.duplicate)
+            }
             let outcome = apply(notification, of: app)
             changes.queueRows.append(.logNotification(work, notification, app: app, outcome, settlement: changes.results.count))
             return .notification(outcome)

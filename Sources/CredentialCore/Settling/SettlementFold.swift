@@ -93,6 +93,11 @@ package struct SettlementFold {
         return result
     }
 
+    /// What siwatch remembers of a user, if it has forgotten all facts up to this time.
+    func forgotten(_ id: AppUserID, at time: Timestamp) -> ForgottenUser? {
+        basis.forgotten[id].flatMap { time <= $0.until ? $0 : nil }
+    }
+
     /// Changes a user's records and the tallies.
     @discardableResult
     private mutating func with<Result>(_ id: AppUserID, _ body: (inout UserRecord) -> Result) -> Result {

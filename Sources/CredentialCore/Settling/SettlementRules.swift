@@ -12,19 +12,23 @@ package struct SettlementRules: Sendable {
     package var breaker: BreakerRules
     /// The users that an operator knows to be good, by app.
     package var canaries: [String: Set<String>]
+    /// Finds forgotten users. Nil if siwatch has forgotten nobody.
+    package var pseudonymizer: (any UserPseudonymizer)?
 
     package init(
         policy: RefreshPolicy,
         pollInterval: Duration,
         startedAt: Timestamp,
         breaker: BreakerRules? = nil,
-        canaries: [String: Set<String>] = [:]
+        canaries: [String: Set<String>] = [:],
+        pseudonymizer: (any UserPseudonymizer)? = nil
     ) {
         self.policy = policy
         self.pollInterval = pollInterval
         self.startedAt = startedAt
         self.breaker = breaker ?? BreakerRules(policy: policy)
         self.canaries = canaries
+        self.pseudonymizer = pseudonymizer
     }
 
     package func isCanary(_ userID: String, of app: String) -> Bool { canaries[app]?.contains(userID) ?? false }

@@ -10,6 +10,8 @@ package struct SettlementScope: Sendable {
     package private(set) var grants: [(id: Int64, claim: Claim)] = []
     package private(set) var revocationRequests: [(id: Int64, claim: Claim)] = []
     package private(set) var revocations: [(id: RevocationID, claim: Claim)] = []
+    /// Users of whom a backend or Apple tells a fact. siwatch may have forgotten them.
+    package private(set) var told: Set<AppUserID> = []
     /// Users whose waiting sign-ins the fold needs.
     package private(set) var signingIn: Set<AppUserID> = []
     /// Users whose tokens under revocation the fold needs.
@@ -33,6 +35,10 @@ package struct SettlementScope: Sendable {
             users.append(id)
             if rules.isCanary(userID, of: app) { judgedApps.insert(app) }
         }
+        func tell(_ userID: String, at clientID: String) {
+            guard let app = apps[clientID] else { return }
+            told.insert(AppUserID(app: app, userID: userID))
+        }
         func hear(_ answer: ClientAnswer?, of clientID: String) {
             guard let app = apps[clientID] else { return }
             heardClients.insert(clientID)
@@ -42,11 +48,15 @@ package struct SettlementScope: Sendable {
             switch settlement {
             case .notification(let work, let verdict):
                 notifications.append((work.id, work.claim))
-                guard case .verified(let notification) = verdict, notification.event.kind != .unknown else { continue }
+                guard case .verified(let notification) = verdict else { continue }
+                tell(notification.userID, at: notification.clientID)
+                guard notification.event.kind != .unknown else { continue }
                 touch(notification.userID, at: notification.clientID, waitingGrantsCount: notification.event.endsSignIns)
             case .grant(let work, let verdict):
                 grants.append((work.id, work.claim))
-                if case .accepted(_, let credential, _) = verdict { touch(credential.userID, at: credential.clientID) }
+                guard case .accepted(_, let credential, _) = verdict else { continue }
+                tell(credential.userID, at: credential.clientID)
+                touch(credential.userID, at: credential.clientID)
             case .code(let work, let verdict):
                 grants.append((work.id, work.claim))
                 if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
@@ -80,6 +90,7 @@ package struct SettlementScope: Sendable {
 /// The store's data that a batch touches.
 package struct SettlementBasis: Sendable {
     package var users: [AppUserID: UserRecord] = [:]
+    package var forgotten: [AppUserID: ForgottenUser] = [:]
     /// The claims of this batch that still hold their row.
     package var heldNotifications: [Int64: Claim] = [:]
     package var heldGrants: [Int64: Claim] = [:]

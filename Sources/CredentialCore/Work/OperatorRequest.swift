@@ -17,6 +17,8 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     /// Puts notifications from the quarantine back into their queue. `receivedAt` replaces their time of arrival, unless it is nil.
     case retryQuarantined([Int64], receivedAt: Timestamp?)
     case dropQuarantined([Int64])
+    /// Forgets a user.
+    case forget(ErasureRequest)
 
     /// The most quarantined notifications that one request may name, because its transaction keeps others waiting.
     package static let mostQuarantined = 1000
@@ -35,12 +37,17 @@ extension OperatorRequest {
         case .recheckUser, .recheckApp: "recheck"
         case .retryQuarantined: "quarantine retry"
         case .dropQuarantined: "quarantine drop"
+        case .forget: "forget"
         }
     }
+
+    /// Whether the request erases, so that its own row must not keep the user's name.
+    package var isErasure: Bool { if case .forget = self { true } else { false } }
 
     package var app: String? {
         switch self {
         case .pause(let app), .resume(let app), .recheckApp(let app), .confirmRejections(let app), .resetBreaker(let app): app
+        case .forget(let request): request.app
         case .recheckUser, .retryQuarantined, .dropQuarantined: nil
         }
     }
@@ -48,6 +55,7 @@ extension OperatorRequest {
     package var userID: String? {
         switch self {
         case .recheckUser(let userID): userID
+        case .forget(let request): request.userID
         case .pause, .resume, .confirmRejections, .resetBreaker, .recheckApp, .retryQuarantined, .dropQuarantined: nil
         }
     }
@@ -68,12 +76,28 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     case recheckingApp(credentials: Int, tooSoon: Int, requestsPerSecond: Int, isPaused: Bool)
     /// How many notifications left the quarantine, and the ids that it does not hold.
     case quarantine(moved: Int, missing: [Int64])
+    case forgotten(Erasure)
+    /// The user is signed in to these apps, so siwatch has forgotten nothing.
+    case stillAuthorized(apps: [String])
+    /// These rows of the user are not settled, so siwatch has forgotten nothing.
+    case stillWaiting([WaitingRow])
     case unknownApp(known: [String])
     case unknownUser
     case expired
     /// A newer siwatch wrote the request, or a person by hand.
     case notUnderstood
     case refused(String)
+
+    /// A row of a queue, or the tokens of a request to revoke.
+    package struct WaitingRow: Codable, Sendable, Equatable {
+        package var table: String
+        package var id: Int64
+
+        package init(table: String, id: Int64) {
+            self.table = table
+            self.id = id
+        }
+    }
 
     /// The effect of a recheck on one user's credentials.
     package struct Recheck: Codable, Sendable, Equatable {

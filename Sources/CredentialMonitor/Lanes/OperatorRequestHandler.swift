@@ -7,7 +7,7 @@ import ServiceLifecycle
 
 /// Carries out the requests of operators' commands. A command waits for its answer, so the answer comes within milliseconds.
 ///
-/// Requests change schedules, the quarantine and pauses, never a state. So they need no writer.
+/// Requests change schedules, the quarantine and pauses, or forget a user. They tell no news of a state, so they need no writer.
 package struct OperatorRequestHandler: Service {
     private let desk: any OperatorDesk
     private let breakers: Breakers
@@ -69,7 +69,7 @@ package struct OperatorRequestHandler: Service {
         case .confirmRejections, .resetBreaker, .pause, .resume:
             isStale.withLockedValue { $0 = true }
             try await takeOver()
-        case .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, nil: hint()
+        case .recheckUser, .recheckApp, .retryQuarantined, .dropQuarantined, .forget, nil: hint()
         }
         return true
     }

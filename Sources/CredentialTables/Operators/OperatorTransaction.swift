@@ -21,11 +21,12 @@ struct OperatorTransaction<Connection: TableConnection> {
         }
         let (answer, position) = try answer(request, requestedAt: Timestamp(milliseconds: row.integer(at: 2)))
         try connection.execute(
-            "UPDATE operator_request SET answer = $2, answered_at = $3, position = $4 WHERE id = $1",
+            "UPDATE operator_request SET request = $5, answer = $2, answered_at = $3, position = $4 WHERE id = $1",
             id,
             try JSONText.encode(answer),
             now,
-            try position.map(JSONText.encode)
+            try position.map(JSONText.encode),
+            request?.isErasure ?? false ? "" : row.text(at: 1) ?? ""
         )
         return HandledRequest(request: request, answer: answer)
     }
@@ -82,6 +83,9 @@ struct OperatorTransaction<Connection: TableConnection> {
             return (try empty(ids) { try retry($0, receivedAt: receivedAt) }, nil)
         case .dropQuarantined(let ids):
             return (try empty(ids) { try QuarantineRow.remove($0, on: connection) }, nil)
+        case .forget(let request):
+            if let name = request.app, try app(name) == nil { return (try unknownApp(), nil) }
+            return (try UserErasure(connection: connection, request: request, now: now).carryOut(), nil)
         }
     }
 

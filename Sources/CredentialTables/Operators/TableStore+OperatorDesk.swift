@@ -36,7 +36,7 @@ extension TableStore {
         // An idle round begins no transaction.
         let isOpen = try await shortQuery { try $0.exists("SELECT 1 FROM operator_request WHERE \(open)") }
         guard isOpen else { return nil }
-        return try await transaction { connection in
+        let handled = try await transaction { connection -> HandledRequest? in
             // New requests first, because somebody waits for them. A request that another replica carries out stays with that replica.
             let row = try connection.fetchOne(
                 """
@@ -48,6 +48,12 @@ extension TableStore {
             guard let row else { return nil }
             return try OperatorTransaction(connection: connection, rules: rules, now: now).handle(row)
         }
+        if handled?.request?.isErasure ?? false {
+            tokenWasErased()
+            // If it fails, the next upkeep sweeps.
+            try? await sweep(at: now)
+        }
+        return handled
     }
 
     package func enqueue(notification body: [UInt8]) async throws -> Int64 {

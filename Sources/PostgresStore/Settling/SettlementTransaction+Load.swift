@@ -18,6 +18,7 @@ extension SettlementTransaction {
         let revocations = try sendLockRevocations(scope.revocations.map(\.id))
         let table = UserTable(connection: connection, directory: directory)
         let users = try table.sendLock(scope.users)
+        let forgotten = try sendForgotten(scope.told)
         let tokens = try sendTokensBeingRevoked(of: scope.leaving)
         let waiting = try sendWaitingGrants(of: scope.signingIn)
         let breakers = try connection.send(
@@ -39,6 +40,9 @@ extension SettlementTransaction {
 
         var basis = SettlementBasis()
         basis.users = try table.users(users)
+        // siwatch has forgotten a user while this waited for the lock on the row.
+        guard basis.users.count == scope.users.count else { throw StoreError.retry("a user was forgotten meanwhile") }
+        try read(forgotten: forgotten, into: &basis)
         let held = (try holders(notifications), try holders(grants), try holders(requests))
         for (id, claim) in scope.notifications where held.0[id]?.claim == claim { basis.heldNotifications[id] = claim }
         for (id, claim) in scope.grants where held.1[id]?.claim == claim {
@@ -103,6 +107,28 @@ extension SettlementTransaction {
     }
 
     // MARK: More about the users, once they are locked
+
+    private func sendForgotten(_ users: Set<AppUserID>) throws -> Connection.Answer? {
+        guard let pseudonymizer = rules.pseudonymizer, !users.isEmpty else { return nil }
+        var keys = RowArrays()
+        for id in users { keys.append(pseudonymizer.pseudonym(of: id.userID), directory.app(id.app).id, id.app, id.userID) }
+        return try connection.send(
+            """
+            SELECT k.name, k.user_id, u.user_id, u.deleted_at
+              FROM unnest($1, $2, $3, $4) AS k (pseudonym, app, name, user_id) JOIN user_event u ON u.user_id = k.pseudonym AND u.app = k.app
+             WHERE u.deleted_at IS NOT NULL
+            """,
+            keys.parameters
+        )
+    }
+
+    private func read(forgotten: Connection.Answer?, into basis: inout SettlementBasis) throws {
+        guard let forgotten else { return }
+        try connection.rows(of: forgotten).forEach { row in
+            let id = AppUserID(app: row.text(at: 0) ?? "", userID: row.text(at: 1) ?? "")
+            basis.forgotten[id] = row.time(at: 3).map { ForgottenUser(pseudonym: row.text(at: 2) ?? "", until: $0) }
+        }
+    }
 
     private func sendTokensBeingRevoked(of users: Set<AppUserID>) throws -> Connection.Answer? {
         var keys = RowArrays()

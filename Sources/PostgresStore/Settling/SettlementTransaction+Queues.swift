@@ -65,7 +65,7 @@ struct QueueWrites {
             """
             WITH gone AS (DELETE FROM grant_queue WHERE id = ANY($1) RETURNING id, client_id, user_id, granted_at)
             INSERT INTO grant_log (grant_id, client_id, user_id, granted_at, settled_at, outcome, reason, detail)
-            SELECT gone.id, gone.client_id, COALESCE(gone.user_id, n.user_id), gone.granted_at, $6, n.outcome, n.reason, n.detail
+            SELECT gone.id, gone.client_id, COALESCE(n.user_id, gone.user_id), gone.granted_at, $6, n.outcome, n.reason, n.detail
               FROM unnest($1, $2, $3, $4, $5) WITH ORDINALITY AS n (id, user_id, outcome, reason, detail, place)
               JOIN gone ON gone.id = n.id
              ORDER BY n.place
@@ -117,7 +117,7 @@ private struct NotificationLogRows {
             type: notification.type,
             time: notification.event.occurredAt
         )
-        let isFirst = events.insert(event).inserted
+        let isFirst = outcome != .duplicate && events.insert(event).inserted
         rows.append(
             work.id,
             settlement,

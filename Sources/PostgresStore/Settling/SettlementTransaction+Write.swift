@@ -22,6 +22,7 @@ extension SettlementTransaction {
         for app in openedApps { try sendClearPending(of: app) }
         let users = UserTable(connection: connection, directory: directory)
         try users.sendSave(changes.users)
+        try users.sendRemoveEmpty(changes.users)
         try send(changes.admitted)
         for (app, breaker) in changes.breakers { try BreakerRow.save(breaker, of: directory.app(app).id, on: connection) }
         try sendFeed(changes.announcements)

@@ -96,6 +96,23 @@ struct UserTable {
         try connection.send(Self.credentials.update, changed)
     }
 
+    /// Removes the rows that `sendLock` has made of users of whom nothing is known, forgotten ones among them.
+    func sendRemoveEmpty(_ users: [UserRecord]) throws {
+        var keys = RowArrays()
+        for user in users where user.holdings.isEmpty && user.registers == AppUser() {
+            keys.append(user.id.userID, directory.app(user.id.app).id)
+        }
+        try connection.send(
+            """
+            DELETE FROM user_event u USING unnest($1, $2) AS k (user_id, app)
+             WHERE u.user_id = k.user_id AND u.app = k.app
+               AND COALESCE(u.consent_revoked_at, u.deleted_at, u.revoked_at, u.email_at, u.forwarding_at) IS NULL
+               AND NOT EXISTS (SELECT 1 FROM credential c WHERE c.user_id = u.user_id AND c.app = u.app)
+            """,
+            keys
+        )
+    }
+
     /// Adds to the counts of each app, under the lock on the tail.
     func sendAdd(_ tallies: [String: UserRecord.Tally]) throws {
         var rows = RowArrays()

@@ -10,6 +10,7 @@ extension SettlementTransaction {
     func load(_ scope: SettlementScope) throws -> SettlementBasis {
         var basis = SettlementBasis()
         basis.users = try UserTable(db: db, directory: directory).load(scope.users)
+        try loadForgotten(scope.told, into: &basis)
         try loadClaims(scope, into: &basis)
         try loadRevocations(scope, into: &basis)
         try loadWaitingGrants(of: scope.signingIn, into: &basis)
@@ -26,6 +27,16 @@ extension SettlementTransaction {
             ).map { ClientRecord($0, from: 0) }
         }
         return basis
+    }
+
+    private func loadForgotten(_ users: Set<AppUserID>, into basis: inout SettlementBasis) throws {
+        guard let pseudonymizer = rules.pseudonymizer, !users.isEmpty else { return }
+        let forgotten = try PreparedStatement("SELECT deleted_at FROM user_event WHERE user_id = ? AND app = ?", in: db)
+        for id in users {
+            let pseudonym = pseudonymizer.pseudonym(of: id.userID)
+            guard let until = try forgotten.first(pseudonym, directory.app(id.app).id, read: { $0.time(at: 0) }) else { continue }
+            basis.forgotten[id] = until.map { ForgottenUser(pseudonym: pseudonym, until: $0) }
+        }
     }
 
     private func loadClaims(_ scope: SettlementScope, into basis: inout SettlementBasis) throws {

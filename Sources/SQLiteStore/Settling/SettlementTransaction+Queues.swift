@@ -7,7 +7,7 @@ import GRDB
 
 /// Writes the changes of queue rows. Each row that leaves a queue goes to a log or to the quarantine.
 extension SettlementTransaction {
-    /// - Returns: whether it erased a token.
+    /// - Returns: whether it erased a token, or a message about a forgotten user.
     func writeQueueRows(_ rows: [QueueRowChange], _ batch: inout SettledBatch) throws -> Bool {
         guard !rows.isEmpty else { return false }
         let statements = try QueueStatements(db)
@@ -33,6 +33,8 @@ extension SettlementTransaction {
                 if try !statements.log(work, notification, app: app, outcome, at: now) {
                     batch.results[settlement] = .notification(.duplicate)
                 }
+                // The message names a forgotten user.
+                if outcome == .duplicate { hasErased = true }
             case .quarantine: break
             case .postponeNotification(let id, let until):
                 try connection.execute(
@@ -89,7 +91,7 @@ private struct QueueStatements {
         logGrant = try PreparedStatement(
             """
             INSERT INTO grant_log (grant_id, client_id, user_id, granted_at, settled_at, outcome, reason, detail)
-            SELECT id, client_id, COALESCE(user_id, ?), granted_at, ?, ?, ?, ? FROM grant_queue WHERE id = ?
+            SELECT id, client_id, COALESCE(?, user_id), granted_at, ?, ?, ?, ? FROM grant_queue WHERE id = ?
             """,
             in: db
         )
@@ -122,8 +124,10 @@ private struct QueueStatements {
     ) throws -> Bool {
         let (user, time) = (notification.userID, notification.event.occurredAt)
         let (jti, client, type) = (notification.tokenID, notification.clientID, notification.type)
-        try logNotification.run(app, jti, client, user, type, time, work.payload, work.receivedAt, now, outcome.rawValue)
-        if db.changesCount > 0 { return true }
+        if outcome != .duplicate {
+            try logNotification.run(app, jti, client, user, type, time, work.payload, work.receivedAt, now, outcome.rawValue)
+            if db.changesCount > 0 { return true }
+        }
         try logDuplicate.run(app, jti, client, user, type, time, work.receivedAt, now)
         return false
     }

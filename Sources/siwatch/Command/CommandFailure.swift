@@ -108,7 +108,18 @@ extension CommandFailure {
             self = .wrongUsage(
                 "the breaker of \((request.app ?? "").printable) is closed and no rejection waits: there is nothing to confirm"
             )
-        case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .rechecking, .recheckingApp, .quarantine:
+        case .stillAuthorized(let apps):
+            self = .failed(
+                """
+                the user is signed in to \(apps.map(\.printable).joined(separator: ", ")), so nothing was erased: let a backend insert a \
+                request into revocation_queue, and forget the user once siwatch receipt says that the tokens are revoked; \
+                with --even-if-authorized, any token is lost without being revoked
+                """
+            )
+        case .stillWaiting(let rows):
+            let names = rows.map { "\($0.table) \($0.id)" }.joined(separator: ", ")
+            self = .failed("rows of the user are not settled (\(names)), so nothing was erased: siwatch explain says what they wait for")
+        case .paused, .resumed, .rejectionsConfirmed, .breakerReset, .rechecking, .recheckingApp, .quarantine, .forgotten:
             self = CommandFailure(code: ExitCode(70), messages: ["an answer to another question: \(answer)"])
         }
     }

@@ -10,8 +10,13 @@ struct OutputOptions: ParsableArguments {
 
     /// Prints a report as text, or as JSON with the number of its form, `schema`.
     func print(_ report: some Encodable, _ text: @autoclosure () -> String) throws {
-        try printOutput(json ? Versioned(report).json() : text())
+        if json { try printJSON(report) } else { try printOutput(text()) }
     }
+}
+
+/// Prints a report as JSON, with the number of its form.
+func printJSON(_ report: some Encodable) throws {
+    try printOutput(Versioned(report).json())
 }
 
 /// A report with the number of its form. Within one `schema`, members are added but never changed.

@@ -13,7 +13,7 @@ extension Configuration {
         NotificationPolicy(issuers: Set(apple.issuers), clientIDs: clientIDs, clockSkew: queues.clockSkew)
     }
 
-    func settlementRules(startedAt time: Timestamp) -> SettlementRules {
+    func settlementRules(startedAt time: Timestamp, _ pseudonymizer: any UserPseudonymizer) -> SettlementRules {
         SettlementRules(
             policy: refreshPolicy,
             pollInterval: queues.pollInterval,
@@ -25,7 +25,8 @@ extension Configuration {
                 settle: breaker.settle,
                 policy: refreshPolicy
             ),
-            canaries: Dictionary(uniqueKeysWithValues: apps.map { ($0.name, Set($0.canaries)) })
+            canaries: Dictionary(uniqueKeysWithValues: apps.map { ($0.name, Set($0.canaries)) }),
+            pseudonymizer: pseudonymizer
         )
     }
 

@@ -15,7 +15,7 @@ extension SettlementWriter {
         _ context: DaemonContext
     ) async throws {
         let (configuration, store, clock) = (context.configuration, context.store, context.clock)
-        let rules = configuration.settlementRules(startedAt: clock.now)
+        let rules = configuration.settlementRules(startedAt: clock.now, context.sealer)
         let wakeupsOfApp = Dictionary(uniqueKeysWithValues: zip(configuration.apps.map(\.name), wakeups))
         self.init(
             store: store,

@@ -44,7 +44,7 @@ struct Recheck: AsyncParsableCommand {
                 """
             )
         case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .quarantine, .unknownApp, .unknownUser, .expired,
-            .notUnderstood, .refused:
+            .notUnderstood, .refused, .forgotten, .stillAuthorized, .stillWaiting:
             throw CommandFailure(answer, to: request)
         }
     }

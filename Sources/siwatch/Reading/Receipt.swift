@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CredentialCore
+import CredentialSealing
 
 struct Receipt: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -10,7 +11,8 @@ struct Receipt: AsyncParsableCommand {
         discussion: """
             For an auditor, for instance: each token of each request, with the three answers by which its end was \
             proved (a good refresh, the revocation, a rejected refresh), when each was asked for and how Apple dated it, and the key that \
-            signed. Requests that wait say how far they are. No token is shown. What is older than retention.revocation_log is gone.
+            signed. Requests that wait say how far they are. No token is shown. What is older than retention.revocation_log is gone. The \
+            receipts of a forgotten user are shown too, if the sealing key can be read.
             """
     )
 
@@ -26,7 +28,12 @@ struct Receipt: AsyncParsableCommand {
                 let apps = try await store.apps().map(\.app)
                 guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app)) }
             }
-            return (try await store.revocations(of: user), try await FleetMembership.clock(of: store).now)
+            var revocations = try await store.revocations(of: user)
+            // The receipts of a forgotten user stand under a pseudonym, which takes the sealing key.
+            if let pseudonym = try? configuration.sealer(of: store).pseudonym(of: user) {
+                revocations.receipts = try await store.revocations(of: pseudonym).receipts + revocations.receipts
+            }
+            return (revocations, try await FleetMembership.clock(of: store).now)
         }
         if let app {
             revocations.receipts.removeAll { $0.app != app }

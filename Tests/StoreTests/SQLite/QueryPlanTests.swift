@@ -27,6 +27,8 @@ import Testing
             "SCAN CONSTANT ROW", "SCAN (subquery", "SCAN found", "SCAN json_each", "SCAN sqlite_sequence", "SCAN grant_outcome",
             "SCAN revocation_outcome",
             "SCAN heartbeat",
+            // An hour's rejections.
+            "SCAN admitted_rejection",
         ]
         if sql.hasPrefix("SELECT EXISTS (SELECT 1 FROM revocation)") { return [] }
         return try await plan(sql, in: store).filter { step in

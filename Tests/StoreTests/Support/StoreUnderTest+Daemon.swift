@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 
 /// The daemon's work, one round at a time.
 extension StoreUnderTest {
@@ -42,7 +43,8 @@ extension StoreUnderTest {
             policy: Self.policy,
             pollInterval: .seconds(1),
             startedAt: startedAt,
-            canaries: canaries
+            canaries: canaries,
+            pseudonymizer: PlainSealer()
         )
         return try await ports.settle(settlements, under: rules, at: now)
     }

@@ -27,6 +27,10 @@ extension StoreUnderTest {
         ] {
             _ = try await ask(request)
         }
+        try await signIn("gone", token: "g", email: EmailAddress("g@example.com"))
+        // The command's search reads whole logs, the daemon's transaction none.
+        let erasure = ErasureRequest(of: "gone", in: "example", as: "forgotten:gone", evenIfAuthorized: true, found: PersonalData())
+        _ = try await ask(.forget(erasure))
         try await askWhatThereIs()
     }
 

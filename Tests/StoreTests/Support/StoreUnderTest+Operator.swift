@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 
 /// Operators' requests.
 extension StoreUnderTest {
@@ -12,5 +13,26 @@ extension StoreUnderTest {
         let id = try await ports.submit(request, at: now)
         while try await ports.handleNextRequest(under: Self.recheckRules, at: now) != nil {}
         return try await ports.answer(to: id)
+    }
+
+    /// Searches for a user and forgets the user, as `siwatch forget` does. A payload that holds the `sub` names the user.
+    func forget(
+        _ user: String = "user",
+        in app: String? = nil,
+        evenIfAuthorized: Bool = false,
+        at now: Timestamp = .start
+    ) async throws -> OperatorAnswer? {
+        let request = ErasureRequest(
+            of: user,
+            in: app,
+            as: PlainSealer().pseudonym(of: user),
+            evenIfAuthorized: evenIfAuthorized,
+            found: try await personalData(of: user, in: app)
+        )
+        return try await ask(.forget(request), at: now)
+    }
+
+    func personalData(of user: String = "user", in app: String? = nil) async throws -> PersonalData {
+        try await ports.personalData(of: user, in: app) { String(decoding: $0, as: UTF8.self).contains(user) }
     }
 }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// The tables with personal data: their rows have a `user_id`, or a payload that may name a user.
+extension StoredTable {
+    static let ofUsers = all.filter { $0.has("user_id") }
+    static let ofPayloads = all.filter { ["notification_queue", "notification_quarantine"].contains($0.name) }
+
+    /// The tables that hold work. Their rows go when they are settled.
+    var isQueue: Bool { ["notification_queue", "grant_queue", "revocation_queue", "revocation"].contains(name) }
+
+    func has(_ column: String) -> Bool { columns.contains { $0.name == column } }
+
+    /// SQL: the condition that a row is of the user `$1`, and of the app `$2` if that is not NULL.
+    var isOfUser: String {
+        let clients = "FROM client JOIN app ON app.id = client.app WHERE app.name = $2"
+        let isOfApp =
+            if has("client_id") {
+                "client_id IN (SELECT client.client_id \(clients))"
+            } else if has("client") {
+                "client IN (SELECT client.id \(clients))"
+            } else {
+                "app IN (SELECT id FROM app WHERE name = $2)"
+            }
+        return "user_id = $1 AND ($2 IS NULL OR \(isOfApp))"
+    }
+
+    /// SQL: the columns for people. Names stand in place of the small numbers of apps and clients.
+    var shownColumns: String {
+        columns.map { column in
+            switch (column.name, column.form) {
+            case ("app", .integer): "(SELECT name FROM app a WHERE a.id = \(name).app) AS app"
+            case ("client", _): "(SELECT client_id FROM client c WHERE c.id = \(name).client) AS client_id"
+            default: column.name
+            }
+        }.joined(separator: ", ")
+    }
+
+    /// A row of `shownColumns`.
+    func shown(_ row: some FetchedRow) -> [String: PersonalData.Value] {
+        var shown: [String: PersonalData.Value] = [:]
+        for (index, column) in columns.enumerated() {
+            let name = column.name == "client" ? "client_id" : column.name
+            shown[name] = row.isNull(at: index) ? .absent : column.shown(row, at: index)
+        }
+        return shown
+    }
+}
+
+extension StoredTable.Column {
+    fileprivate func shown(_ row: some TableRow, at index: Int) -> PersonalData.Value {
+        if isSecret { return .held }
+        switch form {
+        case _ where ["app", "client"].contains(name): return .text(row.text(at: index) ?? "")
+        case .integer where isTime: return .time(Timestamp(milliseconds: row.integer(at: index)))
+        case .integer(1): return .flag(row.bool(at: index))
+        case .integer: return .integer(row.integer(at: index))
+        case .text, .payload: return .text(String(decoding: row.bytes(at: index), as: UTF8.self))
+        case .bytes: return .text(row.bytes(at: index).map(\.hexadecimal).joined())
+        }
+    }
+
+    private var isSecret: Bool {
+        ["sealed_token", "former_sealed", "token_sealed", "refresh_token", "authorization_code"].contains(name)
+    }
+
+    private var isTime: Bool {
+        name.hasSuffix("_at") || name.hasSuffix("_since") || name.hasSuffix("_date") || name == "event_time"
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+
+/// What is kept of a forgotten user: a row of `user_event` with the pseudonym for its `user_id` and a time for `deleted_at`.
+extension TableConnection {
+    /// Keeps the time of the newest known fact under the pseudonym, so that no older fact brings the user back.
+    ///
+    /// - Returns: that time; nil if nothing was known.
+    @discardableResult
+    func remember(_ user: UserRecord, as pseudonym: String, in directory: ClientDirectory) throws -> Timestamp? {
+        guard let newest = user.newestFact else { return nil }
+        try execute(
+            """
+            INSERT INTO user_event AS u (user_id, app, deleted_at) VALUES ($1, $2, $3)
+                ON CONFLICT (user_id, app) DO UPDATE SET deleted_at = \(dialect.greatest)(u.deleted_at, excluded.deleted_at)
+            """,
+            pseudonym,
+            directory.app(user.id.app).id,
+            newest
+        )
+        return newest
+    }
+
+    /// Takes forgotten users out of the counts.
+    func uncount(_ users: [UserRecord], in directory: ClientDirectory) throws {
+        guard !users.isEmpty else { return }
+        var tallies: [String: UserRecord.Tally] = [:]
+        for user in users {
+            tallies[user.id.app, default: UserRecord.Tally()].change(from: user.tally, to: UserRecord.Tally())
+        }
+        try save([], tallies: tallies, in: directory)
+        for user in users {
+            for state in user.holdings.compactMap(\.standing?.state) {
+                try execute(
+                    "UPDATE credential_count SET count = count - 1 WHERE app = $1 AND state = $2",
+                    directory.app(user.id.app).id,
+                    state.rawValue
+                )
+            }
+        }
+    }
+}
+
+extension UserRecord {
+    /// The time of the newest fact about the user.
+    fileprivate var newestFact: Timestamp? {
+        let ofUser = [
+            registers.consentRevokedAt, registers.deletedAt, registers.revokedAt, registers.mailbox?.at, registers.forwarding?.at,
+        ]
+        let ofClients = holdings.flatMap { holding in
+            let credential = holding.record.credential
+            return [credential.grantedAt, credential.token?.key.grantedAt, credential.revokedAt]
+        }
+        return (ofUser + ofClients).compactMap(\.self).max()
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+import CredentialSealing
+
+struct Forget: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Erases everything that is known of a user, in one transaction.",
+        discussion: """
+            For a person who asks under GDPR article 17. Let the backend end the sessions, delete the account and request the revocation \
+            first: a user who is signed in, or of whom a row waits, is not forgotten. What stays is a pseudonym, which names nobody without \
+            the sealing key, with the time up to which no fact counts any more, and the receipts of revocations under it. The user can sign \
+            in again at any time, and is a new one then.
+            """
+    )
+
+    @OptionGroup var options: CommonOptions
+    @OptionGroup var output: OutputOptions
+    @Argument(help: "Apple's `sub` of the user.") var user: String
+    @Option(help: ArgumentHelp("Only in this app.", valueName: "name")) var app: String?
+    @Flag(help: "Also a user who is signed in. A token is then lost without being revoked at Apple.") var evenIfAuthorized = false
+
+    func run() async throws {
+        let configuration = try options.readConfiguration()
+        let (data, pseudonym) = try await configuration.withStore { store in
+            (try await store.personalData(of: user, in: app), try configuration.sealer(of: store).pseudonym(of: user))
+        }
+        let request = OperatorRequest.forget(
+            ErasureRequest(of: user, in: app, as: pseudonym, evenIfAuthorized: evenIfAuthorized, found: data)
+        )
+        let answer = try await request.carryOut(in: configuration)
+        guard case .forgotten(let erasure) = answer else { throw CommandFailure(answer, to: request) }
+        try output.print(erasure, erasure.text)
+    }
+}
+
+extension Configuration {
+    /// Seals and names as the daemon on this database does.
+    func sealer(of store: any CredentialStore) throws -> CredentialSealer {
+        guard let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) else {
+            throw CommandFailure.unusable(["the database has no key yet: no siwatch has run on it"])
+        }
+        do {
+            return try CredentialSealer(ring: try KeyRing(contentsOf: encryption.keyFile), sealedFingerprintKey: sealed)
+        } catch let error as SealingError {
+            throw CommandFailure.wrongKey(of: self, error)
+        } catch {
+            throw CommandFailure.unusable(["encryption.key_file: \(error)"])
+        }
+    }
+}
+
+extension Erasure {
+    fileprivate var text: String {
+        let counts = erasedRows.sorted { $0.key < $1.key }.map { "  \($0.value) of \($0.key)" }
+        let ends = forgottenUntil.sorted { $0.key < $1.key }.map {
+            "  in \($0.key.printable), no fact up to \($0.value.text) counts any more"
+        }
+        let requests = keptReceipts.map(String.init).joined(separator: ", ")
+        let receipts = keptReceipts.isEmpty ? [] : ["  the receipts of the requests to revoke \(requests)"]
+        return (["At \(erasedAt.text) these rows were erased:"] + counts + ["What stays, as \(pseudonym):"] + ends + receipts)
+            .joined(separator: "\n")
+    }
+}

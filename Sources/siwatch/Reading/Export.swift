@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleIdentity
+import ArgumentParser
+import CredentialCore
+
+struct Export: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Writes everything that is kept of a user, as JSON.",
+        discussion: """
+            For a person who asks under GDPR article 15: every row of every table that names the user, waiting rows and notifications in \
+            quarantine among them. Of a token or a code it says only that it is held. It reads the logs from end to end, which takes a while \
+            where they are long.
+            """
+    )
+
+    @OptionGroup var options: CommonOptions
+    @Argument(help: "Apple's `sub` of the user.") var user: String
+    @Option(help: ArgumentHelp("Only what concerns this app.", valueName: "name")) var app: String?
+
+    func run() async throws {
+        let configuration = try options.readConfiguration()
+        let (data, now) = try await configuration.withStore { store in
+            (try await store.personalData(of: user, in: app), try await FleetMembership.clock(of: store).now)
+        }
+        guard !data.isEmpty else {
+            let place = app.map { " in \($0.printable)" } ?? ""
+            throw CommandFailure.failed("nothing is known of the user \(user.printable)\(place)")
+        }
+        try printJSON(PersonalReport(user: user, app: app, exportedAt: now.text, tables: data))
+    }
+}
+
+extension CredentialReader {
+    /// All rows that name a user, in one app or in all.
+    func personalData(of user: String, in app: String?) async throws -> PersonalData {
+        var clientIDs: [String]?
+        if let app {
+            let apps = try await apps().map(\.app)
+            guard apps.contains(app) else { throw CommandFailure(.unknownApp(known: apps), to: .recheckApp(app)) }
+            clientIDs = try await clients().filter { $0.app == app }.map(\.clientID)
+        }
+        let mention = UserMention(of: user, at: clientIDs)
+        return try await personalData(of: user, in: app) { mention.isFound(in: $0) }
+    }
+}
+
+/// What a person is given. Times are ISO 8601, and the names are those of the tables and columns.
+private struct PersonalReport: Encodable {
+    var user: String
+    var app: String?
+    var exportedAt: String
+    var tables: [String: [[String: Cell]]]
+
+    init(user: String, app: String?, exportedAt: String, tables data: PersonalData) {
+        self.user = user
+        self.app = app
+        self.exportedAt = exportedAt
+        tables = Dictionary(uniqueKeysWithValues: data.tables.map { ($0.name, $0.rows.map { $0.mapValues(Cell.init) }) })
+    }
+
+    struct Cell: Encodable {
+        let value: PersonalData.Value
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch value {
+            case .absent: try container.encodeNil()
+            case .integer(let number): try container.encode(number)
+            case .flag(let flag): try container.encode(flag)
+            case .text(let text): try container.encode(text)
+            case .time(let time): try container.encode(time.text)
+            case .held: try container.encode("held")
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialTables
+import CredentialTesting
+import Testing
+
+/// `siwatch forget` erases a user from every table, and nothing old brings the user back.
+@Suite(.timeLimit(.minutes(10))) struct ForgetTests {
+    private static let user = "000123.a1b2c3.0042"
+    private static let alias = PlainSealer().pseudonym(of: user)
+    private static let ended = Timestamp.start + .days(3)
+    private static let now = Timestamp.start + .days(10)
+
+    /// A user with a row in every log, whose consent has ended, and another user.
+    private func history(_ kind: StoreKind) async throws -> StoreUnderTest {
+        let store = try kind.make()
+        try await store.signIn("another", token: "another")
+        try await store.signIn(Self.user, token: "r", email: EmailAddress("a@example.com"))
+        try await store.refresh(.valid, at: .start + .days(2))
+        try await store.notify(.emailDisabled(nil), Self.user, at: .start + .days(1), now: .start + .days(2))
+        try await store.notify(.consentRevoked, Self.user, at: Self.ended)
+        try await store.receive("names \(Self.user)", at: Self.ended)
+        let work = try await store.claimNotifications(at: Self.ended)
+        _ = try await store.settle(.notification(work[0], .rejected(.malformed, detail: "")), at: Self.ended)
+        try await store.requestRevocation(Self.user, at: Self.ended + .seconds(1))
+        for request in try await store.ports.claimRevocationRequests(upTo: 1, at: Self.now, lease: StoreUnderTest.lease) {
+            #expect(try await store.settle(.revocationRequest(request, .accepted), at: Self.now) == .revocation(.noToken))
+        }
+        return store
+    }
+
+    private func forgotten(_ answer: OperatorAnswer?) throws -> Erasure {
+        guard case .forgotten(let erasure) = answer else {
+            Issue.record("\(String(describing: answer))")
+            throw StoreError.busy
+        }
+        return erasure
+    }
+
+    /// The tables with a row that holds this text in any column.
+    private func tables(of store: StoreUnderTest, holding text: String) async throws -> [String] {
+        var found: [String] = []
+        for table in StoredTable.all {
+            let columns =
+                table.columns.filter { $0.form != .payload }.map(\.name)
+                + (table.columns.contains { $0.form == .payload } ? ["CAST(payload AS BLOB)"] : [])
+            let rows = try await store.rows("SELECT \(columns.joined(separator: ", ")) FROM \(table.name)")
+            if rows.joined().contains(where: { $0.holds(text) }) { found.append(table.name) }
+        }
+        return found
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func nothingNamesTheUserAnyMore(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        let before = ["user_event", "credential", "notification_log", "notification_quarantine", "grant_log", "revocation_log"]
+        #expect(try await tables(of: store, holding: Self.user) == before + ["credential_change"])
+        let erasure = try forgotten(try await store.forget(Self.user, at: Self.now))
+        #expect(erasure.forgottenUntil == ["example": Self.ended])
+        #expect(
+            erasure.erasedRows == [
+                "user_event": 1, "credential": 1, "notification_log": 2, "notification_quarantine": 1, "grant_log": 1,
+                "credential_change": 4,
+            ]
+        )
+        #expect(try await tables(of: store, holding: Self.user) == [])
+        #expect(try await tables(of: store, holding: "a@example.com") == [])
+        #expect(try await store.column("SELECT user_id FROM user_state") == ["another"])
+        #expect(try await store.personalData(of: Self.user).isEmpty)
+        #expect(try await store.personalData(of: "another").isEmpty == false)
+        #expect(try await store.forget(Self.user, at: Self.now) == .unknownUser)
+    }
+
+    /// Counts, and rows that the quarantine's ring counts.
+    @Test(arguments: StoreKind.allCases)
+    func theCountsAreThoseOfTheUsersThatStay(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        try await store.reject("another", at: Self.now)
+        _ = try await store.forget(Self.user, at: Self.now)
+        #expect(try await store.rows("SELECT state, count FROM credential_count WHERE count <> 0") == [["authorized", 1]])
+        #expect(try await store.rows("SELECT pending FROM app WHERE name = 'example'") == [[1]])
+        #expect(try await store.column("SELECT value FROM counter WHERE name = 'quarantine_unsigned_rows'") == [0])
+        #expect(try await store.forget("another", evenIfAuthorized: true, at: Self.now) != nil)
+        #expect(try await store.count("credential_count WHERE count <> 0") == 0)
+        #expect(try await store.column("SELECT pending FROM app WHERE name = 'example'") == [0])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func nothingOldBringsTheUserBack(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        _ = try await store.forget(Self.user, at: Self.now)
+        #expect(try await store.signIn(Self.user, token: "r", email: EmailAddress("a@example.com"), now: Self.now) == .grant(.stale, nil))
+        #expect(try await store.signIn(Self.user, client: "web", at: Self.ended, now: Self.now) == .grant(.stale, nil))
+        #expect(try await store.notify(.consentRevoked, Self.user, at: Self.ended, now: Self.now) == .notification(.duplicate))
+        let address = EmailAddress("a@example.com")
+        #expect(try await store.notify(.emailEnabled(address), Self.user, at: .start, now: Self.now) == .notification(.duplicate))
+        #expect(try await tables(of: store, holding: Self.user) == [])
+        #expect(try await tables(of: store, holding: "a@example.com") == [])
+        #expect(try await store.count("credential WHERE user_id <> 'another'") == 0)
+        #expect(
+            try await store.rows("SELECT user_id, outcome, payload FROM notification_log") == [
+                [.text(Self.alias), "duplicate", nil], [.text(Self.alias), "duplicate", nil],
+            ]
+        )
+        #expect(
+            try await store.rows("SELECT user_id, outcome FROM grant_log WHERE user_id <> 'another'") == [
+                [.text(Self.alias), "stale"], [.text(Self.alias), "stale"],
+            ]
+        )
+    }
+
+    /// A new consent makes a new user, and an old withdrawal that comes again does not end it.
+    @Test(arguments: StoreKind.allCases)
+    func aNewSignInCounts(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        _ = try await store.forget(Self.user, at: Self.now)
+        let again = Self.ended + .milliseconds(1)
+        #expect(try await store.signIn(Self.user, token: "new", at: again, now: Self.now) == .grant(.applied, nil))
+        #expect(try await store.notify(.consentRevoked, Self.user, at: Self.ended, now: Self.now) == .notification(.duplicate))
+        let state = "SELECT state, changed_at, email FROM user_state WHERE user_id = '\(Self.user)'"
+        #expect(try await store.rows(state) == [["authorized", .at(again), nil]])
+        #expect(try await store.notify(.consentRevoked, Self.user, at: again + .seconds(1), now: Self.now) == .notification(.applied))
+        #expect(try await store.rows(state) == [["revoked", .at(again + .seconds(1)), nil]])
+        let erasure = try forgotten(try await store.forget(Self.user, at: Self.now))
+        #expect(erasure.forgottenUntil == ["example": again + .seconds(1)])
+        #expect(try await store.signIn(Self.user, at: again, now: Self.now) == .grant(.stale, nil))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whoIsSignedInIsForgottenOnlyOnDemand(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        #expect(try await store.forget() == .stillAuthorized(apps: ["example"]))
+        #expect(try await store.sealedTokens == 1)
+        #expect(try forgotten(try await store.forget(evenIfAuthorized: true)).forgottenUntil == ["example": .start])
+        #expect(try await store.count("credential") == 0)
+    }
+
+    /// Work that waits would bring the user back, and a request to revoke must not be lost.
+    @Test(arguments: StoreKind.allCases)
+    func whoHasWaitingRowsIsNotForgotten(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        try await store.grant(Self.user, at: Self.now)
+        try await store.requestRevocation(Self.user, at: Self.now)
+        let waiting: [OperatorAnswer.WaitingRow] = [.init(table: "grant_queue", id: 3), .init(table: "revocation_queue", id: 2)]
+        #expect(try await store.forget(Self.user, evenIfAuthorized: true, at: Self.now) == .stillWaiting(waiting))
+        #expect(try await store.count("revocation_queue") == 1)
+        #expect(try await store.count("user_state WHERE user_id = '\(Self.user)'") == 1)
+    }
+
+    /// An answer of Apple's that comes after the erasure.
+    @Test(arguments: StoreKind.allCases)
+    func anAnswerUnderWayBringsNobodyBack(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        let due = try await store.claimCredentials(at: .start + .days(2))[0]
+        _ = try await store.forget(evenIfAuthorized: true, at: .start + .days(2))
+        #expect(try await store.settle(.refresh(due, .valid(at: .start + .days(2))), at: .start + .days(2)) == .superseded)
+        #expect(try await store.count("credential") == 0)
+        #expect(try await store.count("user_event WHERE user_id = 'user'") == 0)
+    }
+
+    /// The receipts stay, under a name that only the key tells.
+    @Test(arguments: StoreKind.allCases)
+    func theReceiptStaysAndNamesNobody(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        let erasure = try forgotten(try await store.forget(Self.user, at: Self.now))
+        #expect(erasure.keptReceipts == [1])
+        #expect(try await store.ports.revocations(of: Self.user).isEmpty)
+        #expect(try await store.ports.revocations(of: Self.alias).receipts.map(\.outcome) == ["no_token"])
+        #expect(try await store.rows("SELECT outcome FROM revocation_outcome WHERE id = 1") == [["no_token"]])
+        #expect(!JSONText.holds(erasure, Self.user))
+    }
+
+    /// The newest row of the feed stays without its name, so that a follower sees what is gone.
+    @Test(arguments: StoreKind.allCases)
+    func aFollowerSeesThatOlderChangesAreGone(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        let newest = try await store.column("SELECT MAX(id) FROM credential_change")
+        _ = try await store.forget(Self.user, at: Self.now)
+        #expect(try await store.column("SELECT MAX(id) FROM credential_change") == newest)
+        #expect(try await store.column("SELECT user_id FROM credential_change ORDER BY id") == ["another", .text(Self.alias)])
+        try await store.ports.maintain(at: Self.now + .days(400))
+        #expect(try await store.column("SELECT id FROM credential_change") == newest)
+    }
+
+    /// A `sub` is the same in all apps of a team.
+    @Test(arguments: StoreKind.allCases)
+    func oneAppAlone(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        try await store.signIn(Self.user, client: "elsewhere", token: "e", at: Self.ended)
+        #expect(try await store.forget(Self.user, at: Self.now) == .stillAuthorized(apps: ["other"]))
+        #expect(try await store.forget(Self.user, in: "nowhere", at: Self.now) == .unknownApp(known: ["example", "other"]))
+        #expect(try forgotten(try await store.forget(Self.user, in: "example", at: Self.now)).forgottenUntil.keys.sorted() == ["example"])
+        #expect(try await store.rows("SELECT app, state FROM user_state WHERE user_id = '\(Self.user)'") == [["other", "authorized"]])
+        #expect(try await store.column("SELECT client_id FROM grant_log WHERE user_id = '\(Self.user)'") == ["elsewhere"])
+        #expect(try await store.sealedTokens == 2)
+    }
+}
+
+extension JSONText {
+    fileprivate static func holds(_ value: some Encodable, _ text: String) -> Bool { (try? encode(value).contains(text)) ?? true }
+}
+
+extension SQLValue {
+    fileprivate func holds(_ text: String) -> Bool {
+        switch self {
+        case .null, .integer: false
+        case .text(let value): value.contains(text)
+        case .bytes(let bytes): String(decoding: bytes, as: UTF8.self).contains(text)
+        }
+    }
+}
