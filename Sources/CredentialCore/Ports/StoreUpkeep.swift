@@ -4,7 +4,9 @@
 /// Regular upkeep of a store, with or without work in its queues.
 package protocol StoreUpkeep: Sendable {
     /// Deletes rows past their retention. Needs a time that can be trusted.
-    func forget(at now: Timestamp) async throws
+    ///
+    /// - Parameter pseudonymizer: names the users that siwatch forgets.
+    func forget(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws
 
     /// Makes erased data unreadable in the files too.
     func sweep(at now: Timestamp) async throws

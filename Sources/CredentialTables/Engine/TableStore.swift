@@ -16,6 +16,10 @@ package protocol TableStore: CredentialStore {
     var retention: Retention { get }
     /// How far siwatch has searched each table for old rows.
     var pruning: NIOLockedValueBox<[String: PruneProgress]> { get }
+    /// The last user that the walk for ended users has seen.
+    var walkedUsers: NIOLockedValueBox<String> { get }
+    /// By table, the greatest id up to which every value that retention erases from rows is erased.
+    var erasedUpTo: NIOLockedValueBox<[String: Int64]> { get }
 
     /// Reads one snapshot.
     ///

@@ -47,7 +47,7 @@ extension TableStore {
             history.notifications = try connection.fetchNewest(
                 """
                 SELECT app, client_id AS "clientID", jti, type, event_time AS "occurredAt", received_at AS "receivedAt",
-                       settled_at AS "settledAt", outcome, payload
+                       settled_at AS "settledAt", outcome, NULLIF(payload, '') AS payload
                   FROM notification_log WHERE user_id = $1 ORDER BY id DESC LIMIT $2
                 """,
                 of: userID,

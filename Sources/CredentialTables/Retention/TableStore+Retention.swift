@@ -9,7 +9,7 @@ extension TableStore {
     private var portion: Int { 500 }
 
     /// Deletes rows that have passed their retention. Call it only at a time that can be trusted.
-    package func forget(at now: Timestamp) async throws {
+    package func forget(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws {
         try await prune("notification_log", "settled_at", olderThan: now.advanced(by: .zero - retention.notificationLog))
         try await prune("grant_log", "settled_at", olderThan: now.advanced(by: .zero - retention.grantLog))
         try await prune("revocation_log", "settled_at", olderThan: now.advanced(by: .zero - retention.revocationLog))
@@ -21,8 +21,21 @@ extension TableStore {
             where: "id < (SELECT MAX(id) FROM credential_change)"
         )
         try await pruneQuarantine(olderThan: now.advanced(by: .zero - retention.quarantine))
+        if retention.payload < retention.notificationLog {
+            try await erase(
+                "payload",
+                as: "''",
+                from: "notification_log",
+                "settled_at",
+                olderThan: now.advanced(by: .zero - retention.payload)
+            )
+        }
+        if let address = retention.address {
+            try await erase("email", as: "NULL", from: "credential_change", "recorded_at", olderThan: now.advanced(by: .zero - address))
+        }
         try await eraseRejectedTokens(olderThan: now.advanced(by: .zero - retention.rejectedToken))
         try await forgetAnsweredRequests(before: now.advanced(by: .hours(-1)))
+        try await forgetEndedUsers(at: now, naming: pseudonymizer)
         try await forgetOwn(at: now)
     }
 
@@ -101,6 +114,42 @@ extension TableStore {
             progress.passed(portion, cutoff: cutoff)
         }
         pruning.withLockedValue { [progress] in $0[table] = progress }
+    }
+
+    /// Erases a value from old rows that stay. It begins where all older rows are done, and looks beyond newer rows as `walk` does.
+    private func erase(_ column: String, as nothing: String, from table: String, _ time: String, olderThan cutoff: Timestamp) async throws {
+        let greatest = try await query { try $0.fetchOne("SELECT MAX(id) FROM \(table)")?.integer(at: 0) ?? 0 }
+        // The database may give ids again.
+        var last = erasedUpTo.withLockedValue { $0[table].flatMap { $0 <= greatest ? $0 : nil } } ?? .min
+        var (isWhole, vain) = (true, 0)
+        while vain < 4 {
+            try Task.checkCancellation()
+            let rows = try await query { [portion, last] connection in
+                try connection.fetchOne(
+                    """
+                    SELECT MAX(id), MIN(\(time)), MAX(\(time))
+                      FROM (SELECT id, \(time) FROM \(table) WHERE id > $1 ORDER BY id LIMIT \(portion)) AS found
+                    """,
+                    last
+                ).flatMap { row in row.isNull(at: 0) ? nil : (row.integer(at: 0), row.integer(at: 1), row.integer(at: 2)) }
+            }
+            guard let (end, oldest, newest) = rows else { break }
+            vain = oldest < cutoff.milliseconds ? 0 : vain + 1
+            if vain == 0 {
+                let erased = try await transaction { [last] connection in
+                    try connection.change(
+                        "UPDATE \(table) SET \(column) = \(nothing) WHERE id > $1 AND id <= $2 AND \(time) < $3 AND \(column) <> ''",
+                        last,
+                        end,
+                        cutoff
+                    )
+                }
+                if erased > 0 { tokenWasErased() }
+            }
+            last = end
+            isWhole = isWhole && newest < cutoff.milliseconds
+            if isWhole { erasedUpTo.withLockedValue { [last] in $0[table] = last } }
+        }
     }
 
     private func eraseRejectedTokens(olderThan cutoff: Timestamp) async throws {

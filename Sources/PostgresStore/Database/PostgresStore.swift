@@ -23,6 +23,8 @@ package final class PostgresStore: Sendable {
     /// The configured apps.
     let registered = NIOLockedValueBox<[AppClients]>([])
     package let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
+    package let walkedUsers = NIOLockedValueBox("")
+    package let erasedUpTo = NIOLockedValueBox<[String: Int64]>([:])
     /// The number of batches that siwatch has begun to settle.
     let batches = NIOLockedValueBox<Int64>(0)
     /// Whether the batch number has its row.

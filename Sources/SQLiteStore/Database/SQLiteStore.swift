@@ -25,6 +25,8 @@ package final class SQLiteStore: Sendable {
     /// Runs of notifications that siwatch is verifying.
     let runs = NIOLockedValueBox(ClaimedRuns())
     package let pruning = NIOLockedValueBox<[String: PruneProgress]>([:])
+    package let walkedUsers = NIOLockedValueBox("")
+    package let erasedUpTo = NIOLockedValueBox<[String: Int64]>([:])
     /// This process's name on the rows it claims.
     let owner = String(UInt64.random(in: .min ... .max), radix: 36)
 

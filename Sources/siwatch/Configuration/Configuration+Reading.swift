@@ -82,6 +82,9 @@ extension Configuration {
             table.read("changes", .duration, into: &retention.changes)
             table.read("grant_log", .duration, into: &retention.grantLog)
             table.read("revocation_log", .duration, into: &retention.revocationLog)
+            table.read("ended_user", .durationOrNever, into: &retention.endedUser)
+            table.read("address", .durationOrNever, into: &retention.address)
+            table.read("payload", .duration, into: &retention.payload)
             table.read("rejected_token", .duration, into: &retention.rejectedToken)
         }
         root.table("operations") { table in

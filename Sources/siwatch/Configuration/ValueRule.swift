@@ -46,6 +46,16 @@ extension ValueRule<Duration> {
     }
 }
 
+extension ValueRule<Duration?> {
+    /// Nil for "never".
+    static var durationOrNever: ValueRule {
+        let duration: ValueRule<Duration> = .duration
+        return ValueRule { value, path, mistakes in
+            value.string == "never" ? .some(nil) : duration.read(value, path, &mistakes)
+        }
+    }
+}
+
 extension ValueRule<Bool> {
     static var flag: ValueRule {
         ValueRule { value, path, mistakes in

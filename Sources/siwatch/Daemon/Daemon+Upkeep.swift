@@ -41,7 +41,7 @@ extension Daemon {
 
     func maintain() async throws {
         let (store, clock, clockGuard) = (context.store, context.clock, context.clockGuard)
-        if let now = clockGuard.trusted { try await store.forget(at: now) }
+        if let now = clockGuard.trusted { try await store.forget(at: now, naming: context.sealer) }
         try await store.sweep(at: clock.now)
         try await store.shortenSchedule(to: context.configuration.refreshPolicy, at: clock.now)
         if try await store.forgetDryClients(at: clock.now) { try await writer.breakers.load(from: store) }

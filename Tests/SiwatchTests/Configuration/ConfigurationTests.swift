@@ -81,7 +81,7 @@ struct ConfigurationTests {
 
         let text = try String(contentsOf: example, encoding: .utf8)
         let shown = Set(text.matches(of: #/(?m)^([a-z_]+) = /#).map { String($0.1) })
-        #expect(shown.count == 33 && shown.contains("rejected_token"), "\(shown.sorted())")
+        #expect(shown.count == 36 && shown.contains("rejected_token"), "\(shown.sorted())")
     }
 
     @Test func everyKeyIsRead() throws {
@@ -109,6 +109,9 @@ struct ConfigurationTests {
             changes = "3d"
             grant_log = "4d"
             revocation_log = "5d"
+            ended_user = "7d"
+            address = "8d"
+            payload = "9d"
             rejected_token = "6d"
             [operations]
             listen = "[::]:80"
@@ -140,6 +143,9 @@ struct ConfigurationTests {
         expected.retention.changes = .seconds(3 * 86_400)
         expected.retention.grantLog = .seconds(4 * 86_400)
         expected.retention.revocationLog = .seconds(5 * 86_400)
+        expected.retention.endedUser = .seconds(7 * 86_400)
+        expected.retention.address = .seconds(8 * 86_400)
+        expected.retention.payload = .seconds(9 * 86_400)
         expected.retention.rejectedToken = .seconds(6 * 86_400)
         expected.operations.listen = ListenAddress(host: "::", port: 80)
         expected.operations.allowRemote = true

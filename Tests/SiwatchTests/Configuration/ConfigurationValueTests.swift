@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import Foundation
 import Testing
 
@@ -31,6 +32,16 @@ struct ConfigurationValueTests {
     ])
     func anyOtherDurationIsRefused(text: String) {
         #expect(Duration(configured: text) == nil)
+    }
+
+    @Test func aUserWhoHasEndedMayStayForEver() throws {
+        func endedUser(_ text: String) throws -> Duration? {
+            try Configuration(parsing: "[retention]\nended_user = \"\(text)\"\n" + ConfigurationTests.app, from: "siwatch.toml").retention
+                .endedUser
+        }
+        #expect(try endedUser("never") == nil)
+        #expect(try endedUser("400d") == .seconds(400 * 86_400))
+        #expect(throws: InvalidConfiguration.self) { try endedUser("Never") }
     }
 
     /// `ConfigurationMistakeTests` has the message for a longer one.

@@ -207,6 +207,107 @@ import Testing
         #expect(try await store.sealedTokens == 1)
     }
 
+    // MARK: Users who have ended
+
+    /// A user with an address who has ended, one who is signed in at another client, and one who is signed in.
+    private func ended(_ kind: StoreKind, _ retention: Retention) async throws -> StoreUnderTest {
+        let store = try kind.make(retention: retention)
+        for user in ["ended", "elsewhere", "in"] { try await store.signIn(user, email: EmailAddress("\(user)@example.com")) }
+        try await store.signIn("elsewhere", client: "web", at: .start + .days(3))
+        for user in ["ended", "elsewhere"] { try await store.notify(.consentRevoked, user, at: .start + .days(2)) }
+        return store
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aUserWhoHasEndedIsForgotten(_ kind: StoreKind) async throws {
+        var retention = Retention()
+        retention.endedUser = .days(10)
+        let store = try await ended(kind, retention)
+        try await store.ports.maintain(at: .start + .days(12))
+        #expect(try await store.count("user_state") == 3)
+        try await store.ports.maintain(at: .start + .days(12) + .milliseconds(1))
+        #expect(try await store.column("SELECT user_id FROM user_state ORDER BY user_id") == ["elsewhere", "in"])
+        #expect(try await store.count("user_event WHERE user_id = 'ended'") == 0)
+        #expect(
+            try await store.rows("SELECT state, count FROM credential_count WHERE count <> 0 ORDER BY state") == [
+                ["authorized", 2], ["revoked", 1],
+            ]
+        )
+        #expect(try await store.count("notification_log WHERE user_id = 'ended'") == 1, "it has its own retention")
+        // An old sign-in that a backend tells again brings nobody back, and a new one does.
+        #expect(try await store.signIn("ended", now: .start + .days(13)) == .grant(.stale, nil))
+        #expect(try await store.count("user_state WHERE user_id = 'ended'") == 0)
+        #expect(try await store.signIn("ended", at: .start + .days(13)) == .grant(.applied, nil))
+        try await store.ports.maintain(at: .start + .days(40))
+        #expect(try await store.column("SELECT user_id FROM user_state ORDER BY user_id") == ["elsewhere", "ended", "in"])
+    }
+
+    /// Their rows would otherwise be settled about nobody.
+    @Test(arguments: StoreKind.allCases)
+    func whoHasWaitingRowsStays(_ kind: StoreKind) async throws {
+        var retention = Retention()
+        (retention.endedUser, retention.address) = (.days(10), .days(10))
+        let store = try await ended(kind, retention)
+        try await store.grant("ended", at: .start + .days(20))
+        try await store.ports.maintain(at: .start + .days(20))
+        #expect(try await store.column("SELECT email FROM user_state WHERE user_id = 'ended'") == ["ended@example.com"])
+        try await store.settleGrants(at: .start + .days(20))
+        try await store.ports.maintain(at: .start + .days(40))
+        #expect(try await store.count("user_state") == 3)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theAddressOfAUserWhoHasEndedGoesBefore(_ kind: StoreKind) async throws {
+        var retention = Retention()
+        retention.address = .days(10)
+        let store = try await ended(kind, retention)
+        try await store.ports.maintain(at: .start + .days(12) + .milliseconds(1))
+        #expect(
+            try await store.rows("SELECT user_id, email FROM user_state ORDER BY user_id")
+                == [["elsewhere", "elsewhere@example.com"], ["ended", nil], ["in", "in@example.com"]]
+        )
+        #expect(try await store.count("user_event WHERE email IS NOT NULL") == 2)
+        #expect(try await store.count("credential_change WHERE kind = 'email' AND email IS NOT NULL") == 1, "the one of day 3")
+    }
+
+    /// More users than a portion, some with several credentials.
+    @Test(arguments: StoreKind.oneOfEach)
+    func everyEndedUserIsFound(_ kind: StoreKind) async throws {
+        var retention = Retention()
+        retention.endedUser = .days(10)
+        let store = try kind.make(retention: retention)
+        for user in 0..<2_500 {
+            try await store.grant("user\(user)")
+            if user.isMultiple(of: 3) { try await store.grant("user\(user)", client: "web") }
+        }
+        while try await !store.settleGrants(at: .start).isEmpty {}
+        try await store.run(
+            """
+            INSERT INTO user_event (user_id, app, consent_revoked_at)
+            SELECT DISTINCT user_id, app, granted_at + 1 FROM credential WHERE user_id <> 'user7'
+                ON CONFLICT (user_id, app) DO UPDATE SET consent_revoked_at = excluded.consent_revoked_at
+            """
+        )
+        try await store.run("UPDATE credential SET state = 'revoked', reason = 'consent_revoked' WHERE user_id <> 'user7'")
+        try await store.ports.maintain(at: .start + .days(11))
+        #expect(try await store.column("SELECT user_id FROM credential") == ["user7"])
+        #expect(try await store.count("user_event WHERE user_id LIKE 'forgotten:%'") == 2_499)
+    }
+
+    /// The row stays, and shows that there was a message.
+    @Test(arguments: StoreKind.allCases)
+    func aMessageGoesBeforeItsRow(_ kind: StoreKind) async throws {
+        var retention = Retention()
+        retention.payload = .days(10)
+        let store = try kind.make(retention: retention)
+        for day in 0..<3 { try await store.notify(.consentRevoked, at: .start + .days(day)) }
+        try await store.ports.maintain(at: .start + .days(11) + .milliseconds(1))
+        #expect(try await store.ports.history(of: "user", upTo: 10).notifications.map(\.payload) == [nil, nil, "jws"])
+        #expect(try await store.count("notification_log WHERE outcome = 'applied'") == 3)
+        try await store.ports.maintain(at: .start + .days(13))
+        #expect(try await store.ports.history(of: "user", upTo: 10).notifications.map(\.payload) == [nil, nil, nil])
+    }
+
     /// The state outlives its evidence.
     @Test(arguments: StoreKind.allCases)
     func noStateIsForgotten(_ kind: StoreKind) async throws {

@@ -2,10 +2,11 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
 
 extension StoreUpkeep {
     func maintain(at now: Timestamp) async throws {
-        try await forget(at: now)
+        try await forget(at: now, naming: PlainSealer())
         try await sweep(at: now)
     }
 }

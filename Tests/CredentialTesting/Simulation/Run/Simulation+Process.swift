@@ -99,7 +99,7 @@ extension Simulation {
         let (store, now) = (process.store, now)
         if let trusted {
             try await world.call {
-                try await store.forget(at: trusted)
+                try await store.forget(at: trusted, naming: PlainSealer())
             } effect: { state, _ in
                 state.model.swept(at: trusted)
             }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import NIOConcurrencyHelpers
+
+/// Forgets users who have ended, or their addresses. It walks through all users again and again, a part in each call, so that no index has
+/// to find the ended ones.
+extension TableStore {
+    /// Rows in a portion of the walk, and portions in a call. Ten million credentials take about three hours.
+    private var portion: Int { 2_000 }
+    private var portions: Int { 25 }
+
+    func forgetEndedUsers(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws {
+        let (userEnd, addressEnd) = (retention.endedUser, retention.address)
+        guard userEnd != nil || addressEnd != nil else { return }
+        let usersUntil = userEnd.map { now.advanced(by: .zero - $0) }
+        let addressesUntil = addressEnd.map { now.advanced(by: .zero - $0) }
+        var last = walkedUsers.withLockedValue { $0 }
+        for _ in 0..<portions {
+            try Task.checkCancellation()
+            let (ended, next) = try await query { [portion, last] connection in
+                let users = try connection.endedUsers(after: last, upTo: portion)
+                return (users.ended, users.next)
+            }
+            let toForget = ended.filter { isGreater(usersUntil, than: $0.endedAt) }.map(\.id)
+            let toStrip = ended.filter { $0.hasAddress && isGreater(addressesUntil, than: $0.endedAt) }.map(\.id)
+            if !toForget.isEmpty || !toStrip.isEmpty {
+                try await transaction { connection in
+                    try connection.forget(toForget, naming: pseudonymizer)
+                    try connection.eraseAddresses(of: toStrip.filter { !toForget.contains($0) })
+                }
+                tokenWasErased()
+            }
+            last = next ?? ""
+            walkedUsers.withLockedValue { [last] in $0 = last }
+            if next == nil { return }
+        }
+    }
+}
+
+/// A user who is signed in nowhere in the app.
+private struct EndedUser: Sendable {
+    var id: AppUserID
+    var endedAt: Timestamp
+    var hasAddress: Bool
+}
+
+extension TableConnection {
+    /// - Returns: `next` is the last user that was seen whole; nil after the last user of all.
+    fileprivate func endedUsers(after last: String, upTo limit: Int) throws -> (ended: [EndedUser], next: String?) {
+        let rows = try fetchAll(
+            """
+            SELECT c.user_id, app.name, c.state = 'authorized',
+                   COALESCE(c.changed_at, u.email_at, u.forwarding_at), u.email_at IS NOT NULL,
+                   c.sealed_token IS NOT NULL OR c.former_sealed IS NOT NULL
+              FROM (SELECT * FROM credential WHERE user_id > $1 ORDER BY user_id, client LIMIT \(limit)) AS c
+              JOIN app ON app.id = c.app
+              LEFT JOIN user_event u ON u.user_id = c.user_id AND u.app = c.app
+             ORDER BY c.user_id, c.app
+            """,
+            last
+        )
+        let isLast = rows.count < limit
+        // The next portion has the rest of a user who was cut off.
+        let cut = isLast ? nil : rows.last?.text(at: 0)
+        var users: [AppUserID: EndedUser?] = [:]
+        for row in rows {
+            guard let userID = row.text(at: 0), userID != cut || rows.first?.text(at: 0) == cut else { continue }
+            let id = AppUserID(app: row.text(at: 1) ?? "", userID: userID)
+            guard !row.bool(at: 2), !row.bool(at: 5), let endedAt = row.time(at: 3) else {
+                users[id] = .some(nil)
+                continue
+            }
+            if case .some(nil) = users[id] { continue }
+            let known = users[id]?.map(\.endedAt) ?? endedAt
+            users[id] = EndedUser(id: id, endedAt: max(known, endedAt), hasAddress: row.bool(at: 4))
+        }
+        let seen = rows.last { $0.text(at: 0) != cut || rows.first?.text(at: 0) == cut }
+        return (users.values.compactMap(\.self), isLast ? nil : seen?.text(at: 0))
+    }
+
+    /// Forgets users who have ended. Their logs stay for their own retention.
+    fileprivate func forget(_ ids: [AppUserID], naming pseudonymizer: any UserPseudonymizer) throws {
+        let directory = try ClientDirectory(self)
+        let users = try stillEnded(ids, in: directory)
+        for user in users {
+            try remember(user, as: pseudonymizer.pseudonym(of: user.id.userID), in: directory)
+            let app = directory.app(user.id.app).id
+            try execute("DELETE FROM credential WHERE user_id = $1 AND app = $2", user.id.userID, app)
+            try execute("DELETE FROM user_event WHERE user_id = $1 AND app = $2", user.id.userID, app)
+            try execute(
+                "DELETE FROM canary WHERE user_id = $1 AND client IN (SELECT id FROM client WHERE app = $2)",
+                user.id.userID,
+                app
+            )
+        }
+        try uncount(users, in: directory)
+    }
+
+    fileprivate func eraseAddresses(of ids: [AppUserID]) throws {
+        let directory = try ClientDirectory(self)
+        var users = try stillEnded(ids, in: directory)
+        for index in users.indices { users[index].registers.mailbox = nil }
+        try save(users, tallies: [:], in: directory)
+    }
+
+    /// The users who are signed in nowhere, now that nobody changes them, and who have no waiting row.
+    private func stillEnded(_ ids: [AppUserID], in directory: ClientDirectory) throws -> [UserRecord] {
+        try users(ids.filter { directory.apps[$0.app] != nil }.sorted { $0.userID < $1.userID }, in: directory).values.filter { user in
+            // A request that is opened has tokens in `revocation`.
+            let hasWork = try ["grant_queue WHERE", "revocation WHERE", "revocation_queue WHERE opened_at IS NULL AND"].contains { rows in
+                try exists("SELECT 1 FROM \(rows) user_id = $1", user.id.userID)
+            }
+            return !hasWork && user.holdings.allSatisfy { $0.standing?.state != .authorized && !$0.record.holdsToken }
+        }.sorted { $0.id.userID < $1.id.userID }
+    }
+}
+
+extension CredentialRecord {
+    fileprivate var holdsToken: Bool { credential.token?.sealed != nil || credential.formerToken?.sealed != nil }
+}
