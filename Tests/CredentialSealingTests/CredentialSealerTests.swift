@@ -28,6 +28,16 @@ import Testing
         #expect(first != second)
     }
 
+    /// For the life of the database, whatever becomes of the sealing keys. Another database gives another name.
+    @Test func aPseudonymIsTheDatabasesOwn() throws {
+        let key = try CredentialSealer.newFingerprintKey(sealedBy: ring)
+        let names = try [ring, ring].map { try CredentialSealer(ring: $0, sealedFingerprintKey: key).pseudonym(of: alice.userID) }
+        #expect(names[0] == names[1])
+        #expect(names[0].hasPrefix("forgotten:") && names[0].utf8.count == 42 && !names[0].contains("alice"))
+        #expect(try sealer(ring).pseudonym(of: alice.userID) != names[0])
+        #expect(try CredentialSealer(ring: ring, sealedFingerprintKey: key).pseudonym(of: "000123.bob") != names[0])
+    }
+
     @Test func hidesTheToken() throws {
         let sealed = try sealer(ring).seal(token, for: alice, grantedAt: granted)
         #expect(sealed.bytes.count == 1 + 4 + 12 + token.reveal.utf8.count + 16)

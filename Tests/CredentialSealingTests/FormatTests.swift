@@ -30,6 +30,7 @@ import Testing
         let token = try sealer.open(SealedToken(bytes: Array(sealed)), for: alice, grantedAt: granted)
         #expect(token == Secret("r1.refresh-token"))
         #expect(Data(sealer.fingerprint(of: token)).base64EncodedString() == "EZBwYEFhBpZQrjlffz0PyG2rkzjjV9msjpXUMl2eAZc=")
+        #expect(sealer.pseudonym(of: "000123.alice") == "forgotten:a71964b53b367dbe92b2f9b00d9c65ca", "of a forgotten user")
     }
 
     @Test func namesTheUserInLogs() {

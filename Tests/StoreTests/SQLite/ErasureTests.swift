@@ -58,6 +58,22 @@ import Testing
         #expect(try file.file.contents().values.allSatisfy { $0.firstRange(of: sealed) == nil })
     }
 
+    /// Pages are merged where many users go, and no piece of a moved row stays behind.
+    @Test func norAForgottenUser() async throws {
+        let file = try FileUnderTest()
+        func user(_ number: Int) -> String { "\(number.isMultiple(of: 2) ? Self.mark : "other").\(number).0042" }
+        for number in 0..<300 {
+            try await file.store.grant(user(number), token: "r\(number)", email: EmailAddress("\(user(number))@example.com"))
+        }
+        while try await !file.store.settleGrants(at: .start).isEmpty {}
+        #expect(try leaks(file.file).isEmpty == false)
+        for number in 0..<300 where number.isMultiple(of: 2) {
+            _ = try await file.store.forget(user(number), evenIfAuthorized: true)
+        }
+        #expect(try leaks(file.file) == [])
+        #expect(try await file.store.count("user_state") == 150)
+    }
+
     /// A reader in the way delays the sweep until later.
     @Test func whatCouldNotBeSweptIsSweptTheNextTime() async throws {
         let file = try FileUnderTest()

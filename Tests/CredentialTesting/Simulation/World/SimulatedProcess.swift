@@ -56,7 +56,8 @@ struct SimulatedProcess {
             pollInterval: .seconds(1),
             startedAt: clock.now,
             breaker: plan.breaker,
-            canaries: plan.canaries
+            canaries: plan.canaries,
+            pseudonymizer: PlainSealer()
         )
         try await world.call { try await store.keepInBreakers(clients, under: rules, at: clock.now) }
         writer = SettlementWriter(store: ports, rules: rules, clock: clock, telemetry: telemetry)
