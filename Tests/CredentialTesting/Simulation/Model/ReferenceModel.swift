@@ -306,6 +306,8 @@ struct ReferenceModel {
             grantRows[work.id]?.held = Held(owner: work.claim.owner, attempts: work.claim.attempts)
             grantRows[work.id]?.heldUntil = end
             grantRows[work.id]?.isUntried = false
+            // When the claim ends, the row is due.
+            grantRows[work.id]?.putOffUntil = nil
         }
     }
 
