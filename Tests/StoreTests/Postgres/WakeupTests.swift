@@ -99,7 +99,7 @@ import Testing
         let counting = Task { for await _ in listener.commits() { wakes.withLockedValue { $0 += 1 } } }
         while wakes.withLockedValue(\.self) == 0 { try Task.checkCancellation(); await Task.yield() }
         let begin = ContinuousClock.now
-        for _ in 1...3000 { try await flooder.run { try $0.run("NOTIFY \(channel)") } }
+        for _ in 1...3000 { try await flooder.run { _ = try $0.run("NOTIFY \(channel)") } }
         let seconds = begin.duration(to: .now) / .seconds(1)
         #expect(Double(wakes.withLockedValue(\.self)) <= 10 + 2 * seconds, "\(seconds) s")
         try await store.receive()
