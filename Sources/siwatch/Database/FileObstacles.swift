@@ -91,16 +91,11 @@ private struct WritablePath {
         }
     }
 
-    /// Everybody on the host is let in: to replace the database in its folder, or to read it, with the tokens that wait.
+    /// Everybody on the host may replace the database in its folder.
     private var exposure: String? {
-        guard let status else { return nil }
+        guard isFolder, let status, status.st_mode & (0o002 | S_ISVTX) == 0o002 else { return nil }
         let chmod = "sudo -u \(Account.name(ofUser: status.st_uid)) chmod"
-        if isFolder {
-            guard status.st_mode & (0o002 | S_ISVTX) == 0o002 else { return nil }
-            return "\(path) can be written by everybody on this host; \(chmod) o-w \(path.shellQuoted) closes it"
-        }
-        guard status.st_mode & S_IFMT == S_IFREG, status.st_mode & 0o006 != 0, (folder?.st_mode ?? 0) & 0o001 != 0 else { return nil }
-        return "\(path) can be read by everybody on this host; \(chmod) o= \(path.shellQuoted) closes it"
+        return "\(path) can be written by everybody on this host; \(chmod) o-w \(path.shellQuoted) closes it"
     }
 
     private var mend: String {

@@ -77,9 +77,9 @@ import Testing
 
     @Test func everyBlockOfTheSetUpWorksAsPrinted() async throws {
         try await Self.withServer { server, administrator in
-            try await administrator.execute("CREATE ROLE backend LOGIN")
+            try await administrator.execute("CREATE ROLE backend LOGIN; CREATE ROLE endpoint; CREATE ROLE accounts; CREATE ROLE deletions")
             let (sql, shell) = (try Self.blocks("sql"), try Self.blocks("sh"))
-            #expect(sql.count == 5 && shell.count == 3)
+            #expect(sql.count == 6 && shell.count == 3)
 
             let folder = try WatchedFolder()
             defer { folder.remove() }
@@ -91,12 +91,12 @@ import Testing
             let output = try await Self.run(shell[1], in: folder)
             #expect(output.contains { $0.hasSuffix(": not there yet; siwatch migrate creates it") }, "\(output)")
             #expect(output.last?.hasSuffix(" is ready.") ?? false, "\(output)")
-            try await administrator.execute(sql[1])
+            for block in sql[1...2] { try await administrator.execute(block) }
 
             let backend = try Backend(on: server, as: "backend")
             defer { try? backend.close() }
             try await folder.withDaemon { _ in
-                for block in sql[2...] { try await backend.execute(block) }
+                for block in sql[3...] { try await backend.execute(block) }
                 try await backend.until("SELECT COUNT(*) FROM siwatch.user_state WHERE state = 'authorized'", is: 1)
             }
             for forbidden in [
