@@ -90,11 +90,11 @@ import Testing
     @Test func whatStandsBehindOthersIsWaitedForToo() async throws {
         let site = try await Site()
         let gate = ConnectionThread(try #require(site.store.ports as? PostgresStore).address, label: "gate")
-        try await gate.begin("SELECT \(SettlementLock.lock)")
+        try await gate.begin(SettlementLock.lock)
         async let settled = site.settle()
         // In this schema only, because other tests wait behind tails of their own.
-        let tail = "objid = 'credential_change'::regclass AND locktype = 'advisory' AND NOT granted"
-        try await site.untilSomebodyWaits("pid IN (SELECT pid FROM pg_locks WHERE \(tail))")
+        let tail = "SELECT pid FROM pg_locks WHERE relation = 'schema_version'::regclass"
+        try await site.untilSomebodyWaits("pid IN (\(tail)) AND wait_event_type = 'Lock'")
         site.road.cut()
         try await site.untilSomebodyWaits("query LIKE '%settled_batch%FOR UPDATE' AND wait_event_type = 'Lock'")
         await gate.close()
@@ -111,7 +111,7 @@ import Testing
         let frozen = Task {
             try await stalled.transaction { connection in
                 try connection.send("INSERT INTO settled_batch (owner, number, settled_at) VALUES ('frozen', 1, 1)")
-                try connection.send("SELECT \(SettlementLock.lock)")
+                try connection.send(SettlementLock.lock)
                 // libpq sends whole blocks of 8 KiB, and keeps the rest.
                 try connection.send("SELECT length($1)", [UInt8](repeating: 7, count: 20_000))
                 thaw.wait()
@@ -119,7 +119,7 @@ import Testing
         }
         let holders = """
             SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE wait_event = 'ClientRead' AND state = 'active'
-               AND locktype = 'advisory' AND granted AND objid = 'credential_change'::regclass
+               AND granted AND relation = 'schema_version'::regclass
             """
         while try await store.column(holders) != [1] { try Task.checkCancellation() }
         try await store.grant()
