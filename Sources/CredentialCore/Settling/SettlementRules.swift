@@ -12,7 +12,7 @@ package struct SettlementRules: Sendable {
     package var breaker: BreakerRules
     /// The users that an operator knows to be good, by app.
     package var canaries: [String: Set<String>]
-    /// Finds forgotten users. Nil if siwatch has forgotten nobody.
+    /// Finds forgotten users, at the cost of a keyed hash and a look-up for each sign-in and event. Without it, nobody counts as forgotten.
     package var pseudonymizer: (any UserPseudonymizer)?
 
     package init(

@@ -10,7 +10,7 @@ package struct SettlementScope: Sendable {
     package private(set) var grants: [(id: Int64, claim: Claim)] = []
     package private(set) var revocationRequests: [(id: Int64, claim: Claim)] = []
     package private(set) var revocations: [(id: RevocationID, claim: Claim)] = []
-    /// Users of whom a backend or Apple tells a fact. siwatch may have forgotten them.
+    /// Users with a sign-in or an event in this batch. siwatch may have forgotten them.
     package private(set) var told: Set<AppUserID> = []
     /// Users whose waiting sign-ins the fold needs.
     package private(set) var signingIn: Set<AppUserID> = []

@@ -4,8 +4,8 @@
 import Foundation
 
 extension Configuration {
-    /// Files that somebody else can read or change who must not: the keys, and the file of the configuration, because it says to whom tokens
-    /// are sent. Modes that let everybody in are found where the keys are read.
+    /// Keys that another user or the backends can read, and a configuration that others can change: it names the servers that get the tokens.
+    /// A key that everybody can read is found when siwatch reads it.
     var exposedFiles: [ConfigurationMistake] {
         let keys = apps.enumerated().flatMap { index, app in
             app.keys.enumerated().map { position, key in ("app[\(index)].key[\(position)].file", key.file) }
@@ -68,6 +68,6 @@ private struct FileExposure {
         let others = status.st_mode & 0o002 != 0
         guard others || status.st_mode & 0o020 != 0 && status.st_gid == backends else { return nil }
         let who = others ? "everybody on this host" : "the group \(Account.name(ofGroup: status.st_gid)), which is the backends' own"
-        return "can be changed by \(who), and it says to whom tokens are sent; sudo chmod go-w \(path.shellQuoted) closes it"
+        return "can be changed by \(who), and it names the servers that get the tokens; sudo chmod go-w \(path.shellQuoted) closes it"
     }
 }

@@ -16,13 +16,6 @@ enum Host {
         bytes(of: host, AF_INET6, count: 16) != nil
     }
 
-    /// The host of an HTTP request's `Host`, without port and brackets.
-    static func name(inAuthority authority: String) -> String {
-        if isIPv6(authority) { return authority }
-        let host = authority.lastIndex(of: ":").map { authority[..<$0] }.flatMap { authority.hasSuffix("]") ? nil : $0 } ?? authority[...]
-        return host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : String(host)
-    }
-
     /// Whether the text is a name or an IPv4 address: letters, digits, dots and hyphens.
     static func isName(_ host: String) -> Bool {
         !host.isEmpty && host.utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }

@@ -51,7 +51,10 @@ struct OperationsServer: Service {
 extension OperationsServer {
     @Sendable private func respond(to request: Request) async -> Response {
         // A web page that has its own name point to loopback would get the answers in its reader's browser.
-        if Host.isLoopback(address.host), let name = request.head.authority, !Host.isLoopback(Host.name(inAuthority: name)) {
+        if Host.isLoopback(address.host), let name = request.head.authority,
+            // A port of 80 is left out.
+            !((ListenAddress(name) ?? ListenAddress("\(name):80")).map { Host.isLoopback($0.host) } ?? false)
+        {
             return Response(.misdirectedRequest, "\(name.printable) is not served here\n")
         }
         guard let page = page(at: request.uri.path, accept: request.headers[.accept]) else { return Response(.notFound, "not found\n") }

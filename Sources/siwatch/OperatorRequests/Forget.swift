@@ -10,7 +10,7 @@ struct Forget: AsyncParsableCommand {
         abstract: "Erases everything that is known of a user, in one transaction.",
         discussion: """
             For a person who asks under GDPR article 17. Let the backend end the sessions, delete the account and request the revocation \
-            first: a user who is signed in, or of whom a row waits, is not forgotten. What stays is a pseudonym, which names nobody without \
+            first. siwatch does not forget a user who is signed in or who has a waiting row. A pseudonym stays, which names nobody without \
             the sealing key, with the time up to which no fact counts any more, and the receipts of revocations under it. The user can sign \
             in again at any time, and is a new one then.
             """
