@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
 import Foundation
 
 /// Finds what would keep `siwatch run` from writing a database file, without writing anything.
@@ -10,11 +9,12 @@ struct FileObstacles {
     /// A new database replaces an empty file.
     var isEmpty: Bool
 
-    /// The owner of the database, if root runs this in that user's place. Root's rights say nothing of the owner's.
+    /// The owner of the database, or of its folder, if root runs this in that user's place. Root's rights say nothing of the owner's.
     var userInPlaceOfRoot: String? {
-        let folder = WritablePath(path: URL(filePath: path).deletingLastPathComponent().path, isFolder: true)
-        guard geteuid() == 0, let owner = folder.status?.st_uid, owner != 0 else { return nil }
-        return Account.name(ofUser: owner)
+        guard geteuid() == 0 else { return nil }
+        let folder = URL(filePath: path).deletingLastPathComponent().path
+        let owners = [path, folder].compactMap { WritablePath(path: $0, isFolder: false).status?.st_uid }
+        return owners.first { $0 != 0 }.map(Account.name(ofUser:))
     }
 
     /// Why the database cannot be written: one sentence each, with the command that corrects it. Empty if it can be written.
@@ -110,43 +110,5 @@ private struct WritablePath {
         let group = folder.flatMap { $0.st_uid == geteuid() ? $0.st_gid : nil }
         let command = status.commands(for: path, mode: isFolder ? 0o2770 : 0o660, group: group)
         return ", it belongs to \(Account.name(ofUser: status.st_uid)) and has mode \(status.modeText); \(command) mends it"
-    }
-}
-
-/// Names of the process's user and group, as the system knows them.
-enum Account {
-    static var user: String { name(ofUser: geteuid()) }
-    static var group: String { name(ofGroup: getegid()) }
-
-    static func name(ofUser user: uid_t) -> String {
-        getpwuid(user).map { String(cString: $0.pointee.pw_name) } ?? "\(user)"
-    }
-
-    static func name(ofGroup group: gid_t) -> String {
-        getgrgid(group).map { String(cString: $0.pointee.gr_name) } ?? "\(group)"
-    }
-}
-
-extension stat {
-    var modeText: String { "0" + String(st_mode & 0o7777, radix: 8) }
-
-    /// The shell commands that give a file to this process and set its mode. If somebody puts a link at the path in between, neither follows
-    /// it: `chmod` would, but has no right to another owner's file.
-    func commands(for path: String, mode: mode_t, group: gid_t? = nil) -> String {
-        let owner = "\(Account.user):\(Account.name(ofGroup: group ?? getegid()))"
-        let isOurs = st_uid == geteuid()
-        let chown = isOurs ? [] : ["sudo chown -h \(owner) \(path.shellQuoted)"]
-        // A change of owner clears the set-group-ID bit.
-        let change = "sudo -u \(Account.user) chmod \(String(mode, radix: 8)) \(path.shellQuoted)"
-        let chmod = isOurs && st_mode & 0o7777 == mode ? [] : [change]
-        return (chown + chmod).joined(separator: " && ")
-    }
-}
-
-extension String {
-    /// Quoted as one word of a shell command.
-    var shellQuoted: String {
-        let isPlain = utf8.allSatisfy { $0.isLetterOrDigit || "/._-+@%:,".utf8.contains($0) }
-        return isPlain && !isEmpty ? self : "'\(replacing("'", with: #"'\''"#))'"
     }
 }
