@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import AsyncHTTPClient
+import CredentialCore
 import Foundation
 import NIOCore
 import NIOHTTP1
@@ -90,6 +91,15 @@ import Testing
         )
         #expect(exchange.result == .failure(.withheld))
         #expect(exchange.requests == [])
+    }
+
+    /// An answer from a cache has the date of when it was made.
+    @Test(arguments: [("", Timestamp(seconds: 784_111_777)), ("age: 0\r\n", nil), ("Age: 30\r\n", nil)])
+    func believesNoDateOfACache(_ age: String, _ date: Timestamp?) async throws {
+        let exchange = try await exchange(
+            .says("HTTP/1.1 200 OK\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\(age)content-length: 0\r\n\r\n")
+        )
+        #expect(try exchange.result.get().date == date)
     }
 
     @Test func followsNoRedirect() async throws {

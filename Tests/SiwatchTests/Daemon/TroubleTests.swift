@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import AppleSimulatorKit
 import DaemonHarness
 import Foundation
 import GRDB
@@ -45,6 +46,22 @@ struct TroubleTests {
                 try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
                 try await site.backend.until("SELECT EXISTS (SELECT 1 FROM notification_quarantine)", is: 1)
                 #expect(try await pages.get("readyz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
+            }
+        }
+    }
+
+    /// A start asks Apple for the time before it takes a sign-in. If no answer comes, it goes by the wall clock.
+    @Test func aStartTakesNoSignInBeforeItHasAskedApple() async throws {
+        try await Site.with(["refresh": "timeout = \"5s\""]) { site in
+            try await site.apple.script(.hang().at(.keys))
+            try await site.backend.insert(try await site.apple.signIn(1))
+            try await site.backend.insert(notifications: ["no notification"])
+            try await site.daemon { daemon in
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+                let isUntouched = try await site.backend.int("SELECT COUNT(*) FROM grant_queue WHERE attempts = 0") == 1
+                // On a machine under load the question may be over by now.
+                #expect(isUntouched || daemon.output.contains { $0.contains("signing_keys_failed") })
+                try await site.backend.until("SELECT COUNT(*) FROM grant_log", is: 1)
             }
         }
     }
