@@ -12,16 +12,29 @@ struct CommonOptions: ParsableArguments {
     )
     var config: String?
 
+    @Flag(help: "Run as root on a file of another user. Whoever can write the file then gives root what to read.")
+    var asRoot = false
+
     var configurationPath: String {
         config ?? ProcessInfo.processInfo.environment["SIWATCH_CONFIG"] ?? "/etc/siwatch/siwatch.toml"
     }
 
+    /// - Parameter opensDatabase: whether the command opens the database, and so must not do it as root in the place of the owner.
     /// - Throws: every mistake in the file at once.
-    func readConfiguration() throws(CommandFailure) -> Configuration {
+    func readConfiguration(opensDatabase: Bool = true) throws(CommandFailure) -> Configuration {
+        let configuration: Configuration
         do {
-            return try Configuration(contentsOf: configurationPath)
+            configuration = try Configuration(contentsOf: configurationPath)
         } catch {
             throw CommandFailure(error)
         }
+        if opensDatabase { try refuseRoot(on: try configuration.namedDatabase()) }
+        return configuration
+    }
+
+    /// - Throws: if root would open the database in the place of its owner, and the command was not told so.
+    func refuseRoot(on database: DatabaseLocation) throws(CommandFailure) {
+        guard !asRoot, let user = database.userInPlaceOfRoot else { return }
+        throw .wrongUsage("the database belongs to \(user): run it with sudo -u \(user), or as root all the same with --as-root")
     }
 }

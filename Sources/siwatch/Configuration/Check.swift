@@ -15,7 +15,7 @@ struct Check: AsyncParsableCommand {
     @OptionGroup var options: CommonOptions
 
     func run() async throws {
-        let configuration = try options.readConfiguration()
+        let configuration = try options.readConfiguration(opensDatabase: false)
         var mistakes: [String] = []
         var rounds: [AppRound] = []
         var otherTeams: [OtherTeam] = []

@@ -20,6 +20,9 @@ extension Configuration {
         return [ConfigurationMistake(place: .file, problem: reason)] + exposed
     }
 
+    /// The name of another user who owns the configuration, and so can change to whom tokens are sent.
+    var foreignOwner: String? { FileExposure(source)?.foreignOwner }
+
     /// The group of the backends: that of the database, or of its folder while there is none. Nil on a server, where backends need no
     /// account of this host.
     private var backends: gid_t? {
@@ -52,13 +55,16 @@ private struct FileExposure {
         return mount?.drop { $0 != "-" }.dropFirst().first.map { ["tmpfs", "ramfs"].contains($0) } ?? false
     }
 
-    /// Why a secret is none, if its mode alone does not say so. Root may run a command in the place of any user, so then the owner says nothing.
+    /// Another user than root and ours, who owns the file. Root may run a command in the place of any user, so then the owner says nothing.
+    var foreignOwner: String? {
+        geteuid() != 0 && status.st_uid != 0 && status.st_uid != geteuid() ? Account.name(ofUser: status.st_uid) : nil
+    }
+
+    /// Why a secret is none, if its mode alone does not say so.
     func reason(toKeepFrom backends: gid_t?) -> String? {
         guard !isInMemory else { return nil }
         let mend = status.commands(for: path, mode: 0o600)
-        if geteuid() != 0, status.st_uid != 0, status.st_uid != geteuid() {
-            return "belongs to \(Account.name(ofUser: status.st_uid)), who can read and change it; \(mend) takes it over"
-        }
+        if let foreignOwner { return "belongs to \(foreignOwner), who can read and change it; \(mend) takes it over" }
         guard status.st_mode & 0o027 == 0, status.st_mode & 0o040 != 0, status.st_gid == backends else { return nil }
         let group = Account.name(ofGroup: status.st_gid)
         return "can be read by the group \(group), which is the backends' own; \(mend) closes it"

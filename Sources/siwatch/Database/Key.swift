@@ -25,7 +25,7 @@ extension Key {
         @OptionGroup var output: OutputOptions
 
         func run() throws {
-            let configuration = try options.readConfiguration()
+            let configuration = try options.readConfiguration(opensDatabase: false)
             guard let ring = try Keys(configuration).ring else {
                 throw CommandFailure.unusable([
                     "encryption.key_file: \(configuration.encryption.keyFile) is not there yet; siwatch migrate creates it"

@@ -191,6 +191,38 @@ struct ObstacleTests {
         }
     }
 
+    /// A member of the group can write the file, and root must not read what such a member gives.
+    @Test(.enabled(if: Servant.isRoot))
+    func rootLeavesAFileToItsOwner() async throws {
+        try await Site.with { site in
+            #expect(try await site.folder.run("migrate").status == 0)
+            try Servant.take(over: site.folder)
+            for arguments in [["status"], ["run", "--once"], ["backup", site.folder.url.appending(path: "copy").path]] {
+                let process = try ChildProcess("siwatch", arguments + ["--config", site.folder.configurationPath])
+                #expect(await process.exit() == 64)
+                #expect(process.output.contains { $0.contains(": run it with sudo -u ") }, "\(process.output)")
+            }
+            let owner = try FileManager.default.contentsOfDirectory(atPath: site.folder.url.path).map {
+                try FileManager.default.attributesOfItem(atPath: site.folder.url.appending(path: $0).path)[.ownerAccountID] as? UInt32
+            }
+            #expect(Set(owner) == [Servant.user], "root has left nothing there")
+            #expect(try await site.folder.run("status", "--as-root").status == 3, "no daemon runs")
+        }
+    }
+
+    @Test(.enabled(if: Servant.isRoot && Servant.canBeRun))
+    func aConfigurationOfAnotherUserIsWarnedOf() async throws {
+        try await Site.with { site in
+            try Servant.take(over: site.folder)
+            try #require(chown(site.folder.configurationPath, Servant.user + 1, Servant.user) == 0)
+            let (status, output) = try await Servant.run("check", in: site.folder)
+            #expect(
+                status == 0 && output.contains { $0.hasPrefix("warning: ") && $0.contains(" belongs to \(Servant.user + 1), ") },
+                "\(output)"
+            )
+        }
+    }
+
     @Test func checkPrintsNamesHarmlessly() async throws {
         try await Site.with { site in
             try await site.withNeighbour { folder in
