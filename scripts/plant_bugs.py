@@ -121,6 +121,18 @@ BUGS = [
         "        if credential.token?.key != token {",
     ),
     (
+        "the brake on revocations lets through what comes after",
+        "RevocationBrake.swift",
+        "setAt = now }",
+        "return false }",
+    ),
+    (
+        "a confirmed request to revoke is held again",
+        "SettlementFold+Revocations.swift",
+        "if !work.isConfirmed, let settled",
+        "if let settled",
+    ),
+    (
         "the end of an old token proves that of a newer one",
         "SettlementFold+Revocations.swift",
         "guard let credential, credential.token?.key == work.token else",

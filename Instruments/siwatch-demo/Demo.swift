@@ -43,6 +43,7 @@ struct Demo: AsyncParsableCommand {
             """,
             // The demo squeezes a day into seconds, so more people leave at once than in any real app.
             "breaker": "settle = \"1s\"\nmax_rejections = 150",
+            "revocations": "max_percent_per_hour = 100",
         ]
         return try await Site.with(folder, tables) { site in
             let stage = Stage(site, try await folder.startDaemon(), screen, since: start)

@@ -69,10 +69,14 @@ CREATE TABLE revocation_queue (
   due_at       BIGINT  NOT NULL DEFAULT 0,
   attempts     INTEGER NOT NULL DEFAULT 0,
   claimed_by   TEXT,
-  opened_at    BIGINT
+  opened_at    BIGINT,
+  -- Since when it waits for an operator, and when one has confirmed it.
+  held_at      BIGINT,
+  confirmed_at BIGINT
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 -- One that is opened waits for its tokens, in revocation.
-CREATE INDEX revocation_queue_due ON revocation_queue (due_at, id) WHERE opened_at IS NULL;
+CREATE INDEX revocation_queue_due ON revocation_queue (due_at, id) WHERE opened_at IS NULL AND held_at IS NULL;
+CREATE INDEX revocation_queue_held ON revocation_queue (id) WHERE held_at IS NOT NULL;
 -- A code that is exchanged late belongs to the request that came before.
 CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
 CREATE TABLE notification_log (
@@ -175,7 +179,12 @@ CREATE TABLE app (
   -- Rejections that wait to be believed; those believed for an hour; and those of which no notification came.
   pending    BIGINT NOT NULL DEFAULT 0,
   admitted   BIGINT NOT NULL DEFAULT 0,
-  missed     BIGINT NOT NULL DEFAULT 0
+  missed     BIGINT NOT NULL DEFAULT 0,
+  -- Requests to revoke: how many were opened in the hour that began then; since when the brake holds the others, and how many.
+  revocation_hour_at   BIGINT,
+  revocations_opened   BIGINT NOT NULL DEFAULT 0,
+  revocations_braked_at BIGINT,
+  revocations_held     BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE TABLE client (
@@ -444,7 +453,9 @@ CREATE VIEW grant_outcome AS
   SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
 
 CREATE VIEW revocation_outcome AS
-  SELECT id, client_id, user_id, requested_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at FROM revocation_queue
+  SELECT id, client_id, user_id, requested_at, CASE WHEN held_at IS NULL THEN 'waiting' ELSE 'held' END AS outcome,
+         NULL AS reason, NULL::bigint AS settled_at
+    FROM revocation_queue
    UNION ALL
   SELECT request, client_id, user_id, requested_at, outcome, reason, settled_at FROM revocation_log;
 

@@ -72,10 +72,15 @@ CREATE TABLE revocation_queue (
   due_at       INTEGER NOT NULL DEFAULT 0,
   attempts     INTEGER NOT NULL DEFAULT 0,
   claimed_by   TEXT,
-  opened_at    INTEGER
+  opened_at    INTEGER,
+  -- Since when it waits for an operator, and when one has confirmed it.
+  held_at      INTEGER,
+  confirmed_at INTEGER
 ) STRICT;
 
-CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL;
+CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL AND held_at IS NULL;
+
+CREATE INDEX revocation_queue_held ON revocation_queue (id) WHERE held_at IS NOT NULL;
 
 CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
 
@@ -186,7 +191,12 @@ CREATE TABLE app (
   -- Rejections that wait to be believed; those believed for an hour; and those of which no notification came.
   pending    INTEGER NOT NULL DEFAULT 0,
   admitted   INTEGER NOT NULL DEFAULT 0,
-  missed     INTEGER NOT NULL DEFAULT 0
+  missed     INTEGER NOT NULL DEFAULT 0,
+  -- Requests to revoke: how many were opened in the hour that began then; since when the brake holds the others, and how many.
+  revocation_hour_at   INTEGER,
+  revocations_opened   INTEGER NOT NULL DEFAULT 0,
+  revocations_braked_at INTEGER,
+  revocations_held     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE client (
@@ -430,7 +440,9 @@ CREATE VIEW grant_outcome AS
   SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
 
 CREATE VIEW revocation_outcome AS
-  SELECT id, client_id, user_id, requested_at, 'waiting' AS outcome, NULL AS reason, NULL AS settled_at FROM revocation_queue
+  SELECT id, client_id, user_id, requested_at, CASE WHEN held_at IS NULL THEN 'waiting' ELSE 'held' END AS outcome,
+         NULL AS reason, NULL AS settled_at
+    FROM revocation_queue
    UNION ALL
   SELECT request, client_id, user_id, requested_at, outcome, reason, settled_at FROM revocation_log;
 

@@ -43,6 +43,9 @@ package struct AppStatus: Sendable, Equatable, Codable {
     package var neverAccepted: Int
     /// Tokens that Apple accepts as another user's.
     package var foreignTokens: Int
+    /// Since when the brake holds the app's requests to revoke, and how many.
+    package var revocationsBrakedAt: Timestamp?
+    package var revocationsHeld: Int
 
     /// Counts of Apple's rejections of the app's tokens.
     package struct Rejections: Sendable, Equatable, Codable {
@@ -60,12 +63,22 @@ package struct AppStatus: Sendable, Equatable, Codable {
         }
     }
 
-    package init(app: String, pausedAt: Timestamp?, rejections: Rejections? = nil, neverAccepted: Int = 0, foreignTokens: Int = 0) {
+    package init(
+        app: String,
+        pausedAt: Timestamp?,
+        rejections: Rejections? = nil,
+        neverAccepted: Int = 0,
+        foreignTokens: Int = 0,
+        revocationsBrakedAt: Timestamp? = nil,
+        revocationsHeld: Int = 0
+    ) {
         self.app = app
         self.pausedAt = pausedAt
         self.rejections = rejections
         self.neverAccepted = neverAccepted
         self.foreignTokens = foreignTokens
+        self.revocationsBrakedAt = revocationsBrakedAt
+        self.revocationsHeld = revocationsHeld
     }
 }
 

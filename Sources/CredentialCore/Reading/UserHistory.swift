@@ -116,7 +116,8 @@ package struct UserHistory: Sendable, Equatable {
         /// When a postponed row is due; 0 if siwatch has not looked at the row.
         package var dueAt: Timestamp
         package var isClaimed: Bool
-        /// Since when the row waits for its client or its time, by a clock that could be trusted. For a code, when it was first claimed.
+        /// Since when the row waits for its client or its time, by a clock that could be trusted. For a code, when it was first claimed. For a
+        /// request to revoke, since when it waits for an operator.
         package var waitsSince: Timestamp?
         /// Whether a sign-in that was put off waits for its time.
         package var isAhead: Bool

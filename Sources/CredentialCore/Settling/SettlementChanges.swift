@@ -15,6 +15,8 @@ package struct SettlementChanges: Sendable {
     package var tallies: [String: UserRecord.Tally] = [:]
     /// The changed breakers, by app.
     package var breakers: [String: RejectionBreaker] = [:]
+    /// The changed brakes on revocations, by app.
+    package var brakes: [String: RevocationBrake] = [:]
     /// The breakers of all apps in the batch, changed or not. If the answer to an earlier commit was lost, the process does not know of the
     /// changes in that commit.
     package var knownBreakers: [String: RejectionBreaker] = [:]
@@ -60,6 +62,8 @@ package enum RevocationChange: Sendable {
     /// The request is split into one revocation for each token.
     case open(ClaimedRevocationRequest, CredentialID, [TokenToRevoke])
     case postpone(ClaimedRevocationRequest, until: Timestamp)
+    /// The request waits until an operator confirms or drops it.
+    case hold(ClaimedRevocationRequest)
     /// The request has no token.
     case close(ClaimedRevocationRequest, RevocationOutcome, RevocationRejection?)
     case proceed(DueRevocation, RevocationProof, due: Timestamp)

@@ -13,6 +13,10 @@ extension SettlementFold {
                 preconditionFailure("the store does not know the client of an exchanged code")
             }
             accepted(credential, of: app, at: requestedAt)
+            // Apple's time is that of the exchange. A code that a backend told before the erasure is old.
+            if let forgotten = forgotten(AppUserID(app: app, userID: credential.userID), at: min(grant.grantedAt, work.grantedAt)) {
+                return log(work, .stale, userID: forgotten.pseudonym)
+            }
             let answer = RefreshVerdict.valid(requestedAt: requestedAt, answeredAt: answeredAt)
             let outcome = apply(grant, credential, of: app, issued: answer, to: work.teamID)
             return log(work, outcome, userID: credential.userID)

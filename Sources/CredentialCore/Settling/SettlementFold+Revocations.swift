@@ -43,10 +43,23 @@ extension SettlementFold {
         let atWork = basis.tokensBeingRevoked[id, default: [:]].filter { !isGreater(signedInAt, than: $0.value) }
         let newTokens = tokens.filter { atWork[$0.key] == nil }
         guard !newTokens.isEmpty else { return postpone(work, for: SettlementRules.repeatedRevocationRetry) }
+        if !work.isConfirmed, let settled = hold(work, of: app) { return settled }
         for token in newTokens { basis.tokensBeingRevoked[id, default: [:]][token.key] = work.requestedAt }
         basis.heldRevocationRequests[work.id] = nil
         changes.queueRows.append(.revocation(.open(work, credential, newTokens)))
         return .postponed
+    }
+
+    /// - Returns: nil if the brake lets the request through.
+    private mutating func hold(_ work: ClaimedRevocationRequest, of app: String) -> Settled? {
+        var brake = changes.brakes[app] ?? basis.brakes[app] ?? RevocationBrake()
+        let wasSet = brake.setAt != nil
+        let isLetThrough = brake.letsThrough(under: rules.brake, at: now)
+        changes.brakes[app] = brake
+        guard !isLetThrough else { return nil }
+        basis.heldRevocationRequests[work.id] = nil
+        changes.queueRows.append(.revocation(.hold(work)))
+        return .heldBack(setsBrake: !wasSet)
     }
 
     private mutating func postpone(_ work: ClaimedRevocationRequest, for duration: Duration) -> Settled {

@@ -10,6 +10,7 @@ package struct SettlementRules: Sendable {
     /// the row's arrival, whichever is later.
     package var startedAt: Timestamp
     package var breaker: BreakerRules
+    package var brake: RevocationBrakeRules
     /// The users that an operator knows to be good, by app.
     package var canaries: [String: Set<String>]
     /// Finds forgotten users, at the cost of a keyed hash and a look-up for each sign-in and event. Without it, nobody counts as forgotten.
@@ -20,6 +21,7 @@ package struct SettlementRules: Sendable {
         pollInterval: Duration,
         startedAt: Timestamp,
         breaker: BreakerRules? = nil,
+        brake: RevocationBrakeRules = RevocationBrakeRules(),
         canaries: [String: Set<String>] = [:],
         pseudonymizer: (any UserPseudonymizer)? = nil
     ) {
@@ -27,6 +29,7 @@ package struct SettlementRules: Sendable {
         self.pollInterval = pollInterval
         self.startedAt = startedAt
         self.breaker = breaker ?? BreakerRules(policy: policy)
+        self.brake = brake
         self.canaries = canaries
         self.pseudonymizer = pseudonymizer
     }

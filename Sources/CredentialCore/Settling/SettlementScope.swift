@@ -16,9 +16,11 @@ package struct SettlementScope: Sendable {
     package private(set) var signingIn: Set<AppUserID> = []
     /// Users whose tokens under revocation the fold needs.
     package private(set) var leaving: Set<AppUserID> = []
-    /// The apps whose breakers judge something, and the apps of clients of which Apple has said something. A store with several replicas
-    /// locks its rows of an app by the breaker.
+    /// The apps whose breakers judge something, the apps of clients of which Apple has said something, and `brakedApps`. A store with several
+    /// replicas locks its rows of an app by the breaker.
     package private(set) var judgedApps: Set<String> = []
+    /// The apps whose brake on revocations the fold needs.
+    package private(set) var brakedApps: Set<String> = []
     /// The clients whose `provedAt` the fold needs.
     package private(set) var rejectedClients: Set<String> = []
     /// The clients whose record the fold needs.
@@ -62,6 +64,7 @@ package struct SettlementScope: Sendable {
                 if let content = work.content { hear(work.clientAnswer, of: content.clientID) }
                 guard case .exchanged(_, let credential, _, _) = verdict else { continue }
                 touch(credential.userID, at: credential.clientID)
+                tell(credential.userID, at: credential.clientID)
                 if let app = apps[credential.clientID] { judgedApps.insert(app) }
             case .refresh(let work, let verdict):
                 touch(work.id.userID, at: work.id.clientID)
@@ -76,6 +79,8 @@ package struct SettlementScope: Sendable {
                 guard verdict == .accepted, let credential = work.credential, let app = apps[credential.clientID] else { continue }
                 touch(credential.userID, at: credential.clientID, waitingGrantsCount: true)
                 leaving.insert(AppUserID(app: app, userID: credential.userID))
+                brakedApps.insert(app)
+                judgedApps.insert(app)
             case .revocation(let work, let verdict):
                 revocations.append((RevocationID(work), work.claim))
                 touch(work.id.userID, at: work.id.clientID)
@@ -103,6 +108,7 @@ package struct SettlementBasis: Sendable {
     package var waitingGrants: [AppUserID: [WaitingGrant]] = [:]
     /// By app; absent for an app that has judged nothing yet.
     package var breakers: [String: StoredBreaker] = [:]
+    package var brakes: [String: RevocationBrake] = [:]
     /// When Apple last accepted a token of the client that it had accepted before, by Apple's clock.
     package var provedAt: [String: Timestamp] = [:]
     /// What Apple has said of each client.

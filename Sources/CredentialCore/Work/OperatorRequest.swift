@@ -10,6 +10,10 @@ package enum OperatorRequest: Codable, Sendable, Equatable {
     case confirmRejections(app: String)
     /// Closes an app's breaker and forgets its answers.
     case resetBreaker(app: String)
+    /// Carries out as many of the requests that an app's brake on revocations holds, oldest first. Later ones may be of another kind.
+    case confirmRevocations(app: String, count: Int)
+    /// Rejects all requests that an app's brake on revocations holds.
+    case dropRevocations(app: String)
     /// Asks Apple about one user out of turn.
     case recheckUser(String)
     /// Asks Apple about all users of an app out of turn.
@@ -34,6 +38,8 @@ extension OperatorRequest {
         case .resume: "resume"
         case .confirmRejections: "breaker confirm"
         case .resetBreaker: "breaker reset"
+        case .confirmRevocations: "revocations confirm"
+        case .dropRevocations: "revocations drop"
         case .recheckUser, .recheckApp: "recheck"
         case .retryQuarantined: "quarantine retry"
         case .dropQuarantined: "quarantine drop"
@@ -46,7 +52,9 @@ extension OperatorRequest {
 
     package var app: String? {
         switch self {
-        case .pause(let app), .resume(let app), .recheckApp(let app), .confirmRejections(let app), .resetBreaker(let app): app
+        case .pause(let app), .resume(let app), .recheckApp(let app), .confirmRejections(let app), .resetBreaker(let app),
+            .confirmRevocations(let app, _), .dropRevocations(let app):
+            app
         case .forget(let request): request.app
         case .recheckUser, .retryQuarantined, .dropQuarantined: nil
         }
@@ -56,7 +64,9 @@ extension OperatorRequest {
         switch self {
         case .recheckUser(let userID): userID
         case .forget(let request): request.userID
-        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckApp, .retryQuarantined, .dropQuarantined: nil
+        case .pause, .resume, .confirmRejections, .resetBreaker, .confirmRevocations, .dropRevocations, .recheckApp, .retryQuarantined,
+            .dropQuarantined:
+            nil
         }
     }
 }
@@ -70,6 +80,10 @@ package enum OperatorAnswer: Codable, Sendable, Equatable {
     /// The breaker is closed, no rejection waits, and rejections were not out of proportion lately.
     case nothingToConfirm
     case breakerReset(wasOpen: Bool)
+    /// This many requests are decided. The brake is released once it holds none.
+    case revocationsReleased(count: Int, left: Int)
+    /// The brake on revocations is not set, and holds nothing.
+    case brakeNotSet
     case rechecking(Recheck)
     /// At most this many credentials are asked about, spread out from now on. `tooSoon` of them had a recent answer and wait until Apple
     /// may be asked again.

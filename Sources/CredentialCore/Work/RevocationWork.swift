@@ -10,13 +10,16 @@ package struct ClaimedRevocationRequest: Sendable {
     package var requestedAt: Timestamp
     /// The user and client; nil if they are not UTF-8 or too long to be meant.
     package var credential: CredentialID?
+    /// Whether an operator has confirmed the request, so that the brake does not hold it.
+    package var isConfirmed: Bool
 
-    package init(id: Int64, claim: Claim, app: String?, requestedAt: Timestamp, credential: CredentialID?) {
+    package init(id: Int64, claim: Claim, app: String?, requestedAt: Timestamp, credential: CredentialID?, isConfirmed: Bool = false) {
         self.id = id
         self.claim = claim
         self.app = app
         self.requestedAt = requestedAt
         self.credential = credential
+        self.isConfirmed = isConfirmed
     }
 }
 
@@ -91,7 +94,6 @@ package struct DueRevocation: Sendable {
         return min(requestedAt, max(agrees.contains(before.askedAt) ? before.askedAt : date, token.grantedAt))
     }
 
-    /// The longest time between sending a question and Apple's date.
     /// The latest time of a request whose token may be claimed. If the configuration no longer names the client, the token waits for a week,
     /// and stands in the way of no other.
     package static func latestRequest(isWatched: Bool, at now: Timestamp) -> Timestamp {
@@ -101,6 +103,7 @@ package struct DueRevocation: Sendable {
     /// The latest possible due time of a token. A later one came from a clock that has since been set back.
     package static func furthest(at now: Timestamp) -> Timestamp { now.advanced(by: RevocationProof.longestDelay) }
 
+    /// The longest time between sending a question and Apple's date.
     private static let longestAnswer = Duration.seconds(15)
 }
 
@@ -173,6 +176,8 @@ package enum RevocationRejection: String, Sendable, CaseIterable {
     /// Apple accepts the token and has never named its user.
     case unnamedUser = "unnamed_user"
     case revocationsDisabled = "revocations_disabled"
+    /// The brake held the request, and an operator has dropped it.
+    case dropped
     /// Apple had accepted the token from another team and rejects it from the team that asks now. That proves nothing.
     case otherTeam = "other_team"
 }

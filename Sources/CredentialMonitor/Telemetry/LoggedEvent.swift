@@ -55,6 +55,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case codeTokenKept = "code_token_kept"
     case revocationUnproved = "revocation_unproved"
     case revocationRejected = "revocation_rejected"
+    case revocationsBraked = "revocations_braked"
     case tokenUnreadable = "token_unreadable"
     case appPaused = "app_paused"
     case appResumed = "app_resumed"
@@ -123,6 +124,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
             (.info, "The token of a rejected sign-in was not revoked at Apple, so that no other sign-in ends")
         case .revocationUnproved: (.warning, "Apple still accepts a token that it was asked to revoke; siwatch asks again later")
         case .revocationRejected: (.error, "A request to revoke was rejected; nothing was revoked")
+        case .revocationsBraked:
+            (.error, "Too many requests to revoke in an hour; the others wait for siwatch revocations confirm or drop")
         case .tokenUnreadable: (.error, "A stored token cannot be opened; check the sealing key")
         case .appPaused:
             (.error, "Apple refuses the client: check key, team, client and clock. siwatch pauses the client's checks and revocations")

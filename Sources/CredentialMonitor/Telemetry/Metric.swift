@@ -18,6 +18,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case codeExchanges = "code_exchanges_total"
     case codeExchangeDuration = "code_exchange_duration_seconds"
     case revocations = "revocations_total"
+    case revocationsHeld = "revocations_held"
     case refreshes = "refreshes_total"
     case firstChecks = "first_checks_total"
     case refreshDuration = "refresh_duration_seconds"
@@ -113,6 +114,8 @@ extension Metric {
                 by: ["app", "outcome"],
                 "Tokens that were to be revoked, and requests that came to none, by what came of them."
             )
+        case .revocationsHeld:
+            Definition(.gauge, by: ["app"], isOfTables: true, "Requests to revoke that the brake holds until an operator decides.")
         case .refreshes: Definition(.counter, by: ["app", "outcome"], "Checks of a refresh token, by outcome.")
         case .firstChecks:
             Definition(.counter, by: ["app", "outcome"], "Checks of tokens that Apple had not accepted before: accepted, or rejected.")

@@ -125,6 +125,8 @@ extension Telemetry {
                 default: .anotherUser
                 }
             logger.log(.revocationRejected, metadata(of: work).merging(["reason": "\(reason.rawValue)"]) { _, new in new })
+        case (.revocationRequest(let work, _), .heldBack(setsBrake: true)):
+            logger.log(.revocationsBraked, ["app": "\(work.app ?? "")"])
         case (.revocation(let work, .answered(let answer, _)), .postponed)
         where answer.word == .accepted && work.proof.next == .isStillAccepted:
             logger.log(.revocationUnproved, metadata(of: work).merging(["count": "\(work.proof.rounds + 1)"]) { _, new in new })

@@ -105,6 +105,7 @@ extension Telemetry {
         for app in apps {
             gauge(Metric.credentialsPending, Double(app.rejections?.pending ?? 0), ["app": app.app])
             gauge(Metric.credentialsNeverAccepted, Double(app.neverAccepted), ["app": app.app])
+            gauge(Metric.revocationsHeld, Double(app.revocationsHeld), ["app": app.app])
         }
     }
 
@@ -153,7 +154,7 @@ extension Telemetry {
             }
             for metric in [
                 Metric.appPaused, .breakerOpen, .refreshRound, .credentialsOverdue, .credentialsUnverified, .credentialsNeverAccepted,
-                .credentialsPending, .notificationsMissed,
+                .credentialsPending, .notificationsMissed, .revocationsHeld,
             ] {
                 create(metric, ["app": app])
             }

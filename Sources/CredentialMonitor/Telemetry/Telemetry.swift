@@ -162,6 +162,8 @@ extension OperatorAnswer {
         case .rejectionsConfirmed: "confirmed"
         case .nothingToConfirm: "nothing_to_confirm"
         case .breakerReset: "reset"
+        case .revocationsReleased: "released"
+        case .brakeNotSet: "brake_not_set"
         case .rechecking, .recheckingApp: "rechecking"
         case .quarantine: "done"
         case .forgotten: "forgotten"

@@ -82,7 +82,8 @@ extension StoredTable {
             .setting,
             .integers("id"),
             .texts("name"),
-            .integers("paused_at", "unverified", "never_accepted", "foreign_tokens", "pending", "admitted", "missed")
+            .integers("paused_at", "unverified", "never_accepted", "foreign_tokens", "pending", "admitted", "missed"),
+            .integers("revocation_hour_at", "revocations_opened", "revocations_braked_at", "revocations_held")
         ),
         StoredTable(
             "client",
@@ -138,7 +139,7 @@ extension StoredTable {
             "revocation_queue",
             .users,
             remembersGreatestID: true,
-            .integers("id", "requested_at", "due_at", "opened_at"),
+            .integers("id", "requested_at", "due_at", "opened_at", "held_at", "confirmed_at"),
             .texts("client_id", "user_id", "claimed_by"),
             .integers("attempts", bytes: 4)
         ),

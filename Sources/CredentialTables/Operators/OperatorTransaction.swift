@@ -14,8 +14,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         let id = row.integer(at: 0)
         let request = JSONText.decode(row.text(at: 1) ?? "", as: OperatorRequest.self)
         if !row.isNull(at: 3) {
-            let position = JSONText.decode(row.text(at: 4) ?? "", as: RecheckPosition.self)
-            let next = try position.flatMap { try AppRecheck(connection: connection, rules: rules).goOn(from: $0) }
+            let next = try JSONText.decode(row.text(at: 4) ?? "", as: RequestPosition.self).flatMap(goOn)
             try connection.execute("UPDATE operator_request SET position = $2 WHERE id = $1", id, try next.map(JSONText.encode))
             return HandledRequest(request: request, answer: nil)
         }
@@ -31,7 +30,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         return HandledRequest(request: request, answer: answer)
     }
 
-    private func answer(_ request: OperatorRequest?, requestedAt: Timestamp) throws -> (OperatorAnswer, RecheckPosition?) {
+    private func answer(_ request: OperatorRequest?, requestedAt: Timestamp) throws -> (OperatorAnswer, RequestPosition?) {
         guard let request else { return (.notUnderstood, nil) }
         guard now <= requestedAt.advanced(by: OperatorRequest.expiry) else { return (.expired, nil) }
         do {
@@ -42,7 +41,7 @@ struct OperatorTransaction<Connection: TableConnection> {
         }
     }
 
-    private func carryOut(_ request: OperatorRequest) throws -> (OperatorAnswer, RecheckPosition?) {
+    private func carryOut(_ request: OperatorRequest) throws -> (OperatorAnswer, RequestPosition?) {
         switch request {
         case .pause(let name):
             guard let app = try app(name) else { return (try unknownApp(), nil) }
@@ -63,6 +62,12 @@ struct OperatorTransaction<Connection: TableConnection> {
                 return breaker.isOpen
             }
             return (.breakerReset(wasOpen: wasOpen), nil)
+        case .confirmRevocations(let name, let count):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            return try release(app.id, isConfirmed: true, count: count)
+        case .dropRevocations(let name):
+            guard let app = try app(name) else { return (try unknownApp(), nil) }
+            return try release(app.id, isConfirmed: false, count: nil)
         case .recheckUser(let userID):
             return (try recheck(userID), nil)
         case .recheckApp(let name):
@@ -78,7 +83,7 @@ struct OperatorTransaction<Connection: TableConnection> {
                 requestsPerSecond: rules.requestsPerSecond,
                 isPaused: app.pausedAt != nil
             )
-            return (answer, try recheck.begin(app.id, credentials: credentials, at: now))
+            return (answer, .recheck(try recheck.begin(app.id, credentials: credentials, at: now)))
         case .retryQuarantined(let ids, let receivedAt):
             return (try empty(ids) { try retry($0, receivedAt: receivedAt) }, nil)
         case .dropQuarantined(let ids):
@@ -86,6 +91,20 @@ struct OperatorTransaction<Connection: TableConnection> {
         case .forget(let request):
             if let name = request.app, try app(name) == nil { return (try unknownApp(), nil) }
             return (try UserErasure(connection: connection, request: request, now: now).carryOut(), nil)
+        }
+    }
+
+    private func release(_ app: Int64, isConfirmed: Bool, count: Int?) throws -> (OperatorAnswer, RequestPosition?) {
+        let (answer, position) = try BrakeRelease(connection: connection).begin(app, isConfirmed: isConfirmed, count: count)
+        return (answer, position.map(RequestPosition.release))
+    }
+
+    private func goOn(from position: RequestPosition) throws -> RequestPosition? {
+        switch position {
+        case .recheck(let position):
+            try AppRecheck(connection: connection, rules: rules).goOn(from: position).map(RequestPosition.recheck)
+        case .release(let position):
+            try BrakeRelease(connection: connection).goOn(from: position, at: now).map(RequestPosition.release)
         }
     }
 

@@ -129,7 +129,8 @@ extension TableConnection {
             """
             SELECT 'revocation' AS queue, q.id, app.name AS app, app.paused_at AS "pausedAt", q.client_id AS "clientID",
                    q.requested_at AS at, FALSE AS "bringsCode", q.due_at AS "dueAt", q.claimed_by IS NOT NULL AS "isClaimed",
-                   NULL AS "waitsSince", FALSE AS "isAhead", 0 AS failures, FALSE AS "isAnswerLost", NULL AS detail, q.opened_at AS "openedAt"
+                   q.held_at AS "waitsSince", FALSE AS "isAhead", 0 AS failures, FALSE AS "isAnswerLost", NULL AS detail,
+                   q.opened_at AS "openedAt"
               FROM revocation_queue q
               LEFT JOIN client ON client.client_id = q.client_id
               LEFT JOIN app ON app.id = client.app

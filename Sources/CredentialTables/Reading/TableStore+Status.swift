@@ -40,14 +40,19 @@ extension TableStore {
         // A fleet asks with each renewal of a lease, so this is a short query.
         try await shortQuery { connection in
             try connection.fetchAll(
-                "SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens FROM app ORDER BY name"
+                """
+                SELECT name, paused_at, pending, admitted, missed, never_accepted, foreign_tokens, revocations_braked_at, revocations_held
+                  FROM app ORDER BY name
+                """
             ).map {
                 AppStatus(
                     app: $0.text(at: 0) ?? "",
                     pausedAt: $0.time(at: 1),
                     rejections: AppStatus.Rejections(pending: $0.int(at: 2), admitted: $0.int(at: 3), withoutNotification: $0.int(at: 4)),
                     neverAccepted: $0.int(at: 5),
-                    foreignTokens: $0.int(at: 6)
+                    foreignTokens: $0.int(at: 6),
+                    revocationsBrakedAt: $0.time(at: 7),
+                    revocationsHeld: $0.int(at: 8)
                 )
             }
         }

@@ -76,7 +76,8 @@ extension ClaimedRevocationRequest {
             claim: claim,
             app: clientID.flatMap { apps[$0] },
             requestedAt: Timestamp(milliseconds: row.integer(at: start)),
-            credential: clientID.flatMap { client in userID.map { CredentialID(clientID: client, userID: $0) } }
+            credential: clientID.flatMap { client in userID.map { CredentialID(clientID: client, userID: $0) } },
+            isConfirmed: !row.isNull(at: start + 3)
         )
     }
 }

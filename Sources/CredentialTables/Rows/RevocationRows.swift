@@ -31,6 +31,13 @@ package struct RevocationRows<Connection: TableConnection> {
         case .postpone(let work, let until):
             try connection.execute("UPDATE revocation_queue SET due_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2", until, work.id)
             return false
+        case .hold(let work):
+            try connection.execute(
+                "UPDATE revocation_queue SET held_at = $1, due_at = $1, attempts = 0, claimed_by = NULL WHERE id = $2",
+                now,
+                work.id
+            )
+            return false
         case .close(let work, let outcome, let reason):
             // Copies from the row itself, because a backend may have written text that Swift cannot hold.
             try connection.execute(

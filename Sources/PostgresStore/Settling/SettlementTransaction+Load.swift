@@ -59,6 +59,7 @@ extension SettlementTransaction {
             basis.clients[clientID] = ClientRecord(row, from: 2)
         }
         try read(breakers: breakers, into: &basis)
+        for name in scope.brakedApps { basis.brakes[name] = try BrakeRow.load(directory.app(name).id, on: connection) }
         return basis
     }
 

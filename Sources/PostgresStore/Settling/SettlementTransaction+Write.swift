@@ -29,6 +29,7 @@ extension SettlementTransaction {
         try users.sendAdd(changes.tallies)
         try sendCounts(changes)
         for (queue, count) in queues.removed { try connection.add(count, to: queue.removedCounter) }
+        for (app, brake) in changes.brakes { try BrakeRow.save(brake, of: directory.app(app).id, on: connection) }
         for app in openedApps { try BreakerRow.countPending(of: app, on: connection) }
         let evicted = try queues.quarantine.sendMakeRoom()
         try connection.sendCommit()

@@ -15,7 +15,12 @@ extension Schema {
           -- Rejections that wait to be believed; those believed for an hour; and those of which no notification came.
           pending    BIGINT NOT NULL DEFAULT 0,
           admitted   BIGINT NOT NULL DEFAULT 0,
-          missed     BIGINT NOT NULL DEFAULT 0
+          missed     BIGINT NOT NULL DEFAULT 0,
+          -- Requests to revoke: how many were opened in the hour that began then; since when the brake holds the others, and how many.
+          revocation_hour_at   BIGINT,
+          revocations_opened   BIGINT NOT NULL DEFAULT 0,
+          revocations_braked_at BIGINT,
+          revocations_held     BIGINT NOT NULL DEFAULT 0
         );
 
         CREATE TABLE client (

@@ -46,7 +46,9 @@ extension Schema {
           SELECT grant_id, client_id, user_id, granted_at, outcome, reason, settled_at FROM grant_log;
 
         CREATE VIEW revocation_outcome AS
-          SELECT id, client_id, user_id, requested_at, 'waiting' AS outcome, NULL AS reason, NULL::bigint AS settled_at FROM revocation_queue
+          SELECT id, client_id, user_id, requested_at, CASE WHEN held_at IS NULL THEN 'waiting' ELSE 'held' END AS outcome,
+                 NULL AS reason, NULL::bigint AS settled_at
+            FROM revocation_queue
            UNION ALL
           SELECT request, client_id, user_id, requested_at, outcome, reason, settled_at FROM revocation_log;
 

@@ -92,6 +92,7 @@ enum Schema {
         -- An event looks here for a newer sign-in of its user.
         CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
 
+        -- held_at, confirmed_at: since when a request waits for an operator, and when one has confirmed it.
         CREATE TABLE revocation_queue (
           id           \(id)
                                CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -106,10 +107,13 @@ enum Schema {
           due_at       BIGINT  NOT NULL DEFAULT 0,
           attempts     INTEGER NOT NULL DEFAULT 0,
           claimed_by   TEXT,
-          opened_at    BIGINT
+          opened_at    BIGINT,
+          held_at      BIGINT,
+          confirmed_at BIGINT
         ) \(isQueue);
         -- One that is opened waits for its tokens, in revocation.
-        CREATE INDEX revocation_queue_due ON revocation_queue (due_at, id) WHERE opened_at IS NULL;
+        CREATE INDEX revocation_queue_due ON revocation_queue (due_at, id) WHERE \(unopened);
+        CREATE INDEX revocation_queue_held ON revocation_queue (client_id, id) WHERE held_at IS NOT NULL;
         -- A code that is exchanged late belongs to the request that came before.
         CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
 
@@ -119,6 +123,9 @@ enum Schema {
     /// cannot use that index. If the server believes the queue empty, both indexes cost the same. In that one the id comes second, so the
     /// server would read all of it, row by row.
     static let anyNotification = "received_at > 0"
+
+    /// SQL: which requests to revoke have no tokens at work and do not wait for an operator.
+    static let unopened = "opened_at IS NULL AND held_at IS NULL"
 
     /// SQL: which operators' requests still have work left.
     static let open = "(answer IS NULL OR position IS NOT NULL)"

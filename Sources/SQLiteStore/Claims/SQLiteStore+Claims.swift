@@ -38,13 +38,13 @@ extension SQLiteStore {
         lease: Duration
     ) async throws -> [ClaimedRevocationRequest] {
         let apps = directory.withLockedValue { $0 }.appNames
-        return try await claim(from: .revocation, where: "opened_at IS NULL", upTo: limit, at: now) { [owner] db, ids in
+        return try await claim(from: .revocation, where: Schema.unopened, upTo: limit, at: now) { [owner] db, ids in
             let take = try PreparedStatement(
                 """
                 UPDATE revocation_queue
                    SET due_at = ?, attempts = MIN(MAX(attempts, 0), 1000) + 1, claimed_by = ?
                  WHERE id = ?
-                RETURNING attempts, requested_at, CAST(client_id AS BLOB), CAST(user_id AS BLOB)
+                RETURNING attempts, requested_at, CAST(client_id AS BLOB), CAST(user_id AS BLOB), confirmed_at
                 """,
                 in: db
             )

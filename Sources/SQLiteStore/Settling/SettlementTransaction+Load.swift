@@ -17,6 +17,7 @@ extension SettlementTransaction {
         for name in scope.judgedApps {
             basis.breakers[name] = try BreakerRow.load(directory.app(name).id, on: connection)
         }
+        for name in scope.brakedApps { basis.brakes[name] = try BrakeRow.load(directory.app(name).id, on: connection) }
         for clientID in scope.rejectedClients {
             basis.provedAt[clientID] = try connection.fetchOne("SELECT proved_at FROM client WHERE client_id = $1", clientID)?.time(at: 0)
         }

@@ -25,6 +25,7 @@ extension SettlementTransaction {
         try writeCounts(changes)
         for rejection in changes.admitted { try write(rejection) }
         for (app, breaker) in changes.breakers { try BreakerRow.save(breaker, of: directory.app(app).id, on: connection) }
+        for (app, brake) in changes.brakes { try BrakeRow.save(brake, of: directory.app(app).id, on: connection) }
         for app in openedApps { try BreakerRow.countPending(of: app, on: connection) }
         return (batch, hasErased)
     }

@@ -15,7 +15,12 @@ extension Schema {
           -- Rejections that wait to be believed; those believed for an hour; and those of which no notification came.
           pending    INTEGER NOT NULL DEFAULT 0,
           admitted   INTEGER NOT NULL DEFAULT 0,
-          missed     INTEGER NOT NULL DEFAULT 0
+          missed     INTEGER NOT NULL DEFAULT 0,
+          -- Requests to revoke: how many were opened in the hour that began then; since when the brake holds the others, and how many.
+          revocation_hour_at   INTEGER,
+          revocations_opened   INTEGER NOT NULL DEFAULT 0,
+          revocations_braked_at INTEGER,
+          revocations_held     INTEGER NOT NULL DEFAULT 0
         ) STRICT;
 
         CREATE TABLE client (

@@ -89,6 +89,7 @@ enum Schema {
         CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
         \(refusingIDs(of: "grant_queue"))
 
+        -- held_at, confirmed_at: since when a request waits for an operator, and when one has confirmed it.
         CREATE TABLE revocation_queue (
           id           INTEGER PRIMARY KEY AUTOINCREMENT
                                CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -103,10 +104,13 @@ enum Schema {
           due_at       INTEGER NOT NULL DEFAULT 0,
           attempts     INTEGER NOT NULL DEFAULT 0,
           claimed_by   TEXT,
-          opened_at    INTEGER
+          opened_at    INTEGER,
+          held_at      INTEGER,
+          confirmed_at INTEGER
         ) STRICT;
         -- One that is opened waits for its tokens, in revocation.
-        CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL;
+        CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE \(unopened);
+        CREATE INDEX revocation_queue_held ON revocation_queue (client_id, id) WHERE held_at IS NOT NULL;
         -- A code that is exchanged late belongs to the request that came before
         CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
         \(refusingIDs(of: "revocation_queue"))
@@ -220,6 +224,9 @@ enum Schema {
         ) STRICT;
 
         """
+
+    /// SQL: which requests to revoke have no tokens at work and do not wait for an operator.
+    static let unopened = "opened_at IS NULL AND held_at IS NULL"
 
     /// SQL: which operators' requests still have work left.
     static let open = "answer IS NULL OR position IS NOT NULL"

@@ -12,10 +12,8 @@ struct Siwatch: AsyncParsableCommand {
         version: Version.current,
         subcommands: [
             Run.self, Check.self, Migrate.self, Status.self, Explain.self, Receipt.self, Export.self, Forget.self, Unverified.self,
-            Recheck.self,
-            Pause.self,
-            Resume.self,
-            Breaker.self, Quarantine.self, Enqueue.self, Backup.self, Move.self, App.self, Key.self, ShowVersion.self, ParseTOML.self,
+            Recheck.self, Pause.self, Resume.self, Breaker.self, Revocations.self, Quarantine.self, Enqueue.self, Backup.self, Move.self,
+            App.self, Key.self, ShowVersion.self, ParseTOML.self,
         ]
     )
 

@@ -72,6 +72,10 @@ extension Configuration {
                 table.note(.at("breaker.max_rejections", "must be below breaker.window, or the breaker can never open"))
             }
         }
+        root.table("revocations") { table in
+            table.read("max_per_hour", .count, into: &revocations.maxPerHour)
+            table.read("max_percent_per_hour", .count(upTo: 100), into: &revocations.maxPercentPerHour)
+        }
         root.table("queues") { table in
             table.read("poll_interval", .duration(upTo: Self.longestPollInterval), into: &queues.pollInterval)
             table.read("clock_skew", .duration, into: &queues.clockSkew)

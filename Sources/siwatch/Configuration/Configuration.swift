@@ -16,6 +16,7 @@ struct Configuration: Sendable, Equatable {
     var encryption = Encryption()
     var refresh = Refresh()
     var breaker = Breaker()
+    var revocations = Revocations()
     var queues = Queues()
     var retention = Retention()
     var operations = Operations()
@@ -69,6 +70,12 @@ struct Configuration: Sendable, Equatable {
         var maxRejections = 20
         var maxRejectedPercent = 5
         var settle = Duration.minutes(15)
+    }
+
+    /// When requests to revoke wait for an operator. The figures hold for each app.
+    struct Revocations: Sendable, Equatable {
+        var maxPerHour = 50
+        var maxPercentPerHour = 1
     }
 
     struct Queues: Sendable, Equatable {
@@ -128,6 +135,9 @@ extension Configuration {
         if let mode = database.unsafeMode {
             let problem = "says sslmode=\(mode): only verify-full keeps out an attacker who pretends to be the server"
             warnings.append(.at("database.url", problem))
+        }
+        if let owner = foreignOwner {
+            warnings.append(ConfigurationMistake(place: .file, problem: "belongs to \(owner), who can change which servers get the tokens"))
         }
         return warnings
     }

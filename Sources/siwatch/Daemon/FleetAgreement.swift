@@ -23,6 +23,8 @@ struct FleetAgreement {
             "breaker.max_rejections = \(configuration.breaker.maxRejections)",
             "breaker.max_rejected_percent = \(configuration.breaker.maxRejectedPercent)",
             milliseconds("breaker.settle", configuration.breaker.settle),
+            "revocations.max_per_hour = \(configuration.revocations.maxPerHour)",
+            "revocations.max_percent_per_hour = \(configuration.revocations.maxPercentPerHour)",
             milliseconds("refresh.interval", configuration.refresh.interval),
             milliseconds("refresh.timeout", configuration.refresh.timeout),
             milliseconds("queues.clock_skew", configuration.queues.clockSkew),

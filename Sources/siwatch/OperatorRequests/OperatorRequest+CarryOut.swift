@@ -67,8 +67,10 @@ extension OperatorRequest {
 
     /// Whether the request goes on after its answer while no siwatch runs that could finish it.
     private func mustFinish(on store: any CredentialStore) async throws -> Bool {
-        guard case .recheckApp = self else { return false }
-        return try await store.fleet?.isAtWork != true
+        switch self {
+        case .recheckApp, .confirmRevocations, .dropRevocations: try await store.fleet?.isAtWork != true
+        case .pause, .resume, .confirmRejections, .resetBreaker, .recheckUser, .retryQuarantined, .dropQuarantined, .forget: false
+        }
     }
 
     /// Leaves the request for the daemon and waits for the answer.

@@ -43,8 +43,8 @@ struct Recheck: AsyncParsableCommand {
                 \(isPaused ? Self.paused : "")\(Self.text(probed: probed.filter { $0 == app }))
                 """
             )
-        case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .quarantine, .unknownApp, .unknownUser, .expired,
-            .notUnderstood, .refused, .forgotten, .stillAuthorized, .stillWaiting:
+        case .paused, .resumed, .rejectionsConfirmed, .nothingToConfirm, .breakerReset, .revocationsReleased, .brakeNotSet, .quarantine,
+            .unknownApp, .unknownUser, .expired, .notUnderstood, .refused, .forgotten, .stillAuthorized, .stillWaiting:
             throw CommandFailure(answer, to: request)
         }
     }

@@ -168,6 +168,7 @@ extension RevocationReceipt {
         case .revocationsDisabled:
             "the configuration says revocations = false for its app, so \(proof.revocation == nil ? "nothing was revoked" : "no more was asked")"
         case .anotherUser: "Apple accepts the token as another user's, so it was not revoked"
+        case .dropped: "too many requests came at once, and an operator has dropped this one, so nothing was revoked"
         case .unnamedUser: "Apple accepts the token without saying whose it is, so it was not revoked"
         case .otherTeam:
             "Apple had accepted the token from another team and rejects it to this one, so whether it is dead could not be found out"

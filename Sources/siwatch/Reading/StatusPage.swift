@@ -94,6 +94,7 @@ struct StatusPage {
                 + "siwatch unverified --app \(app.app.printable) lists them"
         }
         lines += report.waitingGrants.sentences(at: now)
+        lines += report.apps.map(BrakeReport.init).filter { $0.setAt != nil }.map(\.text)
         lines += revocations
         lines += report.rounds.filter { !$0.round.fits }.map { "\($0)" }
         lines += report.unknownCanaries.map { "\($0)" }
@@ -130,7 +131,8 @@ struct StatusPage {
     }
 
     private func age(_ milliseconds: Int64?) -> String {
-        milliseconds.map { Timestamp(milliseconds: $0).duration(to: now).text } ?? "–"
+        guard let time = milliseconds.map(Timestamp.init(milliseconds:)) else { return "–" }
+        return time > now ? "dated ahead" : time.duration(to: now).text
     }
 
     private func ago(_ time: Timestamp?) -> String {

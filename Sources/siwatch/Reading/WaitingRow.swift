@@ -37,6 +37,8 @@ struct WaitingRow {
         case pause
         /// For Apple to accept its client.
         case refusal
+        /// For an operator to confirm or drop it.
+        case brake
     }
 
     /// - Parameter refusals: the refusals of all clients that Apple refuses.
@@ -97,6 +99,7 @@ struct WaitingRow {
 
     private static func reason(ofRequest row: UserHistory.Waiting, at now: Timestamp) -> Reason {
         if row.openedAt != nil { return row.pausedAt == nil ? .tokens : .pause }
+        if row.waitsSince != nil { return .brake }
         return row.dueAt > now && !row.isClaimed ? .earlier : .turn
     }
 
@@ -118,6 +121,8 @@ struct WaitingRow {
             return "waits for a sign-in of this user that is still in its queue, or for an earlier request about the same tokens"
         case .tokens: return "its tokens are being revoked"
         case .pause: return "its tokens wait for siwatch resume \(row.app?.printable ?? "")"
+        case .brake:
+            return "too many requests to revoke came, so it waits for an operator: see siwatch revocations"
         }
     }
 
@@ -135,7 +140,7 @@ struct WaitingRow {
             let word = row.detail.map { " (\($0.printable))" } ?? ""
             return "brings a code; \(tries)\(word), and it is tried again \(end)\(lost)"
         case .refusal: return "brings a code, which waits \(end): \(refusal?.words ?? "Apple refuses the client")\(lost)"
-        case .start, .time, .turn, .earlier, .tokens, .pause: return "brings a code, which waits for its turn \(end)\(lost)"
+        case .start, .time, .turn, .earlier, .tokens, .pause, .brake: return "brings a code, which waits for its turn \(end)\(lost)"
         }
     }
 }

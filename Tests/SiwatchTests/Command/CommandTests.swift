@@ -506,6 +506,75 @@ import Testing
         }
     }
 
+    // MARK: The brake on revocations
+
+    /// A backend that was taken over costs the users up to the bound, and no more.
+    @Test(arguments: SiteDatabase.allCases) func anOperatorDecidesAboutAMassOfRequests(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, ["revocations": "max_per_hour = 1"]) { site in
+            let signIns = try await site.apple.signIn(3)
+            let held = "SELECT COUNT(*) FROM revocation_outcome WHERE outcome = 'held'"
+            func insert(_ users: ArraySlice<SignIn>) async throws {
+                for user in users {
+                    try await site.backend.execute(
+                        "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)",
+                        [user.userID]
+                    )
+                }
+            }
+            #expect(try await site.folder.run("revocations", "confirm", "example", "1").status == 64)
+            try await site.daemon { daemon in
+                try await site.settle(signIns)
+                try await insert(signIns[0..<2])
+                try await site.backend.until(held, is: 1)
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 1)
+                let page = try await site.folder.run("status").output.joined(separator: "\n")
+                #expect(
+                    page.contains("example: the brake on revocations is set since 2")
+                        && page.contains("and holds 1 request; siwatch revocations confirm example 1"),
+                    "\(page)"
+                )
+                let receipt = try await site.folder.run("receipt", signIns[1].userID).output.joined(separator: "\n")
+                #expect(receipt.contains("so it waits for an operator: see siwatch revocations"), "\(receipt)")
+                let (status, output) = try await site.folder.run("revocations", "confirm", "example", "1")
+                #expect(
+                    status == 0 && output.contains { $0 == "1 request is carried out from now on. The brake of example is released." },
+                    "\(output)"
+                )
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 2)
+                // The confirmed request does not count, so the next one is the first of an hour.
+                try await insert(signIns[2...])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'proved'", is: 3)
+                try await insert(signIns[2...])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log WHERE outcome = 'no_token'", is: 1)
+                #expect(daemon.output.contains { $0.contains("Too many requests to revoke in an hour") })
+            }
+        }
+    }
+
+    /// Without a daemon, too.
+    @Test(arguments: SiteDatabase.allCases) func droppedRequestsRevokeNobody(on database: SiteDatabase) async throws {
+        try await Site.with(on: database, ["revocations": "max_per_hour = 1"]) { site in
+            let signIns = try await site.apple.signIn(3)
+            try await site.daemon { _ in
+                try await site.settle(signIns)
+                for user in signIns {
+                    try await site.backend.execute(
+                        "INSERT INTO revocation_queue (client_id, user_id) VALUES ('com.example.app', ?)",
+                        [user.userID]
+                    )
+                }
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE outcome IN ('held', 'proved')", is: 3)
+            }
+            #expect(try await site.folder.run("revocations").output.contains { $0.contains("and holds 2 requests") })
+            let (status, output) = try await site.folder.run("revocations", "drop", "example")
+            #expect(status == 0 && output.contains { $0.hasPrefix("2 requests are rejected. ") }, "\(output)")
+            try await site.backend.until("SELECT COUNT(*) FROM revocation_outcome WHERE reason = 'dropped'", is: 2)
+            try await site.backend.until("SELECT COUNT(*) FROM user_state WHERE state = 'authorized'", is: 2)
+            let receipt = try await site.folder.run("receipt", signIns[2].userID).output.joined(separator: "\n")
+            #expect(receipt.contains("an operator has dropped this one, so nothing was revoked"), "\(receipt)")
+        }
+    }
+
     // MARK: Receipts
 
     /// From the request to the auditor's receipt: every answer, and no token.

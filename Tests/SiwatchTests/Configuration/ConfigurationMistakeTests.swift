@@ -120,6 +120,8 @@ struct ConfigurationMistakeTests {
         Case("[breaker]\nmax_rejected_percent = 0", "breaker.max_rejected_percent", "must be between 1 and 99"),
         Case("[breaker]\nmax_rejected_percent = 100", "breaker.max_rejected_percent", "must be between 1 and 99"),
         Case("[breaker]\nsettle = \"0s\"", "breaker.settle", duration),
+        Case("[revocations]\nmax_per_hour = 0", "revocations.max_per_hour", "must be between 1 and 1000000000"),
+        Case("[revocations]\nmax_percent_per_hour = 101", "revocations.max_percent_per_hour", "must be between 1 and 100"),
         Case((clients, clients + "\ncanaries = [\"\"]"), "app[0].canaries[0]", userID),
         Case((clients, clients + "\ncanaries = [\"a\", \"a\"]"), "app[0].canaries[1]", "is the same as app[0].canaries[0]"),
         Case((clients, clients + "\ncanaries = \((1...21).map { "sub\($0)" })"), "app[0].canaries", "must be at most 20"),

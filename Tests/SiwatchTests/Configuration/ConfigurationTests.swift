@@ -81,7 +81,7 @@ struct ConfigurationTests {
 
         let text = try String(contentsOf: example, encoding: .utf8)
         let shown = Set(text.matches(of: #/(?m)^([a-z_]+) = /#).map { String($0.1) })
-        #expect(shown.count == 36 && shown.contains("rejected_token"), "\(shown.sorted())")
+        #expect(shown.count == 38 && shown.contains("rejected_token"), "\(shown.sorted())")
     }
 
     @Test func everyKeyIsRead() throws {
@@ -100,6 +100,9 @@ struct ConfigurationTests {
             max_rejections = 6
             max_rejected_percent = 99
             settle = "8s"
+            [revocations]
+            max_per_hour = 9
+            max_percent_per_hour = 100
             [queues]
             poll_interval = "20ms"
             clock_skew = "1m30s"
@@ -137,6 +140,7 @@ struct ConfigurationTests {
             timeout: .seconds(7)
         )
         expected.breaker = Configuration.Breaker(window: 7, maxRejections: 6, maxRejectedPercent: 99, settle: .seconds(8))
+        expected.revocations = Configuration.Revocations(maxPerHour: 9, maxPercentPerHour: 100)
         expected.queues = Configuration.Queues(pollInterval: .milliseconds(20), clockSkew: .seconds(90))
         expected.retention.notificationLog = .seconds(86_400)
         expected.retention.quarantine = .seconds(2 * 86_400)

@@ -29,6 +29,8 @@ struct FleetAgreementTests {
                 breaker.max_rejections = 20
                 breaker.max_rejected_percent = 5
                 breaker.settle = 900000 ms
+                revocations.max_per_hour = 50
+                revocations.max_percent_per_hour = 1
                 refresh.interval = 86400000 ms
                 refresh.timeout = 15000 ms
                 queues.clock_skew = 300000 ms
@@ -38,7 +40,7 @@ struct FleetAgreementTests {
 
                 """
         )
-        #expect(agreement.digest == "d0b3f5b40ead515c")
+        #expect(agreement.digest == "a82d995768e985a0")
     }
 
     /// The compared values of the configuration, each with a change that the comparison must notice.
@@ -53,6 +55,8 @@ struct FleetAgreementTests {
         "breaker.maxRejections": { $0.breaker.maxRejections = 21 },
         "breaker.maxRejectedPercent": { $0.breaker.maxRejectedPercent = 6 },
         "breaker.settle": { $0.breaker.settle = .minutes(14) },
+        "revocations.maxPerHour": { $0.revocations.maxPerHour = 51 },
+        "revocations.maxPercentPerHour": { $0.revocations.maxPercentPerHour = 2 },
         "queues.clockSkew": { $0.queues.clockSkew = .minutes(4) },
         "apple.issuers": { $0.apple.issuers.append("https://example.com") },
     ]
@@ -68,7 +72,7 @@ struct FleetAgreementTests {
         let configuration = Self.configuration
         let parts: [String: Any] = [
             "app": try #require(configuration.apps.first), "refresh": configuration.refresh, "breaker": configuration.breaker,
-            "queues": configuration.queues, "apple": configuration.apple,
+            "revocations": configuration.revocations, "queues": configuration.queues, "apple": configuration.apple,
         ]
         let whole = Mirror(reflecting: configuration).children.compactMap(\.label).filter { $0 != "apps" && parts[$0] == nil }
         let values = parts.flatMap { part, value in Mirror(reflecting: value).children.compactMap { $0.label.map { "\(part).\($0)" } } }

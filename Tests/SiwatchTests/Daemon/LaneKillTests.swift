@@ -16,7 +16,10 @@ struct LaneKillTests {
     private static let wave = 32
 
     @Test(.timeLimit(.minutes(10))) func aKilledDaemonLosesAnswersAndNothingElse() async throws {
-        try await Site.with(["refresh": "max_requests_per_second = 1000", "log": "level = \"trace\""]) { site in
+        let tables = [
+            "refresh": "max_requests_per_second = 1000", "revocations": "max_per_hour = 100000", "log": "level = \"trace\"",
+        ]
+        try await Site.with(tables) { site in
             try await site.apple.script(.delay(.milliseconds(15)))
             var codes: [String] = []
             var asked: Set<String> = []

@@ -29,7 +29,7 @@ struct FleetRun {
         let server = try PostgresServer(canFill: true, settings: ["log_min_messages=warning"])
         defer { server.stop() }
         let limits = FleetLimits(isLong: isLong)
-        let tables = ["refresh": limits.configuration, "log": "level = \"trace\""]
+        let tables = ["refresh": limits.configuration, "revocations": "max_per_hour = 100000", "log": "level = \"trace\""]
         try await Site.with(on: .server(server), listen: "127.0.0.1:0", tables) { site in
             // Requests take this long, so that every fault strikes while some are under way.
             try await site.apple.script(.delay(.milliseconds(15)))

@@ -37,12 +37,14 @@ extension StoreUnderTest {
         _ settlements: [Settlement],
         at now: Timestamp = .start,
         startedAt: Timestamp = .start,
-        canaries: [String: Set<String>] = [:]
+        canaries: [String: Set<String>] = [:],
+        brake: RevocationBrakeRules = RevocationBrakeRules()
     ) async throws -> SettledBatch {
         let rules = SettlementRules(
             policy: Self.policy,
             pollInterval: .seconds(1),
             startedAt: startedAt,
+            brake: brake,
             canaries: canaries,
             pseudonymizer: PlainSealer()
         )

@@ -27,6 +27,10 @@ extension StoreUnderTest {
         ] {
             _ = try await ask(request)
         }
+        for request: OperatorRequest in [.confirmRevocations(app: "example", count: 9), .dropRevocations(app: "example")] {
+            try await run("UPDATE app SET revocations_braked_at = 1")
+            _ = try await ask(request)
+        }
         try await signIn("gone", token: "g", email: EmailAddress("g@example.com"))
         // The command's search reads whole logs, the daemon's transaction none.
         let erasure = ErasureRequest(of: "gone", in: "example", as: "forgotten:gone", evenIfAuthorized: true, found: PersonalData())

@@ -11,11 +11,17 @@ extension Inspector {
         let row = try database.rows(
             """
             SELECT (SELECT COUNT(*) FROM revocation_queue), (SELECT COUNT(*) FROM revocation),
-                   (SELECT COUNT(DISTINCT request) FROM revocation_log WHERE request NOT IN (SELECT id FROM revocation_queue))
+                   (SELECT COUNT(DISTINCT request) FROM revocation_log WHERE request NOT IN (SELECT id FROM revocation_queue)),
+                   (SELECT COUNT(*) FROM revocation_queue WHERE held_at IS NOT NULL), (SELECT CAST(SUM(revocations_held) AS BIGINT) FROM app)
             """
         )[0]
         let (waiting, open, answered): (Int, Int, Int) = (row[0], row[1], row[2])
         let model = state.model
+        let (braked, counted): (Int, Int) = (row[3], row[4])
+        let expected = model.requestRows.values.count(where: \.isBraked)
+        guard braked == expected, counted == expected else {
+            return Violation(.nothingIsLost, "\(braked) requests to revoke wait for an operator, \(counted) by count, \(expected) should")
+        }
         if waiting == model.requestRows.count, open == model.revocations.count, waiting + answered == model.requestsIn { return nil }
         return Violation(
             .nothingIsLost,

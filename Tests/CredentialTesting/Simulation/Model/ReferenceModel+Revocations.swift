@@ -12,6 +12,9 @@ extension ReferenceModel {
         var held: Held?
         /// Whether siwatch is revoking its tokens.
         var isOpen = false
+        /// Whether it waits for an operator, and whether one has confirmed it.
+        var isBraked = false
+        var isConfirmed = false
     }
 
     /// A sign-in with the backend's date.
@@ -135,6 +138,10 @@ extension ReferenceModel {
             .map(\.token)
         let new = tokens.filter { !open.contains($0.token) }
         if new.isEmpty { return .postponed }
+        if !row.isConfirmed, let app = appOfClient[credential.clientID], let settled = brake(app, at: now) {
+            requestRows[work.id]!.isBraked = true
+            return settled
+        }
         requestRows[work.id]!.isOpen = true
         for (id, token, text, standing) in new {
             revocations[RevocationKey(request: work.id, clientID: id.clientID, fingerprint: token.fingerprint)] = OpenRevocation(
@@ -149,6 +156,60 @@ extension ReferenceModel {
             )
         }
         return .postponed
+    }
+
+    // MARK: The brake
+
+    /// An app's brake on requests to revoke.
+    struct Brake {
+        var hour: Range<Timestamp>?
+        var opened = 0
+        var isSet = false
+    }
+
+    /// - Returns: nil if one more request may be opened.
+    private mutating func brake(_ app: String, at now: Timestamp) -> Settled? {
+        var brake = brakes[app] ?? Brake()
+        defer { brakes[app] = brake }
+        // The clock may have been set back.
+        if let hour = brake.hour, now < hour.lowerBound { brake.hour = now..<now.advanced(by: .seconds(3600)) }
+        if brake.hour?.contains(now) != true { (brake.hour, brake.opened) = (now..<now.advanced(by: .seconds(3600)), 0) }
+        if brake.isSet { return .heldBack(setsBrake: false) }
+        brake.opened += 1
+        brake.isSet = brake.opened > maxRequestsPerHour
+        return brake.isSet ? .heldBack(setsBrake: true) : nil
+    }
+
+    /// How many requests wait for an operator; nil if the brake is not set.
+    func brakedRequests(of app: String) -> Int? {
+        brakes[app]?.isSet ?? false ? braked(app).count : nil
+    }
+
+    private func braked(_ app: String) -> [Int64] {
+        requestRows.filter { $0.value.isBraked && appOfClient[$0.value.credential.clientID] == app }.keys.sorted()
+    }
+
+    /// An operator confirms so many requests.
+    ///
+    /// - Returns: how many there were, and how many still wait; nil if the brake is not set.
+    mutating func release(_ app: String, upTo limit: Int) -> (count: Int, left: Int)? {
+        guard brakes[app]?.isSet ?? false else { return nil }
+        let confirmed = braked(app).prefix(limit)
+        for id in confirmed { (requestRows[id]!.isBraked, requestRows[id]!.isConfirmed) = (false, true) }
+        let left = braked(app).count
+        if left == 0 { brakes[app] = nil }
+        return (confirmed.count, left)
+    }
+
+    /// An operator drops every request that waits.
+    ///
+    /// - Returns: their number; nil if the brake is not set.
+    mutating func drop(_ app: String) -> Int? {
+        guard brakes[app]?.isSet ?? false else { return nil }
+        let dropped = braked(app)
+        for id in dropped { _ = close(id, requestRows[id]!.credential, .rejected, .dropped) }
+        brakes[app] = nil
+        return dropped.count
     }
 
     /// The tokens that siwatch holds of a user at a client: the newest, and the one that it displaced.

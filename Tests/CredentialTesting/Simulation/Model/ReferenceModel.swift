@@ -131,6 +131,10 @@ struct ReferenceModel {
     /// Waiting requests to revoke, by row number, and their number ever.
     var requestRows: [Int64: RequestRow] = [:]
     var requestsIn = 0
+    /// By app; absent for an app without a request since an operator's last decision.
+    var brakes: [String: Brake] = [:]
+    /// A seed has too few users for a share of them.
+    private(set) var maxRequestsPerHour: Int
     /// By sign-in, the first request made since it, of those present when Apple issued its token.
     var requestsSeen: [SignIn: Timestamp] = [:]
     /// Tokens that siwatch is revoking.
@@ -151,7 +155,8 @@ struct ReferenceModel {
     private var takingSince: Timestamp
     private var takenAt: Timestamp
 
-    init(apps: [SimulatedApp], startedAt: Timestamp) {
+    init(apps: [SimulatedApp], maxRequestsPerHour: Int, startedAt: Timestamp) {
+        self.maxRequestsPerHour = maxRequestsPerHour
         appOfClient = Dictionary(uniqueKeysWithValues: apps.flatMap { app in app.clientIDs.map { ($0, app.name) } })
         (takingSince, takenAt) = (startedAt, startedAt)
     }

@@ -110,6 +110,7 @@ extension Simulation.Plan {
             transfers: false,
             transfersInProofs: false,
             breaker: BreakerRules(),
+            brake: RevocationBrakeRules(),
             canaries: [:]
         )
     }

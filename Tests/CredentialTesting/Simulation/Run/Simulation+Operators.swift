@@ -10,6 +10,7 @@ extension Simulation {
     /// No operator confirms rejections here, because a confirmed false rejection ends a sign-in as the operator asked.
     mutating func operate() async throws {
         let app = plan.apps.randomElement(using: &generator)!
+        if plan.brake != RevocationBrakeRules(), chance(300) { return try await decide(on: app) }
         switch Int.random(in: 0..<100, using: &generator) {
         case 0..<50: try await recheck(people.randomElement(using: &generator)!.user)
         case 50..<65: try await ask(.recheckApp(app.name)) { $0.ledger.recheckedAll(at: $0.truth) }
@@ -34,6 +35,46 @@ extension Simulation {
     mutating func resumeAll() async throws {
         for app in plan.apps { try await ask(.resume(app: app.name)) }
     }
+
+    // MARK: The brake on revocations
+
+    /// An operator confirms every request to revoke that waits.
+    mutating func confirmRevocations() async throws {
+        for app in plan.apps {
+            guard let count = world.with({ $0.model.brakedRequests(of: app.name) }) else { continue }
+            try await decide(on: app, by: .confirmRevocations(app: app.name, count: count))
+        }
+    }
+
+    /// An operator confirms what there is, or what there was at an earlier look, or drops everything.
+    private mutating func decide(on app: SimulatedApp) async throws {
+        let count = world.with { $0.model.brakedRequests(of: app.name) } ?? 1
+        switch Int.random(in: 0..<3, using: &generator) {
+        case 0: try await decide(on: app, by: .confirmRevocations(app: app.name, count: count))
+        case 1: try await decide(on: app, by: .confirmRevocations(app: app.name, count: count / 2))
+        default: try await decide(on: app, by: .dropRevocations(app: app.name))
+        }
+    }
+
+    private mutating func decide(on app: SimulatedApp, by request: OperatorRequest) async throws {
+        let answer = try await ask(request)
+        world.with { state in
+            // Nobody waits for a late answer.
+            if answer == .expired { return }
+            var expected = OperatorAnswer.brakeNotSet
+            if case .confirmRevocations(_, let limit) = request, let (count, left) = state.model.release(app.name, upTo: limit) {
+                expected = .revocationsReleased(count: count, left: left)
+                state.count(.brakeConfirmed)
+            } else if request == .dropRevocations(app: app.name), let count = state.model.drop(app.name) {
+                expected = .revocationsReleased(count: count, left: 0)
+                state.count(.brakeDropped)
+            }
+            guard answer != expected else { return }
+            state.report(Violation(.nothingIsLost, "\(request.name) answers \(answer.map { "\($0)" } ?? "nothing"), not \(expected)"))
+        }
+    }
+
+    // MARK: The configuration
 
     /// An operator takes a client out of the configuration by mistake, or puts it back. Both take effect at the next start.
     mutating func changeClients() async throws {
@@ -67,8 +108,12 @@ extension Simulation {
     }
 
     /// Leaves a request, lets the daemon carry it out, and tells the model the rejected tokens that siwatch asks about again.
-    private mutating func ask(_ request: OperatorRequest, effect: (inout SimulatedWorld.State) -> Void = { _ in }) async throws {
-        _ = try await process.store.submit(request, at: now)
+    @discardableResult
+    private mutating func ask(
+        _ request: OperatorRequest,
+        effect: (inout SimulatedWorld.State) -> Void = { _ in }
+    ) async throws -> OperatorAnswer? {
+        let id = try await process.store.submit(request, at: now)
         try await carryOut()
         let scheduled = try database.rows(
             """
@@ -81,6 +126,7 @@ extension Simulation {
             for credential in scheduled where state.model.recheck(credential) { state.count(.askedAgain) }
             effect(&state)
         }
+        return try await process.store.answer(to: id)
     }
 
     /// The daemon carries out the waiting requests. If it dies meanwhile, the next daemon does the rest. If the store fails, the next turn

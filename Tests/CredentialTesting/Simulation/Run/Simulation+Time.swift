@@ -134,7 +134,7 @@ extension Simulation {
             SELECT (SELECT MIN(due_at) FROM notification_queue),
                    (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NULL),
                    (SELECT MIN(due_at) FROM grant_queue WHERE authorization_code IS NOT NULL),
-                   (SELECT MIN(due_at) FROM (SELECT due_at FROM revocation_queue WHERE opened_at IS NULL
+                   (SELECT MIN(due_at) FROM (SELECT due_at FROM revocation_queue WHERE opened_at IS NULL AND held_at IS NULL
                                               UNION ALL SELECT due_at FROM revocation WHERE client IN (SELECT id FROM known)) AS waiting),
                    (SELECT MIN(due_at) FROM credential WHERE app = 1 AND due_at IS NOT NULL AND client IN (SELECT id FROM known)),
                    (SELECT MIN(due_at) FROM credential WHERE app = 2 AND due_at IS NOT NULL AND client IN (SELECT id FROM known)),
@@ -171,7 +171,7 @@ extension Simulation {
         let row = try database.rows(
             """
             SELECT MIN(at) FROM (SELECT due_at + CASE WHEN EXISTS (SELECT 1 FROM revocation WHERE user_id = q.user_id) THEN 14400000 ELSE 0 END AS at
-                                      FROM revocation_queue q WHERE opened_at IS NULL
+                                      FROM revocation_queue q WHERE opened_at IS NULL AND held_at IS NULL
                                      UNION ALL
                                     SELECT due_at + CASE before_answer WHEN 'invalid_grant' THEN 14400000 ELSE 0 END
                                       FROM revocation WHERE client IN (SELECT id FROM client WHERE client_id <> ?)) AS waiting
@@ -241,6 +241,7 @@ extension Simulation {
             // A user who returns may bring the only token by which a client can be proven.
             end = max(end, returnedAt.advanced(by: length + (keepsFormer ? interval : .zero)))
             try await fetchSigningKeys()
+            try await confirmRevocations()
             // The loops turn even without due work, and bring back due times that a wrong clock has left far ahead.
             if plan.setsClock {
                 for app in plan.apps.indices { try await claimCredentials(of: app) }
@@ -264,6 +265,7 @@ extension Simulation {
         try await workOff()
         // siwatch may have put a question off by a minute.
         for _ in 0..<2 {
+            try await confirmRevocations()
             try advance(by: .seconds(61))
             try await workOff()
         }

@@ -62,6 +62,7 @@ package struct Simulation {
         /// A client that Apple will refuse for good.
         var refused: String?
         var breaker: BreakerRules
+        var brake: RevocationBrakeRules
         /// Users who never leave. The operator has named them.
         var canaries: [String: Set<String>]
         /// Whether the breaker opens so easily that siwatch may never believe some departures.
@@ -158,7 +159,7 @@ package struct Simulation {
             SimulatedWorld.State(
                 now: start,
                 apple: ScriptedApple(apps: plan.apps),
-                model: ReferenceModel(apps: plan.apps, startedAt: start),
+                model: ReferenceModel(apps: plan.apps, maxRequestsPerHour: plan.brake.maxRequests, startedAt: start),
                 ledger: CallLedger(interval: SimulatedProcess.policy.interval)
             )
         )
@@ -267,6 +268,7 @@ extension Simulation.Plan {
         transfersInProofs = !transfers && chance(50, "transfers in proofs")
         if chance(10, "client refused") { refused = apps[0].clientIDs.last }
         breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
+        brake = chance(30, "brake") ? RevocationBrakeRules(maxRequests: number(1...3, "brake bound")) : RevocationBrakeRules()
         canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]
         // The model does not know how long a wrong clock lets a sign-in wait.
         changesClients = chance(30, "clients changed") && apps[0].clientIDs.count > 1 && !setsClock

@@ -56,6 +56,7 @@ struct SimulatedProcess {
             pollInterval: .seconds(1),
             startedAt: clock.now,
             breaker: plan.breaker,
+            brake: plan.brake,
             canaries: plan.canaries,
             pseudonymizer: PlainSealer()
         )

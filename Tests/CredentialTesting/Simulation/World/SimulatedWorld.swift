@@ -165,6 +165,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case teamChanged, teamChangedInMidProof, otherTeam, tokenOfOtherTeamRejected
     case clientDropped, grantOfDroppedClient, eventOfDroppedClient
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
+    case requestBraked, brakeConfirmed, brakeDropped
 }
 
 /// The last lines of the history, and a digest of all of them.

@@ -111,6 +111,32 @@ import Testing
         )
     }
 
+    /// A code names nobody until Apple has exchanged it, so `forget` does not see that it waits.
+    @Test(arguments: StoreKind.allCases)
+    func anOldCodeDoesNotBringTheUserBack(_ kind: StoreKind) async throws {
+        let store = try await history(kind)
+        for time in [Self.ended, Self.ended + .seconds(1)] { try await store.grant(nil, code: "c", at: time) }
+        let codes = try await store.ports.claimCodes(
+            upTo: 2,
+            permits: ["example": 2],
+            at: Self.now,
+            lease: StoreUnderTest.lease,
+            suspects: true
+        )
+        _ = try await store.forget(Self.user, at: Self.now)
+        let id = CredentialID(clientID: "app", userID: Self.user)
+        func exchange(_ code: ClaimedCode) async throws -> Settled {
+            // By the id_token, which Apple issues at the exchange.
+            let grant = Grant(grantedAt: Self.now, token: .sealed(Secret("issued"), for: id, grantedAt: Self.now))
+            let verdict = CodeVerdict.exchanged(grant, id, requestedAt: Self.now, answeredAt: Self.now)
+            return try await store.settle(.code(code, verdict), at: Self.now)
+        }
+        #expect(try await exchange(codes[0]) == .grant(.stale, nil))
+        #expect(try await tables(of: store, holding: Self.user) == [])
+        #expect(try await store.sealedTokens == 1, "that of the other user")
+        #expect(try await exchange(codes[1]) == .grant(.applied, nil), "a later sign-in is news")
+    }
+
     /// A new consent makes a new user, and an old withdrawal that comes again does not end it.
     @Test(arguments: StoreKind.allCases)
     func aNewSignInCounts(_ kind: StoreKind) async throws {

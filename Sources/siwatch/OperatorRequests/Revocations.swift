@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import ArgumentParser
+import CredentialCore
+
+struct Revocations: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Shows which requests to revoke wait because too many came, and decides about them.",
+        discussion: """
+            More requests to revoke in an hour than [revocations] allows set the brake of their app: siwatch holds the others until you \
+            decide. Ask the backends first whether they meant it, because only the user can undo a revocation.
+            """,
+        subcommands: [Show.self, Confirm.self, Drop.self],
+        defaultSubcommand: Show.self
+    )
+}
+
+extension Revocations {
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows the brake of every app."
+        )
+
+        @OptionGroup var options: CommonOptions
+        @OptionGroup var output: OutputOptions
+
+        func run() async throws {
+            let brakes = try await options.readConfiguration().withStore { store in try await store.apps().map(BrakeReport.init) }
+            try output.print(Report(brakes: brakes), brakes.map(\.text).joined(separator: "\n"))
+        }
+
+        private struct Report: Encodable {
+            var brakes: [BrakeReport]
+        }
+    }
+
+    struct Confirm: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "The requests are meant: carries them out.",
+            discussion: """
+                Requests that come after you have looked wait for another word, so name how many you know of. A request whose user has \
+                signed in since ends as superseded. The brake is released once it holds none; then requests are counted anew.
+                """
+        )
+
+        @OptionGroup var options: CommonOptions
+        @OptionGroup var output: OutputOptions
+        @Argument(help: "The app's name in the configuration.") var app: String
+        @Argument(help: "How many requests, oldest first, as siwatch status counts them.") var count: Int
+
+        func validate() throws {
+            guard count >= 0 else { throw ValidationError("The count must not be negative.") }
+        }
+
+        func run() async throws {
+            try await Revocations.decide(.confirmRevocations(app: app, count: count), options, output) { count in
+                count == 1 ? "1 request is carried out from now on." : "\(count) requests are carried out from now on."
+            }
+        }
+    }
+
+    struct Drop: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "The requests are not meant: rejects all that wait.",
+            discussion: "Each has its receipt: rejected, dropped. Nothing is revoked. Later requests are counted anew."
+        )
+
+        @OptionGroup var options: CommonOptions
+        @OptionGroup var output: OutputOptions
+        @Argument(help: "The app's name in the configuration.") var app: String
+
+        func run() async throws {
+            try await Revocations.decide(.dropRevocations(app: app), options, output) { count in
+                count == 1 ? "1 request is rejected." : "\(count) requests are rejected."
+            }
+        }
+    }
+
+    private struct Decision: Encodable {
+        var app: String
+        var count: Int
+        /// How many wait for another word.
+        var left: Int
+    }
+
+    private static func decide(
+        _ request: OperatorRequest,
+        _ options: CommonOptions,
+        _ output: OutputOptions,
+        _ words: (Int) -> String
+    ) async throws {
+        let answer = try await request.carryOut(in: try options.readConfiguration())
+        guard case .revocationsReleased(let count, let left) = answer else { throw CommandFailure(answer, to: request) }
+        let app = request.app ?? ""
+        let end =
+            left == 0 ? "The brake of \(app.printable) is released." : "The brake of \(app.printable) stays set and holds \(left) more."
+        try output.print(Decision(app: app, count: count, left: left), "\(words(count)) \(end)")
+    }
+}
+
+/// An app's brake on revocations, for people and programs.
+struct BrakeReport: Encodable {
+    var app: String
+    /// Since when the brake is set; nil if it is not.
+    var setAt: Timestamp?
+    var held: Int
+
+    init(_ status: AppStatus) {
+        app = status.app
+        setAt = status.revocationsBrakedAt
+        held = status.revocationsHeld
+    }
+
+    var text: String {
+        let name = app.printable
+        guard let setAt else { return "\(name): the brake on revocations is not set" }
+        let requests = held == 1 ? "1 request" : "\(held) requests"
+        return "\(name): the brake on revocations is set since \(setAt.text) and holds \(requests); "
+            + "siwatch revocations confirm \(name) \(held) carries out so many, siwatch revocations drop \(name) rejects all"
+    }
+}
