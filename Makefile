@@ -63,6 +63,13 @@ test-fleet-kills: setup setup-postgres ## Kill three siwatch in turn, MINUTES=10
 	@SIWATCH_TEST_MINUTES=$(or $(MINUTES),10) \
 		$(if $(SEED),SIWATCH_TEST_SEED=$(SEED)) swift test --filter FleetKillTests
 
+.PHONY: test-systemd
+test-systemd: setup ## Boot a container with systemd, as root, and see that siwatch.service works there
+	@scripts/setup.sh systemd
+	swift build --product siwatch
+	swift build --product apple-simulator
+	@scripts/test_systemd.sh .build/debug/siwatch .build/debug/apple-simulator
+
 .PHONY: simulate
 simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, USERS=10000 for known disasters, STORE=postgres
 	@if [ "$(STORE)" = postgres ]; then $(MAKE) setup-postgres; fi

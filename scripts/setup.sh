@@ -12,6 +12,7 @@
 #   postgres  PostgreSQL's server, which the tests start for themselves: the same; a cluster that Debian makes with it is not used
 #   python    Python 3 and its cryptography, for the script that checks the dashboard and for the examples of docs/schema.md, which
 #             the tests run
+#   systemd   systemd-nspawn and debootstrap, for a container with a systemd of its own
 #   promtool  Prometheus's own checker: unpacked into .build/tools where it is missing, nothing is installed or started
 set -eu
 
@@ -163,6 +164,11 @@ need_python() {
         install_package "Python's cryptography is" python3-cryptography python3-cryptography py3-cryptography
 }
 
+need_systemd() {
+    has systemd-nspawn || install_package "systemd-nspawn is" systemd-container systemd-container systemd-container
+    has debootstrap || install_package "debootstrap is" debootstrap debootstrap debootstrap
+}
+
 for need in "$@"; do
     case $need in
         make) need_make ;;
@@ -171,6 +177,7 @@ for need in "$@"; do
         postgres) need_postgres ;;
         promtool) need_promtool ;;
         python) need_python ;;
-        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool and python." ;;
+        systemd) need_systemd ;;
+        *) die "$need is nothing this script knows; it knows make, swift, headers, postgres, promtool, python and systemd." ;;
     esac
 done

@@ -180,7 +180,7 @@ extension OperatorAnswer {
 
 extension String {
     /// Whether the text looks like `com.example.app`. A `sub` and a token have longer parts.
-    var looksLikeClientID: Bool {
+    package var looksLikeClientID: Bool {
         utf8.count <= 100 && split(separator: ".").allSatisfy { $0.utf8.count <= 24 }
             && utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }
     }

@@ -19,6 +19,7 @@ struct Siwatch: AsyncParsableCommand {
 
     /// Runs a command. Each error that the command throws becomes a sentence on stderr and an exit code.
     static func main() async {
+        PrivateMemory.begin()
         do {
             var command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {

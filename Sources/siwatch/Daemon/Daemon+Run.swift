@@ -112,7 +112,12 @@ extension Daemon {
     /// These services until SIGTERM or SIGINT.
     func serviceGroup(_ services: [ServiceGroupConfiguration.ServiceConfiguration]) -> ServiceGroup {
         var group = ServiceGroupConfiguration(
-            services: services,
+            services: services.map { service in
+                // By default the group logs all that a service holds, the `sub` of each canary included.
+                var service = service
+                service.serviceName = "\(type(of: service.service))"
+                return service
+            },
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: context.logger
         )

@@ -14,13 +14,16 @@ struct DatabaseLock: Sendable {
 
     /// Takes the lock of a database, at once or not at all. The lock is held until `release()` or the end of the process.
     ///
-    /// The lock file gets mode 0660 under the umask, so that the group that may write the database may take its lock too.
+    /// A new lock file gets mode 0660 whatever the umask, so that the group that may write the database may take its lock too.
     ///
     /// - Parameter path: without symbolic links, as `DatabaseFile` resolves them.
     init(database path: String) throws(DatabaseLockError) {
         if let error = DatabaseLockError.links(to: path) { throw error }
         let file = path + ".lock"
-        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o660)
+        let options = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+        var descriptor = open(file, options | O_EXCL, 0o660)
+        // A member of the group may have put a hard link to another file there, so the mode of an existing file stays.
+        if descriptor >= 0 { fchmod(descriptor, 0o660) } else { descriptor = open(file, options, 0o660) }
         guard descriptor >= 0 else { throw .unavailable(file: file, reason: systemError()) }
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let code = errno

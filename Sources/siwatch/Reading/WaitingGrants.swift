@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialMonitor
 
 /// Sign-ins that stay in their queue although the daemon runs, by what they wait for.
 struct WaitingGrants: Encodable {
@@ -30,7 +31,8 @@ struct WaitingGrants: Encodable {
         var unknown: [String: Int] = [:]
         for group in counts.putOff {
             if !configured.contains(group.clientID) {
-                unknown[group.clientID, default: 0] += group.count
+                // A backend that mixes columns up may have put a token or a `sub` there.
+                unknown[group.clientID.looksLikeClientID ? group.clientID : "(not a client id)", default: 0] += group.count
             } else if group.isAhead {
                 forTime += group.count
             } else {

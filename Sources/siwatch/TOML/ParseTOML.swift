@@ -17,8 +17,7 @@ struct ParseTOML: ParsableCommand {
 
     func run() throws {
         // The kernel enforces the limit, so that this process ends even if its parent no longer waits for it.
-        limit(__rlimit_resource_t(RLIMIT_CPU.rawValue), to: rlim_t(clamping: processorSeconds))
-        limit(__rlimit_resource_t(RLIMIT_CORE.rawValue), to: 0)
+        limitProcessorTime()
         let text = String(decoding: try FileHandle.standardInput.readToEnd() ?? Data(), as: UTF8.self)
         let answer: ParsedDocument
         do {
@@ -29,11 +28,12 @@ struct ParseTOML: ParsableCommand {
         try FileHandle.standardOutput.write(contentsOf: JSONEncoder().encode(answer))
     }
 
-    /// Lowers the soft limit only. At the hard limit of processor time the signal is SIGKILL, which does not tell the reason.
-    private func limit(_ resource: __rlimit_resource_t, to value: rlim_t) {
+    /// Lowers the soft limit only. At the hard limit the signal is SIGKILL, which does not tell the reason.
+    private func limitProcessorTime() {
+        let resource = __rlimit_resource_t(RLIMIT_CPU.rawValue)
         var limits = rlimit()
         guard getrlimit(resource, &limits) == 0 else { return }
-        limits.rlim_cur = min(value, limits.rlim_max)
+        limits.rlim_cur = min(rlim_t(clamping: processorSeconds), limits.rlim_max)
         setrlimit(resource, &limits)
     }
 }

@@ -30,6 +30,26 @@ struct DocumentTests {
         #expect(!modules.isEmpty && Set(modules).isSubset(of: rows), "\(Set(modules).subtracting(rows))")
     }
 
+    /// Each row of the threat model ends with the tests that hold it.
+    @Test func everyNamedTestExists() throws {
+        let tests = Checkout.root.appending(path: "Tests")
+        let sources = try FileManager.default.subpathsOfDirectory(atPath: tests.path).filter { $0.hasSuffix(".swift") }
+        let suites = Set(
+            try sources.flatMap { source in
+                try String(contentsOf: tests.appending(path: source), encoding: .utf8).matches(of: /struct (\w+Tests)\b/).map(\.1)
+            }
+        )
+        for page in try Self.pages() {
+            let names = try String(contentsOf: page, encoding: .utf8).matches(of: /`(\w+Tests)`/).map(\.1)
+            #expect(suites.isSuperset(of: names), "\(page.lastPathComponent): \(Set(names).subtracting(suites))")
+        }
+        let page = try String(contentsOf: Checkout.root.appending(path: "docs/threat-model.md"), encoding: .utf8)
+        let table = try #require(page.components(separatedBy: "|---|---|---|\n").last?.components(separatedBy: "\n\n").first)
+        let rows = table.split(separator: "\n")
+        #expect(rows.count >= 10)
+        for row in rows { #expect(row.contains(/`\w+Tests`[^|]*\|$/), "\(row)") }
+    }
+
     private static func pages() throws -> [URL] {
         let files = try ["docs", "etc"].flatMap { folder in
             try FileManager.default.subpathsOfDirectory(atPath: Checkout.root.appending(path: folder).path).map { "\(folder)/\($0)" }

@@ -18,8 +18,11 @@ struct FleetSecrets: Sendable {
         guard keys.count >= 2 else { throw HarnessError("no keys: \(files.map(\.lastPathComponent))") }
     }
 
-    /// Client secrets, identity tokens and notifications all begin with `{"` in base64.
+    /// Client secrets, identity tokens and notifications all begin with `{"` in base64. A `jti` is shorter.
     func areIn(_ text: String) -> Bool {
-        text.contains("eyJ") || keys.contains(where: text.contains) || text.contains(".0.") && Array(text.utf8).holdsSimulatedToken
+        text.contains("eyJ") && text.contains(/eyJ[\w-]{24}/) || hasKey(text)
+            || text.contains(".0.") && Array(text.utf8).holdsSimulatedToken
     }
+
+    func hasKey(_ text: String) -> Bool { keys.contains(where: text.contains) }
 }
