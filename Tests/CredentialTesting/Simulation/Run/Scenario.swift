@@ -40,8 +40,8 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// How long everything works before the disaster. By then siwatch has confirmed all users.
-    var start: Duration { self == .wrongKey ? .zero : Self.hour * 26 }
+    /// How long everything works before the disaster. By then Apple has accepted each token twice, so that every client is proven.
+    var start: Duration { self == .wrongKey ? .zero : Self.hour * 50 }
 
     var length: Duration {
         switch self {
