@@ -108,6 +108,7 @@ extension Simulation.Plan {
             importsTokens: false,
             datesWrongly: false,
             tellsAgain: false,
+            importsMany: false,
             restores: false,
             setsClock: false,
             codes: 0,
