@@ -275,6 +275,15 @@ struct ReferenceModel {
         grantRows.values.filter { matches($0) && $0.comesSoon(at: now) }
     }
 
+    /// Whether an event that ends sign-ins waits for a newer sign-in of its user that the process has not tried yet.
+    func anEventAwaitsAnUntriedSignIn(at now: Timestamp) -> Bool {
+        let untried = waitingGrants(at: now) { $0.isUntried && $0.code == nil }
+        return notificationRows.values.contains { row in
+            guard case .notice(let notice) = row.post, notice.isEnd else { return false }
+            return untried.contains { $0.credential.userID == notice.credential.userID && $0.grantedAt >= notice.at }
+        }
+    }
+
     // MARK: Arrivals
 
     /// Whether a known event ends a sign-in that no backend has reported yet.

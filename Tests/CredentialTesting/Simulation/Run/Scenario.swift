@@ -26,6 +26,8 @@ package enum Scenario: String, Sendable, CaseIterable {
     case keyRotation
     /// Apple works, and fifteen users leave in the same moment.
     case burst
+    /// Apple refuses the second client of the app, and goes on refusing it. siwatch must know the departures from the first all the same.
+    case refusedClient
 
     private static let hour = Duration.seconds(3600)
 
@@ -36,18 +38,20 @@ package enum Scenario: String, Sendable, CaseIterable {
         case .invalidClient: .invalidClient
         case .throttling: .throttling(retryAfter: nil)
         case .wrongKey: .wrongKey
-        case .keyRotation, .burst: nil
+        case .keyRotation, .burst, .refusedClient: nil
         }
     }
 
-    /// How long everything works before the disaster. By then siwatch has confirmed all users.
-    var start: Duration { self == .wrongKey ? .zero : Self.hour * 26 }
+    /// How long everything works before the disaster. By then Apple has accepted each token twice, so that every client is proven.
+    var start: Duration { self == .wrongKey ? .zero : Self.hour * 50 }
 
     var length: Duration {
         switch self {
         case .outage: Self.hour * 24
         case .massRejection, .invalidClient, .keyRotation, .burst: Self.hour
         case .throttling: Self.hour * 3
+        // A blame drops the pending rejections. By then siwatch has asked about every token, so that the first blame has come.
+        case .refusedClient: Self.hour * 26
         case .longRejection: Self.hour * 36
         case .wrongKey: Self.hour * 72
         }
@@ -57,9 +61,11 @@ package enum Scenario: String, Sendable, CaseIterable {
     package func users(of wanted: Int) -> Int {
         switch self {
         case .wrongKey, .longRejection: min(wanted, 5)
-        case .outage, .massRejection, .invalidClient, .throttling, .keyRotation, .burst: wanted
+        case .outage, .massRejection, .invalidClient, .throttling, .keyRotation, .burst, .refusedClient: wanted
         }
     }
+
+    private var clientIDs: [String] { self == .refusedClient ? ["app", "web"] : ["app"] }
 
     package func timed(users: Int, on databases: SimulatedDatabases = .memory) async -> (report: Simulation.Report, took: Duration) {
         let start = ContinuousClock.now
@@ -72,7 +78,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         do {
             var simulation = try await Simulation(
                 seed: 1,
-                plan: Simulation.Plan(users: self.users(of: users)),
+                plan: Simulation.Plan(users: self.users(of: users), of: clientIDs),
                 on: databases.take()
             )
             try await simulation.play(self)
@@ -88,9 +94,9 @@ package enum Scenario: String, Sendable, CaseIterable {
 
 extension Simulation.Plan {
     /// A plan in which only the scenario's events happen.
-    init(users: Int) {
+    init(users: Int, of clientIDs: [String]) {
         self.init(
-            apps: [SimulatedApp(name: "example", clientIDs: ["app"])],
+            apps: [SimulatedApp(name: "example", clientIDs: clientIDs)],
             users: users,
             steps: 0,
             weathers: [],
@@ -102,6 +108,7 @@ extension Simulation.Plan {
             importsTokens: false,
             datesWrongly: false,
             tellsAgain: false,
+            importsMany: false,
             restores: false,
             setsClock: false,
             codes: 0,
@@ -143,15 +150,16 @@ extension Simulation {
         if isOn ? scenario == .keyRotation : scenario.weather?.isOurFault ?? false { reload(app) }
         world.with { state in
             state.apple.weather[app.name] = isOn ? scenario.weather : nil
+            if scenario == .refusedClient { state.apple.refused = app.clientIDs.last }
             state.note("\(scenario) \(isOn ? "begins" : "ends")")
         }
     }
 
-    /// Sign-ins over a day, reported a day later, so that their checks spread over a day too.
+    /// Sign-ins over a day at all clients, reported a day later, so that their checks spread over a day too.
     private mutating func everybodySignsIn() throws {
         let day = 86_400
         for (number, person) in people.enumerated() {
-            let credential = CredentialID(clientID: person.app.clientIDs[0], userID: person.user)
+            let credential = CredentialID(clientID: person.app.clientIDs[number % person.app.clientIDs.count], userID: person.user)
             let at = now.advanced(by: .seconds(-2 * day + day * number / people.count))
             agenda.append((now, .grant(world.with { $0.apple.signIn(credential, at: at, withToken: true) }, address: nil)))
         }

@@ -37,6 +37,23 @@ extension Simulation {
         claimed += work.map(ClaimedBatch.grants)
     }
 
+    /// siwatch takes an import for nine minutes, and no other sign-in has its turn. All lanes of queues turn meanwhile.
+    mutating func importMany() async throws {
+        hasImported = true
+        world.with { state in
+            state.importEndsAt = state.truth.advanced(by: .seconds(540))
+            state.count(.signInBehindImport)
+            state.note("a backend imports many users")
+        }
+        while world.with({ $0.isImporting }), !isBroken {
+            try await claimGrants()
+            try await claimNotifications()
+            try await claimRevocations()
+            try await land()
+            try advance(by: .seconds(30))
+        }
+    }
+
     mutating func claimCredentials(of app: Int) async throws {
         let handler = process.refreshes[app]
         for work in try await work(for: handler, upTo: 64) { try await send(work, of: plan.apps[app], by: handler) }

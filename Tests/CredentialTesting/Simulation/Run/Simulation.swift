@@ -45,6 +45,8 @@ package struct Simulation {
         var datesWrongly: Bool
         /// Whether backends report old facts again, dated now.
         var tellsAgain: Bool
+        /// Whether a backend imports so many users that other sign-ins stand behind them for minutes.
+        var importsMany: Bool
         /// Whether operators restore an old backup.
         var restores: Bool
         var setsClock: Bool
@@ -90,6 +92,8 @@ package struct Simulation {
     var steps = 0
     /// The apps that have had their incident at Apple.
     var struck: Set<String> = []
+    /// Whether the run has had its import of many.
+    var hasImported = false
     var backup: Backup?
     /// When siwatch last asked about an app with an open breaker, by Apple's clock.
     var lastProbes: [SimulatedApp: Timestamp] = [:]
@@ -259,6 +263,7 @@ extension Simulation.Plan {
         importsTokens = chance(40, "tokens imported")
         datesWrongly = chance(15, "sign-ins misdated")
         tellsAgain = chance(30, "tokens told again")
+        importsMany = chance(40, "imports of many")
         restores = chance(30, "restores")
         setsClock = chance(30, "clock set")
         codes = chance(60, "codes") ? number(100...900, "code rate") : 0

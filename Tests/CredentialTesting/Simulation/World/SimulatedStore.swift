@@ -31,7 +31,7 @@ struct SimulatedStore: WorkStore {
 
     func claimGrants(upTo limit: Int, at now: Timestamp, lease: Duration) async throws -> [ClaimedGrant] {
         let claimed = try await claim {
-            try await store.claimGrants(upTo: limit, at: now, lease: lease)
+            world.with(\.isImporting) ? [] : try await store.claimGrants(upTo: limit, at: now, lease: lease)
         } effect: {
             $0.model.claimed($1, until: now.advanced(by: lease))
             if !$1.isEmpty { $0.note("claimed grants \($1.map(\.id))") }

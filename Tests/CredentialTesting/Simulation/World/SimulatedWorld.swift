@@ -29,6 +29,8 @@ final class SimulatedWorld: Sendable {
         var datedAhead: Set<String> = []
         /// The credentials with a token that siwatch first heard of by a nightly job, dated by the job.
         var toldByJob: Set<CredentialID> = []
+        /// The end of an import whose rows stand before all others. The simulation leaves its rows out.
+        var importEndsAt = Timestamp.earliest
         /// Signing keys that the process has fetched.
         var knownKeys: Set<String> = ["key1"]
         /// Calls of a port until the process dies; nil while it lives.
@@ -102,6 +104,8 @@ extension SimulatedWorld.State {
     /// The time on Apple's clock.
     var truth: Timestamp { now.advanced(by: .zero - offset) }
 
+    var isImporting: Bool { truth < importEndsAt }
+
     /// How far the host's clock is ahead of Apple's, as far as the process knows.
     var knownOffset: Duration {
         guard let heardAppleAt, heardAppleAt.duration(to: truth) < .days(7) else { return .zero }
@@ -166,6 +170,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case clientDropped, grantOfDroppedClient, eventOfDroppedClient
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
     case requestBraked, brakeConfirmed, brakeDropped
+    case signInBehindImport
 }
 
 /// The last lines of the history, and a digest of all of them.
