@@ -12,6 +12,9 @@ package struct CredentialSealer: TokenSealer {
     private let ring: KeyRing
     private let fingerprintKey: SymmetricKey
     private let pseudonymKey: SymmetricKey
+    let voucherKey: SymmetricKey
+    /// Names this database and its copies. No secret.
+    private let installation: [UInt8]
     private let recipients: [TokenRecipient]
 
     /// The name of the fingerprint key in the database.
@@ -29,12 +32,14 @@ package struct CredentialSealer: TokenSealer {
         guard key.count == 32 else { throw .damaged }
         self.ring = ring
         fingerprintKey = SymmetricKey(data: key)
-        pseudonymKey = HKDF<SHA256>.deriveKey(
-            inputKeyMaterial: fingerprintKey,
-            info: Array("siwatch/forgotten-user/1".utf8),
-            outputByteCount: 32
-        )
+        pseudonymKey = Self.key("siwatch/forgotten-user/1", from: fingerprintKey)
+        voucherKey = Self.key("siwatch/signing-key/1", from: fingerprintKey)
+        installation = Self.key("siwatch/installation/1", from: fingerprintKey).withUnsafeBytes { Array($0) }
         recipients = ring.recipients
+    }
+
+    private static func key(_ purpose: String, from key: SymmetricKey) -> SymmetricKey {
+        HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(purpose.utf8), outputByteCount: 32)
     }
 
     package func fingerprint(of token: Secret) -> [UInt8] {
@@ -42,7 +47,7 @@ package struct CredentialSealer: TokenSealer {
     }
 
     package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) throws -> SealedToken {
-        let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt)
+        let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt, installation: installation)
         return SealedToken(bytes: try ring.seal(Array(token.reveal.utf8), for: context))
     }
 
@@ -51,7 +56,7 @@ package struct CredentialSealer: TokenSealer {
         for credential: CredentialID,
         grantedAt: Timestamp
     ) throws(SealingError) -> Secret {
-        let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt)
+        let context = SealingContext.refreshToken(of: credential, grantedAt: grantedAt, installation: installation)
         return Secret(String(decoding: try ring.open(sealed.bytes, for: context), as: UTF8.self))
     }
 

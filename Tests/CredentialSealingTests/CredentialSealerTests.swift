@@ -38,6 +38,36 @@ import Testing
         #expect(try CredentialSealer(ring: ring, sealedFingerprintKey: key).pseudonym(of: "000123.bob") != names[0])
     }
 
+    /// The keys of the file may be the same. The key of the database is not, and it stays when the sealing key changes.
+    @Test func opensInItsOwnDatabaseOnly() throws {
+        let key = try CredentialSealer.newFingerprintKey(sealedBy: ring)
+        let sealed = try CredentialSealer(ring: ring, sealedFingerprintKey: key).seal(token, for: alice, grantedAt: granted)
+        #expect(throws: SealingError.damaged) { try sealer(ring).open(sealed, for: alice, grantedAt: granted) }
+        let newer = try KeyRing(parsing: "\(line(of: .generate()))\n\(line(of: ring))")
+        #expect(try CredentialSealer(ring: newer, sealedFingerprintKey: key).open(sealed, for: alice, grantedAt: granted) == token)
+    }
+
+    /// Each field counts, and so does the database. A change of the sealing key does not.
+    @Test func provesTheSigningKeysOfItsOwnDatabase() throws {
+        let key = try CredentialSealer.newFingerprintKey(sealedBy: ring)
+        let record = SigningKeyRecord(keyID: "kid", jwk: "{}", lastSeenAt: granted)
+        let proved = try CredentialSealer(ring: ring, sealedFingerprintKey: key).prove(record)
+        let newer = try KeyRing(parsing: "\(line(of: .generate()))\n\(line(of: ring))")
+        let sealer = try CredentialSealer(ring: newer, sealedFingerprintKey: key)
+        #expect(sealer.isProved(proved))
+        #expect(try self.sealer(ring).isProved(proved) == false, "another database")
+
+        let changes: [(inout SigningKeyRecord) -> Void] = [
+            { $0.keyID = "ki" }, { $0.jwk = "d{}" }, { $0.lastSeenAt = $0.lastSeenAt.advanced(by: .milliseconds(1)) }, { $0.proof = [] },
+            { $0.proof[31] ^= 1 }, { ($0.keyID, $0.jwk) = ("ki", "d{}") },
+        ]
+        for change in changes {
+            var changed = proved
+            change(&changed)
+            #expect(!sealer.isProved(changed), "\(changed)")
+        }
+    }
+
     @Test func hidesTheToken() throws {
         let sealed = try sealer(ring).seal(token, for: alice, grantedAt: granted)
         #expect(sealed.bytes.count == 1 + 4 + 12 + token.reveal.utf8.count + 16)

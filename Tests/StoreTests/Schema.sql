@@ -114,7 +114,9 @@ CREATE TABLE notification_quarantine (
   detail      TEXT    NOT NULL
 ) STRICT;
 
-CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE (reason = 'malformed' OR reason = 'not_an_event' OR reason = 'wrong_algorithm' OR reason = 'forbidden_header' OR reason = 'unknown_key' OR reason = 'bad_signature');
+CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE (reason = 'malformed' OR reason = 'not_an_event' OR reason = 'wrong_algorithm' OR reason = 'forbidden_header' OR reason = 'bad_signature');
+
+CREATE INDEX notification_quarantine_waiting ON notification_quarantine (id) WHERE reason = 'unknown_key';
 
 CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHERE reason = 'unknown_key';
 
@@ -327,10 +329,10 @@ CREATE INDEX revocation_due ON revocation (client, due_at);
 CREATE INDEX revocation_user ON revocation (user_id);
 
 CREATE TABLE signing_key (
-  kid           TEXT    NOT NULL PRIMARY KEY,
-  jwk           TEXT    NOT NULL,
-  first_seen_at INTEGER NOT NULL,
-  last_seen_at  INTEGER NOT NULL
+  kid          TEXT    NOT NULL PRIMARY KEY,
+  jwk          TEXT    NOT NULL,
+  last_seen_at INTEGER NOT NULL,
+  proof        BLOB    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE secret (

@@ -49,12 +49,12 @@ package enum RejectionReason: String, Sendable, CaseIterable {
     case issuedInFuture = "issued_in_future"
     case poison
 
-    /// Whether anybody could have sent it, because it is no notification that Apple signed. An open endpoint may be flooded with these. An
-    /// id_token counts too: Apple signs it, but every user has one.
-    package var isUnsigned: Bool {
+    /// The ring that bounds such notifications in the quarantine. Nil if Apple signed the notification.
+    package var ring: UnsignedRing? {
         switch self {
-        case .malformed, .notAnEvent, .wrongAlgorithm, .forbiddenHeader, .unknownKey, .badSignature: true
-        case .malformedClaim, .missingClaim, .wrongIssuer, .wrongAudience, .expired, .issuedInFuture, .poison: false
+        case .malformed, .notAnEvent, .wrongAlgorithm, .forbiddenHeader, .badSignature: .forged
+        case .unknownKey: .unknownKey
+        case .malformedClaim, .missingClaim, .wrongIssuer, .wrongAudience, .expired, .issuedInFuture, .poison: nil
         }
     }
 }

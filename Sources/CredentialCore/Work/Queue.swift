@@ -53,12 +53,18 @@ package enum Longest {
     package static let uri = 2048
 }
 
-/// The ring for notifications that anybody could have sent, because the endpoint is open to all.
-package enum QuarantineLimits {
-    package static let longestRing = 10_000
+/// A part of the quarantine that keeps only its newest rows, because anybody could have sent them: the endpoint is open to all.
+package enum UnsignedRing: String, Sendable, CaseIterable {
+    /// No notification of Apple's. An id_token is here too: Apple signs it, but every user has one.
+    case forged = "unsigned"
+    /// Apple may have signed it with a key that siwatch does not know yet. So no flood of forgeries evicts it.
+    case unknownKey = "unknown_key"
+
+    package static let mostRows = 10_000
     /// In bytes of payload.
-    package static let largestRing = 64 << 20
-    package static let rowsCounter = "quarantine_unsigned_rows"
-    package static let bytesCounter = "quarantine_unsigned_bytes"
+    package static let mostBytes = 64 << 20
     package static let evictedCounter = "quarantine_evicted"
+
+    package var rowsCounter: String { "quarantine_\(rawValue)_rows" }
+    package var bytesCounter: String { "quarantine_\(rawValue)_bytes" }
 }

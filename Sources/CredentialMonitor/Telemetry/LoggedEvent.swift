@@ -67,6 +67,10 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case teamChanged = "team_changed"
     case signingKeysFailed = "signing_keys_failed"
     case signingKeysNotKept = "signing_keys_not_kept"
+    case signingKeyNew = "signing_key_new"
+    case signingKeyRetired = "signing_key_retired"
+    case signingKeyForgotten = "signing_key_forgotten"
+    case signingKeysDisbelieved = "signing_keys_disbelieved"
     case clockSkewed = "clock_skewed"
     case clockRight = "clock_right"
     case clockDoubted = "clock_doubted"
@@ -144,6 +148,11 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .signingKeysFailed: (.warning, "Apple's signing keys could not be fetched; the last good ones stay")
         case .signingKeysNotKept:
             (.warning, "Apple's signing keys were fetched and could not be written down; they count until the next start")
+        case .signingKeyNew: (.notice, "Apple publishes a signing key that is new here")
+        case .signingKeyRetired: (.notice, "Apple publishes a signing key no more; it counts for thirty days yet")
+        case .signingKeyForgotten: (.notice, "A signing key that Apple withdrew thirty days ago does not count any more")
+        case .signingKeysDisbelieved:
+            (.error, "Signing keys in the database are not as siwatch wrote them; they do not count and were deleted")
         case .clockSkewed:
             (
                 .warning,

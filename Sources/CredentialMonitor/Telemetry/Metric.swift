@@ -33,6 +33,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case appleResponses = "apple_responses_total"
     case signingKeys = "signing_keys"
     case signingKeysLastRefresh = "signing_keys_last_refresh_timestamp_seconds"
+    case signingKeyChanges = "signing_key_changes_total"
     case settlements = "settlements_total"
     case settlementBatchSize = "settlement_batch_size"
     case storeTransactionDuration = "store_transaction_duration_seconds"
@@ -92,7 +93,7 @@ extension Metric {
         case .notifications: Definition(.counter, by: ["type", "outcome"], "Verified notifications settled, by type and outcome.")
         case .notificationsRejected: Definition(.counter, by: ["reason"], "Notifications put into quarantine, by reason.")
         case .notificationLag: Definition(.histogram(buckets: Self.lags), "Time from an event at Apple to its settlement here.")
-        case .notificationsEvicted: Definition(.counter, "Unsigned rubbish that left the quarantine's ring to make room.")
+        case .notificationsEvicted: Definition(.counter, "Unsigned rubbish that left the quarantine's rings to make room.")
         case .notificationLastReceived: Definition(.gauge, "When the newest settled notification had been received.")
         case .notificationsMissed: Definition(.counter, by: ["app"], "Revocations found by asking Apple without a notification of them.")
         case .queueDepth: Definition(.gauge, by: ["queue"], isOfTables: true, "Rows that wait in a queue.")
@@ -141,6 +142,8 @@ extension Metric {
             Definition(.counter, by: ["endpoint", "status"], "Answers of Apple's endpoints by HTTP status, or what went wrong.")
         case .signingKeys: Definition(.gauge, "Apple's signing keys that are known, retired ones included.")
         case .signingKeysLastRefresh: Definition(.gauge, "When Apple's signing keys were last fetched.")
+        case .signingKeyChanges:
+            Definition(.counter, by: ["change"], "Signing keys that were new, retired or forgotten, or in the database and not siwatch's.")
         case .settlements: Definition(.counter, "Pieces of work whose outcome was committed.")
         case .settlementBatchSize: Definition(.histogram(buckets: Self.sizes), "Pieces of work per commit.")
         case .storeTransactionDuration: Definition(.histogram(buckets: Self.seconds), "Time that one settling transaction took.")

@@ -173,6 +173,18 @@ extension Telemetry {
         if let time { gauge(Metric.signingKeysLastRefresh, time.inSeconds) }
     }
 
+    package func signingKeysChanged(_ change: SigningKeyChange, _ keyIDs: [String]) {
+        count(Metric.signingKeyChanges, ["change": change.rawValue], by: keyIDs.count)
+        let ids = keyIDs.joined(separator: ", ")
+        switch change {
+        case .new: logger.log(.signingKeyNew, ["key_id": "\(ids)"])
+        case .retired: logger.log(.signingKeyRetired, ["key_id": "\(ids)"])
+        case .forgotten: logger.log(.signingKeyForgotten, ["key_id": "\(ids)"])
+        // Their ids are not Apple's, and may be anything.
+        case .disbelieved: logger.log(.signingKeysDisbelieved, ["count": "\(keyIDs.count)"])
+        }
+    }
+
     package func signingKeysFailed(_ reason: String) {
         logger.log(.signingKeysFailed, ["error": "\(reason)"])
     }

@@ -161,6 +161,7 @@ extension Telemetry {
         }
         create(Metric.revocations, ["app": "", "outcome": RevocationOutcome.rejected.rawValue])
         create(Metric.settlements, [:])
+        for change in SigningKeyChange.allCases { create(Metric.signingKeyChanges, ["change": change.rawValue]) }
         for event in LoggedEvent.allCases { create(Metric.logLinesSuppressed, ["event": event.name]) }
         for endpoint in ["token", "keys", "revoke"] {
             for status in ["200", "400", "429", "timeout"] {

@@ -189,7 +189,7 @@ extension StoredTable {
             .texts("app", "client_id", "user_id", "kind", "from_state", "to_state", "reason", "email", "email_forwarding", "source"),
             .texts("notification_jti")
         ),
-        StoredTable("signing_key", .setting, key: "kid", .texts("kid", "jwk"), .integers("first_seen_at", "last_seen_at")),
+        StoredTable("signing_key", .setting, key: "kid", .texts("kid", "jwk"), .integers("last_seen_at"), .bytes("proof")),
         StoredTable("secret", .setting, key: "name", .texts("name"), .bytes("sealed")),
         StoredTable("credential_count", .setting, key: "app, state", .integers("app", "count"), .texts("state")),
         // SQLite only. In PostgreSQL, the rows tell which new notifications are claimed, and the fleet tells whether siwatch lives.

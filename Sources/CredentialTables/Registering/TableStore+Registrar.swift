@@ -51,54 +51,65 @@ extension TableStore {
 
     package func signingKeys() async throws -> [SigningKeyRecord] {
         try await query { connection in
-            try connection.fetchAll("SELECT kid, jwk, first_seen_at, last_seen_at FROM signing_key ORDER BY kid").map { row in
+            try connection.fetchAll("SELECT kid, jwk, last_seen_at, proof FROM signing_key ORDER BY kid").map { row in
                 SigningKeyRecord(
                     keyID: row.text(at: 0) ?? "",
                     jwk: row.text(at: 1) ?? "",
-                    firstSeenAt: Timestamp(milliseconds: row.integer(at: 2)),
-                    lastSeenAt: Timestamp(milliseconds: row.integer(at: 3))
+                    lastSeenAt: Timestamp(milliseconds: row.integer(at: 2)),
+                    proof: row.bytes(at: 3)
                 )
             }
         }
     }
 
-    package func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
+    package func remember(_ keys: [SigningKeyRecord], forgetting others: [SigningKeyRecord]) async throws {
         try await transaction { connection in
             // The order makes replicas with the same keys wait for each other instead of deadlocking.
-            var new = try keys.sorted { $0.keyID < $1.keyID }.filter { key in
-                let isNew =
-                    try connection.change(
-                        "INSERT INTO signing_key (kid, jwk, first_seen_at, last_seen_at) VALUES ($1, $2, $3, $4) ON CONFLICT (kid) DO NOTHING",
-                        key.keyID,
-                        key.jwk,
-                        key.firstSeenAt,
-                        key.lastSeenAt
-                    ) > 0
-                if !isNew {
+            let changes = (others.map { (key: $0, isKept: false) } + keys.map { (key: $0, isKept: true) }).sorted {
+                ($0.key.keyID, $0.isKept ? 1 : 0) < ($1.key.keyID, $1.isKept ? 1 : 0)
+            }
+            var hasNew = false
+            for (key, isKept) in changes {
+                if !isKept {
+                    try connection.execute("DELETE FROM signing_key WHERE kid = $1 AND proof = $2", key.keyID, key.proof)
+                } else if try connection.insert(key) {
+                    hasNew = true
+                } else {
                     try connection.execute(
-                        "UPDATE signing_key SET jwk = $2, last_seen_at = $3 WHERE kid = $1",
+                        "UPDATE signing_key SET jwk = $2, last_seen_at = $3, proof = $4 WHERE kid = $1",
                         key.keyID,
                         key.jwk,
-                        key.lastSeenAt
+                        key.lastSeenAt,
+                        key.proof
                     )
                 }
-                return isNew
-            }.map(\.keyID)
-            // A notification's row does not name the key that it waits for. Another look at all waiting rows costs little.
-            if !new.isEmpty { try connection.releaseNotifications() }
-            if connection.dialect == .postgres {
-                // Another replica may have known a key first, while this one quarantined notifications that the key signed.
-                new += try connection.fetchAll(
-                    """
-                    SELECT DISTINCT detail FROM notification_quarantine
-                     WHERE reason = 'unknown_key' AND \(connection.dialect.isOne("detail", ofTexts: "$1"))
-                    """,
-                    try JSONText.encode(keys.map(\.keyID))
-                ).map { $0.text(at: 0) ?? "" }
             }
-            if !new.isEmpty { try QuarantineRow.release(unknownKeys: new, on: connection) }
+            // A notification's row does not name the key that it waits for. Another look at all waiting rows costs little.
+            if hasNew { try connection.releaseNotifications() }
+            // The row of a key may have been there before: another replica's, or one that somebody planted.
+            let awaited = try connection.fetchAll(
+                """
+                SELECT DISTINCT detail FROM notification_quarantine
+                 WHERE reason = 'unknown_key' AND \(connection.dialect.isOne("detail", ofTexts: "$1"))
+                """,
+                try JSONText.encode(keys.map(\.keyID))
+            ).map { $0.text(at: 0) ?? "" }
+            if !awaited.isEmpty { try QuarantineRow.release(unknownKeys: awaited, on: connection) }
         }
         await notificationsWereReleased()
+    }
+}
+
+extension TableConnection {
+    /// - Returns: false if the key's name is taken.
+    fileprivate func insert(_ key: SigningKeyRecord) throws -> Bool {
+        try change(
+            "INSERT INTO signing_key (kid, jwk, last_seen_at, proof) VALUES ($1, $2, $3, $4) ON CONFLICT (kid) DO NOTHING",
+            key.keyID,
+            key.jwk,
+            key.lastSeenAt,
+            key.proof
+        ) > 0
     }
 }
 

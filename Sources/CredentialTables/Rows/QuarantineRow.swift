@@ -3,14 +3,8 @@
 
 import CredentialCore
 
-/// Removes rows from the quarantine, and keeps its counts. The counts cover rows that anybody could have sent, because these are kept in a
-/// ring.
+/// Removes rows from the quarantine, and keeps the counts of its rings.
 package enum QuarantineRow {
-    /// SQL: whether anybody could have sent the notification.
-    private static let unsigned = """
-        reason IN (\(RejectionReason.allCases.filter(\.isUnsigned).map { "'\($0.rawValue)'" }.joined(separator: ", ")))
-        """
-
     /// Moves the rows that wait for one of these keys back into the queue.
     package static func release(unknownKeys keyIDs: [String], on connection: some TableConnection) throws {
         let dialect = connection.dialect
@@ -43,13 +37,15 @@ package enum QuarantineRow {
         let rows = try connection.fetchAll(
             """
             DELETE FROM notification_quarantine WHERE \(condition)
-            RETURNING id, \(unsigned), \(connection.dialect.payloadSize("payload"))
+            RETURNING id, reason, \(connection.dialect.payloadSize("payload"))
             """,
             values
         )
-        let unsigned = rows.filter { $0.bool(at: 1) }
-        try connection.add(-unsigned.count, to: QuarantineLimits.rowsCounter)
-        try connection.add(-unsigned.reduce(0) { $0 + $1.int(at: 2) }, to: QuarantineLimits.bytesCounter)
+        for ring in UnsignedRing.allCases {
+            let members = rows.filter { $0.text(at: 1).flatMap(RejectionReason.init(rawValue:))?.ring == ring }
+            try connection.add(-members.count, to: ring.rowsCounter)
+            try connection.add(-members.reduce(0) { $0 + $1.int(at: 2) }, to: ring.bytesCounter)
+        }
         return Set(rows.map { $0.integer(at: 0) })
     }
 }

@@ -37,7 +37,7 @@ extension SettlementTransaction {
             var settled = settled
             // If the answer was lost, the duplicates count as other notifications.
             duplicates?.rows?.forEach { settled.results[$0.int(at: 0)] = .notification(.duplicate) }
-            settled.evicted = evicted?.rows?.first?.int(at: 0) ?? 0
+            settled.evicted = evicted.reduce(0) { $0 + ($1.rows?.first?.int(at: 0) ?? 0) }
             return settled
         }
     }

@@ -4,13 +4,11 @@
 import CredentialCore
 import CredentialTables
 
-/// The quarantine. Rows that Apple may have signed stay. Rows that anybody could have sent are kept in a ring, because the endpoint is open
-/// to all.
+/// The quarantine. Rows that Apple signed stay. Rows that anybody could have sent are kept in rings, because the endpoint is open to all.
 struct QuarantineRing {
     let connection: Connection
     private var rows = RowArrays()
-    private var unsigned = 0
-    private var bytes = 0
+    private var added: [UnsignedRing: (rows: Int, bytes: Int)] = [:]
 
     init(on connection: Connection) {
         self.connection = connection
@@ -18,9 +16,9 @@ struct QuarantineRing {
 
     mutating func add(notification id: Int64, payloadSize: Int, reason: RejectionReason, detail: String) {
         rows.append(id, reason.rawValue, detail)
-        guard reason.isUnsigned else { return }
-        unsigned += 1
-        bytes += payloadSize
+        guard let ring = reason.ring else { return }
+        added[ring, default: (0, 0)].rows += 1
+        added[ring, default: (0, 0)].bytes += payloadSize
     }
 
     /// Moves the added rows out of the queue.
@@ -40,18 +38,23 @@ struct QuarantineRing {
 
     /// Makes room for the added rows. Runs under the lock on the tail, so it waits for no answer.
     ///
-    /// - Returns: the number of evicted rows, oldest first.
-    func sendMakeRoom() throws -> Connection.Answer? {
-        guard unsigned > 0 else { return nil }
-        try connection.add(unsigned, to: QuarantineLimits.rowsCounter)
-        try connection.add(bytes, to: QuarantineLimits.bytesCounter)
-        return try connection.send(
+    /// - Returns: for each ring, the answer with the number of evicted rows, oldest first.
+    func sendMakeRoom() throws -> [Connection.Answer] {
+        try added.map { ring, new in
+            try connection.add(new.rows, to: ring.rowsCounter)
+            try connection.add(new.bytes, to: ring.bytesCounter)
+            return try sendEvict(from: ring)
+        }
+    }
+
+    private func sendEvict(from ring: UnsignedRing) throws -> Connection.Answer {
+        try connection.send(
             """
             WITH ring AS MATERIALIZED (
-              SELECT (SELECT value FROM counter WHERE name = $1) - \(QuarantineLimits.longestRing) AS rows,
-                     (SELECT value FROM counter WHERE name = $2) - \(QuarantineLimits.largestRing) AS bytes),
+              SELECT (SELECT value FROM counter WHERE name = $1) - \(UnsignedRing.mostRows) AS rows,
+                     (SELECT value FROM counter WHERE name = $2) - \(UnsignedRing.mostBytes) AS bytes),
             oldest AS (
-              SELECT id, octet_length(payload) AS size FROM notification_quarantine WHERE \(Schema.unsigned)
+              SELECT id, octet_length(payload) AS size FROM notification_quarantine WHERE \(Schema.members(of: ring))
                ORDER BY id LIMIT (SELECT CASE WHEN bytes > 0 THEN NULL ELSE GREATEST(rows, 0) END FROM ring)),
             numbered AS (SELECT id, size, row_number() OVER w AS place, sum(size) OVER w - size AS before FROM oldest WINDOW w AS (ORDER BY id)),
             evicted AS (
@@ -66,9 +69,9 @@ struct QuarantineRing {
                   ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value)
             SELECT COUNT(*) FROM evicted
             """,
-            QuarantineLimits.rowsCounter,
-            QuarantineLimits.bytesCounter,
-            QuarantineLimits.evictedCounter
+            ring.rowsCounter,
+            ring.bytesCounter,
+            UnsignedRing.evictedCounter
         )
     }
 }

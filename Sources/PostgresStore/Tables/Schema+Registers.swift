@@ -152,11 +152,12 @@ extension Schema {
         CREATE INDEX revocation_due ON revocation (client, due_at);
         CREATE INDEX revocation_user ON revocation (user_id);
 
+        -- Apple's keys. The proof shows that siwatch wrote the row.
         CREATE TABLE signing_key (
-          kid           TEXT   COLLATE "C" PRIMARY KEY,
-          jwk           TEXT   NOT NULL,
-          first_seen_at BIGINT NOT NULL,
-          last_seen_at  BIGINT NOT NULL
+          kid          TEXT   COLLATE "C" PRIMARY KEY,
+          jwk          TEXT   NOT NULL,
+          last_seen_at BIGINT NOT NULL,
+          proof        BYTEA  NOT NULL
         );
 
         -- Random keys of the database's own, sealed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import CredentialTables
 
 /// The tables and views, the same as in SQLite. docs/schema.md explains those that backends write and read.
@@ -130,10 +131,13 @@ enum Schema {
     /// SQL: which operators' requests still have work left.
     static let open = "(answer IS NULL OR position IS NOT NULL)"
 
-    /// SQL: which reasons leave open whether Apple sent anything.
-    static let unsigned = """
-        reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'unknown_key', 'bad_signature')
-        """
+    /// SQL: which rows of the quarantine are in a ring.
+    static func members(of ring: UnsignedRing) -> String {
+        switch ring {
+        case .forged: "reason IN ('malformed', 'not_an_event', 'wrong_algorithm', 'forbidden_header', 'bad_signature')"
+        case .unknownKey: "reason = 'unknown_key'"
+        }
+    }
 
     /// The logs. Every row that leaves a queue goes to its log.
     private static let logs = """
@@ -163,7 +167,9 @@ enum Schema {
           detail      TEXT   NOT NULL
         );
         -- The ring of rubbish that anybody could have sent, oldest first.
-        CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE \(unsigned);
+        CREATE INDEX notification_quarantine_unsigned ON notification_quarantine (id) WHERE \(members(of: .forged));
+        -- The ring of those whose key may still come, oldest first, and by their key.
+        CREATE INDEX notification_quarantine_waiting ON notification_quarantine (id) WHERE \(members(of: .unknownKey));
         CREATE INDEX notification_quarantine_key ON notification_quarantine (detail) WHERE reason = 'unknown_key';
 
         CREATE TABLE grant_log (

@@ -4,12 +4,10 @@
 import CredentialCore
 import CredentialTables
 
-/// The quarantine. Rows that Apple may have signed stay. Rows that anybody could have sent are kept in a ring, because the endpoint is open
-/// to all.
+/// The quarantine. Rows that Apple signed stay. Rows that anybody could have sent are kept in rings, because the endpoint is open to all.
 struct QuarantineRing {
     private let connection: SQLiteConnection
-    private var rows = 0
-    private var bytes = 0
+    private var added: [UnsignedRing: (rows: Int, bytes: Int)] = [:]
 
     init(on connection: SQLiteConnection) {
         self.connection = connection
@@ -26,25 +24,29 @@ struct QuarantineRing {
             detail,
             id
         )
-        if reason.isUnsigned {
-            rows += 1
-            bytes += payloadSize
-        }
+        guard let ring = reason.ring else { return }
+        added[ring, default: (0, 0)].rows += 1
+        added[ring, default: (0, 0)].bytes += payloadSize
     }
 
     /// Makes room for the added rows.
     ///
     /// - Returns: the number of evicted rows, oldest first.
     func save() throws -> Int {
-        guard rows > 0 else { return 0 }
-        var (total, size) = (try count(QuarantineLimits.rowsCounter) + rows, try count(QuarantineLimits.bytesCounter) + bytes)
+        let evicted = try added.reduce(0) { try $0 + makeRoom(in: $1.key, for: $1.value) }
+        try connection.add(evicted, to: UnsignedRing.evictedCounter)
+        return evicted
+    }
+
+    private func makeRoom(in ring: UnsignedRing, for added: (rows: Int, bytes: Int)) throws -> Int {
+        var (total, size) = (try count(ring.rowsCounter) + added.rows, try count(ring.bytesCounter) + added.bytes)
         var evicted = 0
-        while total > QuarantineLimits.longestRing || size > QuarantineLimits.largestRing {
+        while total > UnsignedRing.mostRows || size > UnsignedRing.mostBytes {
             guard
                 let row = try connection.fetchOne(
                     """
                     DELETE FROM notification_quarantine
-                     WHERE id = (SELECT id FROM notification_quarantine WHERE \(Schema.unsigned) ORDER BY id LIMIT 1)
+                     WHERE id = (SELECT MIN(id) FROM notification_quarantine WHERE \(Schema.members(of: ring)))
                     RETURNING length(CAST(payload AS BLOB))
                     """
                 )
@@ -53,23 +55,24 @@ struct QuarantineRing {
             size -= row.int(at: 0)
             evicted += 1
         }
-        try connection.set(QuarantineLimits.rowsCounter, to: Int64(total))
-        try connection.set(QuarantineLimits.bytesCounter, to: Int64(size))
-        try connection.add(evicted, to: QuarantineLimits.evictedCounter)
+        try connection.set(ring.rowsCounter, to: Int64(total))
+        try connection.set(ring.bytesCounter, to: Int64(size))
         return evicted
     }
 
     static func recount(on connection: SQLiteConnection) throws {
-        try connection.execute(
-            """
-            INSERT INTO counter (name, value)
-            SELECT '\(QuarantineLimits.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.unsigned)
-             UNION ALL
-            SELECT '\(QuarantineLimits.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
-              FROM notification_quarantine WHERE \(Schema.unsigned)
-                ON CONFLICT (name) DO UPDATE SET value = excluded.value
-            """
-        )
+        for ring in UnsignedRing.allCases {
+            try connection.execute(
+                """
+                INSERT INTO counter (name, value)
+                SELECT '\(ring.rowsCounter)', COUNT(*) FROM notification_quarantine WHERE \(Schema.members(of: ring))
+                 UNION ALL
+                SELECT '\(ring.bytesCounter)', COALESCE(SUM(length(CAST(payload AS BLOB))), 0)
+                  FROM notification_quarantine WHERE \(Schema.members(of: ring))
+                    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                """
+            )
+        }
     }
 
     private func count(_ counter: String) throws -> Int {

@@ -151,11 +151,12 @@ extension Schema {
         CREATE INDEX revocation_due ON revocation (client, due_at);
         CREATE INDEX revocation_user ON revocation (user_id);
 
+        -- Apple's keys. The proof shows that siwatch wrote the row.
         CREATE TABLE signing_key (
-          kid           TEXT    NOT NULL PRIMARY KEY,
-          jwk           TEXT    NOT NULL,
-          first_seen_at INTEGER NOT NULL,
-          last_seen_at  INTEGER NOT NULL
+          kid          TEXT    NOT NULL PRIMARY KEY,
+          jwk          TEXT    NOT NULL,
+          last_seen_at INTEGER NOT NULL,
+          proof        BLOB    NOT NULL
         ) STRICT, WITHOUT ROWID;
 
         -- Random keys of the database's own, sealed.

@@ -41,7 +41,10 @@ struct AppleAccess: Sendable {
             url: configuration.apple.keysEndpoint.absoluteString,
             transport: transport,
             store: context.store,
-            clock: clock
+            voucher: context.sealer,
+            clock: clock,
+            trustedTime: { [clockGuard = context.clockGuard] in clockGuard.trusted },
+            tell: telemetry.signingKeysChanged
         )
         try await signingKeys.load()
         telemetry.signingKeysRefreshed(count: signingKeys.count, at: signingKeys.lastRefresh)

@@ -3,6 +3,7 @@
 
 import BoundedHTTP
 import CredentialCore
+import CredentialTesting
 import Testing
 
 @testable import AppleIdentity
@@ -10,6 +11,18 @@ import Testing
 @Suite struct SigningKeysTests {
     private let apple = AppleFixture.apple
     private let rotated = AppleFixture.rotated
+
+    private func record(_ key: AppleFixture, seen: Timestamp) -> SigningKeyRecord {
+        PlainSealer().prove(SigningKeyRecord(keyID: key.keyID, jwk: key.jwk(), lastSeenAt: seen))
+    }
+
+    /// Another process, which Apple does not answer.
+    private func restart(_ store: MemoryKeyStore, _ clock: HeldClock, _ news: SigningKeyNews = SigningKeyNews()) async throws -> SigningKeys
+    {
+        let keys = SigningKeys(ScriptedTransport { _ in .failure(.dns) }, store, clock, news)
+        try await keys.load()
+        return keys
+    }
 
     @Test func fetchesAndRemembers() async throws {
         let verification = try await Verification(fetches: false)
@@ -23,9 +36,8 @@ import Testing
         #expect(await verification.keys.refreshIfDue() == .notDue)
         #expect(verification.transport.requests.map(\.endpoint) == [.keys])
         #expect(verification.transport.requests.allSatisfy { $0.form == nil })
-        #expect(
-            verification.store.all == [SigningKeyRecord(keyID: apple.keyID, jwk: apple.jwk(), firstSeenAt: now, lastSeenAt: now)]
-        )
+        #expect(verification.store.all == [record(apple, seen: now)])
+        #expect(verification.news.take() == ["new \(apple.keyID)"])
     }
 
     @Test func anUnknownKeyIsGivenUpAfterTwoFetchesTenMinutesApart() async throws {
@@ -89,6 +101,91 @@ import Testing
         #expect(await verification.keys.refreshIfDue() == .fetched(unsaved: nil))
         #expect(verification.keys.count == 2)
         _ = try await verification.verify(apple.notification(["exp": nil]))
+        #expect(verification.news.take() == ["new \(apple.keyID)", "new \(rotated.keyID)", "retired \(apple.keyID)"])
+    }
+
+    @Test func aRetiredKeyIsForgottenAfterThirtyDays() async throws {
+        let verification = try await Verification()
+        let retired = verification.clock.now
+        verification.transport.now(publishes: rotated.jwk())
+        for days in [1, 30] {
+            verification.clock.advance(by: .days(days) - retired.duration(to: verification.clock.now))
+            #expect(await verification.keys.refreshIfDue() == .fetched(unsaved: nil))
+            #expect(verification.keys.count == 2)
+        }
+        _ = verification.news.take()
+        verification.clock.advance(by: .hours(1))
+        #expect(try await restart(verification.store, verification.clock).key(apple.keyID) == nil, "it does not wait for a fetch")
+        #expect(await verification.keys.refreshIfDue() == .fetched(unsaved: nil))
+        #expect(verification.keys.key(apple.keyID) == nil)
+        #expect(verification.store.all.map(\.keyID) == [rotated.keyID])
+        #expect(verification.news.take() == ["forgotten \(apple.keyID)"])
+    }
+
+    /// Thirty-one days have passed by the clock, which cannot be trusted.
+    @Test func aClockThatCannotBeTrustedForgetsNoKey() async throws {
+        let first = try await Verification()
+        let keys = SigningKeys(ScriptedTransport(body: AppleFixture.keySet(rotated.jwk())), first.store, first.clock, isTrusted: false)
+        try await keys.load()
+        first.clock.advance(by: .days(31))
+        #expect(await keys.refreshIfDue() == .fetched(unsaved: nil))
+        #expect(keys.count == 2 && first.store.all.count == 2)
+    }
+
+    /// The key was seen by a clock that was a year ahead. That does not add a year to its life.
+    @Test func aKeySeenInTheFutureIsForgottenAfterThirtyDaysToo() async throws {
+        let clock = HeldClock()
+        let store = MemoryKeyStore([record(apple, seen: clock.now.advanced(by: .days(365)))])
+        let keys = SigningKeys(ScriptedTransport(body: AppleFixture.keySet(rotated.jwk())), store, clock)
+        try await keys.load()
+        let now = clock.now
+        #expect(await keys.refreshIfDue() == .fetched(unsaved: nil))
+        #expect(keys.count == 2)
+        #expect(store.all.contains(record(apple, seen: now)))
+        clock.advance(by: .days(30) + .hours(1))
+        #expect(await keys.refreshIfDue() == .fetched(unsaved: nil))
+        #expect(keys.count == 1 && store.all.map(\.keyID) == [rotated.keyID])
+    }
+
+    /// Somebody who can write into the database can write a key there, and sign events with it.
+    @Test func aRecordThatSiwatchDidNotWriteIsNotBelieved() async throws {
+        let clock = HeldClock()
+        let genuine = record(apple, seen: clock.now)
+        var exchanged = genuine
+        exchanged.jwk = rotated.jwk(["kid": "\"\(apple.keyID)\""])
+        var revived = genuine
+        revived.lastSeenAt = clock.now.advanced(by: .days(365))
+        var renamed = genuine
+        renamed.keyID = rotated.keyID
+        let unproved = SigningKeyRecord(keyID: rotated.keyID, jwk: rotated.jwk(), lastSeenAt: clock.now)
+        for planted in [exchanged, revived, renamed, unproved] {
+            let (store, news) = (MemoryKeyStore([planted]), SigningKeyNews())
+            let keys = try await restart(store, clock, news)
+            #expect(keys.count == 0 && keys.lastRefresh == nil)
+            #expect(store.all.isEmpty)
+            #expect(news.take() == ["disbelieved \(planted.keyID)"])
+        }
+        #expect(try await restart(MemoryKeyStore([genuine]), clock).count == 1)
+    }
+
+    @Test func aRecordPlantedMeanwhileIsFoundAtTheNextFetch() async throws {
+        let verification = try await Verification()
+        let planted = SigningKeyRecord(keyID: rotated.keyID, jwk: rotated.jwk(), lastSeenAt: verification.clock.now)
+        try await verification.store.remember([planted], forgetting: [])
+        _ = verification.news.take()
+        verification.clock.advance(by: .hours(1))
+        #expect(await verification.keys.refreshIfDue() == .fetched(unsaved: nil))
+        #expect(verification.keys.key(rotated.keyID) == nil)
+        #expect(verification.store.all.map(\.keyID) == [apple.keyID])
+        #expect(verification.news.take() == ["disbelieved \(rotated.keyID)"])
+    }
+
+    @Test func aKeyThatAnotherReplicaFetchedIsTaken() async throws {
+        let verification = try await Verification()
+        try await verification.store.remember([record(rotated, seen: verification.clock.now)], forgetting: [])
+        verification.clock.advance(by: .hours(1))
+        #expect(await verification.keys.refreshIfDue() == .fetched(unsaved: nil))
+        _ = try await verification.verify(rotated.notification(["exp": nil]))
     }
 
     @Test(
@@ -115,14 +212,8 @@ import Testing
 
     @Test func aRestartDuringAnOutageKeepsTheKeys() async throws {
         let first = try await Verification()
-        let keys = SigningKeys(
-            url: "https://appleid.apple.com/auth/keys",
-            transport: ScriptedTransport { _ in .failure(.dns) },
-            store: first.store,
-            clock: first.clock.clock
-        )
         first.clock.advance(by: .seconds(10))
-        try await keys.load()
+        let keys = try await restart(first.store, first.clock)
         #expect(keys.count == 1)
         #expect(await keys.refreshIfDue() == .failed("dns"), "at once, for Apple's time")
         first.clock.advance(by: .seconds(59))
@@ -135,26 +226,15 @@ import Testing
 
     @Test func aDamagedRecordIsSkipped() async throws {
         let clock = HeldClock()
-        let record = SigningKeyRecord(keyID: "A", jwk: "{", firstSeenAt: clock.now, lastSeenAt: clock.now)
-        let keys = SigningKeys(
-            url: "https://appleid.apple.com/auth/keys",
-            transport: ScriptedTransport { _ in .failure(.dns) },
-            store: MemoryKeyStore([record]),
-            clock: clock.clock
-        )
-        try await keys.load()
+        let record = PlainSealer().prove(SigningKeyRecord(keyID: "A", jwk: "{", lastSeenAt: clock.now))
+        let keys = try await restart(MemoryKeyStore([record]), clock)
         #expect(keys.count == 0)
         #expect(await keys.refreshIfDue() == .failed("dns"))
     }
 
     @Test func aFullStoreCostsTheMemoryNotTheKeys() async throws {
         let clock = HeldClock()
-        let keys = SigningKeys(
-            url: "https://appleid.apple.com/auth/keys",
-            transport: ScriptedTransport(body: AppleFixture.keySet(apple.jwk())),
-            store: MemoryKeyStore(isFull: true),
-            clock: clock.clock
-        )
+        let keys = SigningKeys(ScriptedTransport(body: AppleFixture.keySet(apple.jwk())), MemoryKeyStore(isFull: true), clock)
         #expect(await keys.refreshIfDue() == .fetched(unsaved: "Full()"))
         #expect(keys.count == 1)
     }

@@ -22,9 +22,10 @@ final class MemoryKeyStore: SigningKeyStore {
 
     func signingKeys() async throws -> [SigningKeyRecord] { all }
 
-    func remember(_ keys: [SigningKeyRecord], fetchedAt: Timestamp) async throws {
+    func remember(_ keys: [SigningKeyRecord], forgetting others: [SigningKeyRecord]) async throws {
         guard !isFull else { throw Full() }
         records.withLockedValue { records in
+            for key in others where records[key.keyID]?.proof == key.proof { records[key.keyID] = nil }
             for key in keys { records[key.keyID] = key }
         }
     }

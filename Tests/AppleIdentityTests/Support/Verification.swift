@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import CredentialCore
+import CredentialTesting
+import NIOConcurrencyHelpers
 
 @testable import AppleIdentity
 
@@ -10,6 +12,7 @@ struct Verification {
     let clock = HeldClock()
     let transport = ScriptedTransport(body: AppleFixture.keySet(AppleFixture.apple.jwk()))
     let store = MemoryKeyStore()
+    let news = SigningKeyNews()
     let keys: SigningKeys
     let verifier: AppleNotificationVerifier
 
@@ -21,7 +24,7 @@ struct Verification {
 
     /// - Parameter fetches: whether it fetches the keys first.
     init(fetches: Bool = true) async throws {
-        keys = SigningKeys(url: "https://appleid.apple.com/auth/keys", transport: transport, store: store, clock: clock.clock)
+        keys = SigningKeys(transport, store, clock, news)
         verifier = AppleNotificationVerifier(keys: keys, policy: Self.policy, clock: clock.clock)
         if fetches { _ = await keys.refreshIfDue() }
     }
@@ -33,5 +36,42 @@ struct Verification {
 
     func verify(_ payload: String) async throws(VerificationError) -> VerifiedNotification {
         try await verify(Array(payload.utf8))
+    }
+}
+
+extension SigningKeys {
+    /// - Parameter isTrusted: whether the clock may be trusted.
+    convenience init(
+        _ transport: ScriptedTransport,
+        _ store: MemoryKeyStore,
+        _ clock: HeldClock,
+        _ news: SigningKeyNews = SigningKeyNews(),
+        isTrusted: Bool = true
+    ) {
+        self.init(
+            url: "https://appleid.apple.com/auth/keys",
+            transport: transport,
+            store: store,
+            voucher: PlainSealer(),
+            clock: clock.clock,
+            trustedTime: { isTrusted ? clock.now : nil },
+            tell: news.note
+        )
+    }
+}
+
+/// What was told of the keys, a line for each change.
+final class SigningKeyNews: Sendable {
+    private let told = NIOLockedValueBox<[String]>([])
+
+    func note(_ change: SigningKeyChange, _ keyIDs: [String]) {
+        told.withLockedValue { $0.append("\(change) \(keyIDs.joined(separator: " "))") }
+    }
+
+    func take() -> [String] {
+        told.withLockedValue { told in
+            defer { told = [] }
+            return told
+        }
     }
 }

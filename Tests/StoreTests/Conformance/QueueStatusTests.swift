@@ -54,8 +54,8 @@ import Testing
         let work = try await store.claimNotifications()
         _ = try await store.settle(work.map { .notification($0, .rejected(.unknownKey, detail: "new")) })
         #expect(try await depths(store)["notification"] == 0)
-        let key = SigningKeyRecord(keyID: "new", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start)
-        try await store.ports.remember([key], fetchedAt: .start)
+        let key = SigningKeyRecord(keyID: "new", jwk: "{}", lastSeenAt: .start)
+        try await store.ports.remember([key], forgetting: [])
         #expect(try await depths(store)["notification"] == 2)
     }
 

@@ -87,8 +87,8 @@ struct FullFile {
 
     /// Rows that only the daemon makes, or only now and then.
     private func fillTheRest() async throws {
-        let keys = [SigningKeyRecord(keyID: "A", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start + .days(1))]
-        try await store.ports.remember(keys, fetchedAt: .start)
+        let keys = [SigningKeyRecord(keyID: "A", jwk: "{}", lastSeenAt: .start + .days(1))]
+        try await store.ports.remember(keys, forgetting: [])
         _ = try file.sqlite.sealedSecret(named: "fingerprint") { [0, 1, 255] }
         try await store.run("INSERT INTO canary (user_id, client, asked_at) SELECT user_id, client, 5 FROM credential LIMIT 2")
         try await store.run(

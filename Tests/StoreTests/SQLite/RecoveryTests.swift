@@ -16,8 +16,8 @@ import Testing
         let first = try SQLiteStore.open(DatabaseFile(path: file.path))
         try first.register([AppClients(name: "example", clientIDs: ["app", "web"])])
         let secret = try first.sealedSecret(named: "fingerprint") { [1, 2, 3] }
-        let key = SigningKeyRecord(keyID: "k", jwk: "{}", firstSeenAt: .start, lastSeenAt: .start)
-        try await first.remember([key], fetchedAt: .start)
+        let key = SigningKeyRecord(keyID: "k", jwk: "{}", lastSeenAt: .start)
+        try await first.remember([key], forgetting: [])
         try first.close()
 
         let second = try FileUnderTest(file)

@@ -41,16 +41,17 @@ import Testing
         }
     }
 
-    /// The ring's index and the code agree on the rejections that any sender could cause.
+    /// The index of each ring and the code agree on the rejections that any sender could cause.
     @Test(arguments: RejectionReason.allCases)
     func theRingKnowsTheReasons(_ reason: RejectionReason) {
-        #expect(Schema.unsigned.contains("'\(reason.rawValue)'") == reason.isUnsigned)
+        let rings = UnsignedRing.allCases.filter { Schema.members(of: $0).contains("'\(reason.rawValue)'") }
+        #expect(rings == (reason.ring.map { [$0] } ?? []))
     }
 
     /// In the contract's list these are the reasons from `malformed` to `bad_signature`.
     @Test func rubbishIsWhatTheContractCallsRubbish() {
         #expect(
-            RejectionReason.allCases.filter(\.isUnsigned)
+            RejectionReason.allCases.filter { $0.ring != nil }
                 == [.malformed, .notAnEvent, .wrongAlgorithm, .forbiddenHeader, .unknownKey, .badSignature]
         )
     }

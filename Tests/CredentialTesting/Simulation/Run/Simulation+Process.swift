@@ -131,9 +131,9 @@ extension Simulation {
         }
         guard isNew else { return }
         let (store, now) = (process.store, now)
-        let records = keys.sorted().map { SigningKeyRecord(keyID: $0, jwk: "{}", firstSeenAt: now, lastSeenAt: now) }
+        let records = keys.sorted().map { SigningKeyRecord(keyID: $0, jwk: "{}", lastSeenAt: now) }
         try await world.call {
-            try await store.remember(records, fetchedAt: now)
+            try await store.remember(records, forgetting: [])
         } effect: { state, _ in
             state.knownKeys = keys
         }

@@ -40,6 +40,21 @@ import Testing
         #expect(oldest == first.map { $0 + 7 })
     }
 
+    /// Apple may have signed them, and the key may still come. A ring of their own bounds them, because anybody can invent keys.
+    @Test(arguments: StoreKind.oneOfEach)
+    func aFloodOfForgeriesEvictsNoneThatWaitsForItsKey(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        let waiting = "notification_quarantine WHERE reason = 'unknown_key'"
+        #expect(try await reject(5, .unknownKey, in: store).evicted == 0)
+        #expect(try await reject(Self.longest, .badSignature, in: store).evicted == 0)
+        #expect(try await reject(9, .malformed, in: store).evicted == 9)
+        #expect(try await store.count(waiting) == 5)
+
+        #expect(try await reject(Self.longest, .unknownKey, in: store).evicted == 5)
+        #expect(try await store.count(waiting) == Int64(Self.longest))
+        #expect(try await store.count("notification_quarantine") == Int64(Self.longest) * 2)
+    }
+
     @Test(arguments: StoreKind.oneOfEach)
     func isShortBySize(_ kind: StoreKind) async throws {
         let store = try kind.make()
