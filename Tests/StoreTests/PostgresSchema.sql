@@ -55,6 +55,7 @@ CREATE INDEX grant_queue_code_client ON grant_queue (client_id, due_at, granted_
 -- An event looks here for a newer sign-in of its user.
 CREATE INDEX grant_queue_user ON grant_queue (user_id, granted_at);
 
+-- held_at, confirmed_at: since when a request waits for an operator, and when one has confirmed it.
 CREATE TABLE revocation_queue (
   id           BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY
                        CONSTRAINT "id is not to be given" CHECK (id > 0),
@@ -70,13 +71,12 @@ CREATE TABLE revocation_queue (
   attempts     INTEGER NOT NULL DEFAULT 0,
   claimed_by   TEXT,
   opened_at    BIGINT,
-  -- Since when it waits for an operator, and when one has confirmed it.
   held_at      BIGINT,
   confirmed_at BIGINT
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 -- One that is opened waits for its tokens, in revocation.
 CREATE INDEX revocation_queue_due ON revocation_queue (due_at, id) WHERE opened_at IS NULL AND held_at IS NULL;
-CREATE INDEX revocation_queue_held ON revocation_queue (id) WHERE held_at IS NOT NULL;
+CREATE INDEX revocation_queue_held ON revocation_queue (client_id, id) WHERE held_at IS NOT NULL;
 -- A code that is exchanged late belongs to the request that came before.
 CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
 CREATE TABLE notification_log (

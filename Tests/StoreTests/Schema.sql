@@ -73,14 +73,13 @@ CREATE TABLE revocation_queue (
   attempts     INTEGER NOT NULL DEFAULT 0,
   claimed_by   TEXT,
   opened_at    INTEGER,
-  -- Since when it waits for an operator, and when one has confirmed it.
   held_at      INTEGER,
   confirmed_at INTEGER
 ) STRICT;
 
 CREATE INDEX revocation_queue_due ON revocation_queue (due_at) WHERE opened_at IS NULL AND held_at IS NULL;
 
-CREATE INDEX revocation_queue_held ON revocation_queue (id) WHERE held_at IS NOT NULL;
+CREATE INDEX revocation_queue_held ON revocation_queue (client_id, id) WHERE held_at IS NOT NULL;
 
 CREATE INDEX revocation_queue_user ON revocation_queue (user_id) WHERE opened_at IS NULL;
 
