@@ -23,6 +23,7 @@ package protocol Registrar: Sendable {
     /// A random key that the database keeps sealed. It is made once.
     ///
     /// - Parameter make: seals a new key if there is none yet.
+    /// - Throws: `StoreError.damaged` if the key is missing and there are credentials already.
     func sealedSecret(named name: String, make: @Sendable () throws -> [UInt8]) throws -> [UInt8]
 
     /// The sealed key of that name; nil if none was made yet.

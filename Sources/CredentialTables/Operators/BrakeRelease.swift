@@ -11,7 +11,7 @@ struct BrakeRelease<Connection: TableConnection> {
     func begin(_ app: Int64, isConfirmed: Bool, count: Int?) throws -> (OperatorAnswer, ReleasePosition?) {
         guard let brake = try BrakeRow.load(app, on: connection), brake.setAt != nil else { return (.brakeNotSet, nil) }
         let rows = try connection.fetchOne(
-            "SELECT COUNT(*), MAX(id) FROM (SELECT id FROM revocation_queue WHERE \(Self.held) ORDER BY id LIMIT $2) AS known",
+            "SELECT COUNT(*), MAX(id) FROM (SELECT id FROM revocation_queue WHERE \(Self.held) ORDER BY id LIMIT $2) AS found",
             app,
             count ?? .max
         )

@@ -38,6 +38,12 @@ extension TableStore {
             // When two replicas make a key at the same time, the second takes the key of the first.
             try connection.lockSettlements()
             if let known = try connection.fetchOne("SELECT sealed FROM secret WHERE name = $1", name) { return known.bytes(at: 0) }
+            // A new key would open no token.
+            if try connection.exists("SELECT 1 FROM credential LIMIT 1") {
+                throw StoreError.damaged(
+                    "the row \(name) of the table secret is gone, and no sealed token opens without it; restore a backup"
+                )
+            }
             let sealed = try make()
             try connection.execute("INSERT INTO secret (name, sealed) VALUES ($1, $2)", name, sealed)
             return sealed

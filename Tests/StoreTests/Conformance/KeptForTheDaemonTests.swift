@@ -30,6 +30,20 @@ import Testing
         #expect(try store.ports.sealedSecret(named: "another") == nil)
     }
 
+    /// Somebody who can write the tables may delete the key.
+    @Test(arguments: StoreKind.allCases)
+    func aSecretThatIsGoneIsNotMadeAnew(_ kind: StoreKind) async throws {
+        let store = try kind.make()
+        try await store.signIn(token: "r")
+        do {
+            _ = try store.ports.sealedSecret(named: "fingerprint") { [1] }
+            Issue.record("made anew")
+        } catch StoreError.damaged(let reason) {
+            #expect(reason.contains("the row fingerprint of the table secret is gone"))
+        }
+        #expect(try store.ports.sealedSecret(named: "fingerprint") == nil)
+    }
+
     /// With a shorter interval no credential waits for the end of the longer one, and they do not all come at once.
     @Test(arguments: StoreKind.allCases)
     func aShorterIntervalCountsFromTheStart(_ kind: StoreKind) async throws {

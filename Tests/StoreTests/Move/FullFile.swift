@@ -27,6 +27,7 @@ struct FullFile {
 
     /// Sign-ins, answers, events, addresses, rejections.
     private func liveALittle() async throws {
+        _ = try file.sqlite.sealedSecret(named: "fingerprint") { [0, 1, 255] }
         var traffic = RandomTraffic(store: store, seed: 7)
         for _ in 0..<60 { try await traffic.step() }
         try await traffic.drain()
@@ -89,7 +90,6 @@ struct FullFile {
     private func fillTheRest() async throws {
         let keys = [SigningKeyRecord(keyID: "A", jwk: "{}", lastSeenAt: .start + .days(1))]
         try await store.ports.remember(keys, forgetting: [])
-        _ = try file.sqlite.sealedSecret(named: "fingerprint") { [0, 1, 255] }
         try await store.run("INSERT INTO canary (user_id, client, asked_at) SELECT user_id, client, 5 FROM credential LIMIT 2")
         try await store.run(
             """
