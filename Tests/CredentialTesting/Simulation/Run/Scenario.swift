@@ -116,6 +116,7 @@ extension Simulation.Plan {
             passwords: 0,
             transfers: false,
             transfersInProofs: false,
+            tokensMove: false,
             breaker: BreakerRules(),
             brake: RevocationBrakeRules(),
             canaries: [:]

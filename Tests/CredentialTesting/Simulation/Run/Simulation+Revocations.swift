@@ -27,6 +27,9 @@ extension Simulation {
 
     mutating func claimRevocations() async throws {
         let handler = process.revocations
+        // All loops turn within a second. Permits that this lane gives back must not bring an open breaker a probe too soon.
+        let probed = plan.apps.indices.filter { process.writer.breakers.breaker(of: plan.apps[$0].name).isProbed }
+        for app in probed { try await claimCredentials(of: app) }
         for work in try await work(for: handler, upTo: 8) {
             switch work {
             case .request: waiting.append(await handler.resolve(work))
@@ -40,6 +43,7 @@ extension Simulation {
                 }
             }
         }
+        for app in probed { try await claimCredentials(of: app) }
     }
 
     // MARK: Apple

@@ -236,7 +236,7 @@ extension Simulation {
         // A mistyped team comes with the old key.
         let keepsKey = chance(inMidProof ? 700 : 200)
         world.with { state in
-            state.apple.transfer(app)
+            state.apple.transfer(app, withTokens: plan.tokensMove)
             if !keepsKey { state.apple.reload(app) }
             state.ledger.proofs.reloaded(app.clientIDs)
             state.count(inMidProof ? .teamChangedInMidProof : .teamChanged)
@@ -268,6 +268,8 @@ extension Simulation {
     /// An operator or NTP sets the clock: ahead, behind, or right again.
     mutating func setClock() async throws {
         try await land()
+        // Sign-ins are in hand meanwhile, if an event waits for one.
+        if world.with({ $0.model.anEventAwaitsAnUntriedSignIn(at: $0.now) }) { try await claimGrants() }
         let ahead: Duration =
             switch Int.random(in: 0..<100, using: &generator) {
             case 0..<40: .zero
@@ -285,7 +287,15 @@ extension Simulation {
         world.with { $0.setClock(ahead: ahead) }
         _ = process.clockGuard.trusted
         lastProbes = [:]
+        let inHand = claimed
+        claimed = []
         try await claimNotifications()
+        if !inHand.isEmpty {
+            // Events are settled before the sign-ins in hand.
+            world.with { $0.count(.clockStepWithSignInInHand) }
+            try await land()
+            claimed = inHand
+        }
         try await claimGrants()
         try await claimCodes()
         try await claimRevocations()

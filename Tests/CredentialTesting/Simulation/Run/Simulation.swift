@@ -59,6 +59,8 @@ package struct Simulation {
         var transfers: Bool
         /// Whether apps change hands while siwatch proves a revocation, and at no other time.
         var transfersInProofs: Bool
+        /// Whether the tokens of an app move to the other team with it.
+        var tokensMove: Bool
         /// Whether operators take a client out of the configuration for a while.
         var changesClients = false
         /// A client that Apple will refuse for good.
@@ -271,6 +273,7 @@ extension Simulation.Plan {
         passwords = chance(65, "passwords") ? number(200...700, "password rate") : 0
         transfers = chance(40, "transfers")
         transfersInProofs = !transfers && chance(50, "transfers in proofs")
+        tokensMove = chance(30, "tokens move")
         if chance(10, "client refused") { refused = apps[0].clientIDs.last }
         breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
         brake = chance(30, "brake") ? RevocationBrakeRules(maxRequests: number(1...3, "brake bound")) : RevocationBrakeRules()

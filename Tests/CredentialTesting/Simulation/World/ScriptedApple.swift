@@ -12,7 +12,7 @@ struct ScriptedApple {
         var token: String?
         /// Whether Apple issued a code in place of a token. The backend never sees the token.
         var isByCode = false
-        /// The app's team at the time. Apple accepts the token from no other team.
+        /// The app's team at the time, or since a transfer that the token has followed. Apple accepts the token from no other team.
         var team = 0
         /// When Apple ended it: consent revoked, account deleted, password changed, or revoked by the app.
         var endedAt: Timestamp?
@@ -135,8 +135,14 @@ struct ScriptedApple {
     }
 
     /// An app moves to the other of two teams.
-    mutating func transfer(_ app: SimulatedApp) {
+    ///
+    /// - Parameter withTokens: whether Apple accepts its tokens from that team now. Apple documents neither.
+    mutating func transfer(_ app: SimulatedApp, withTokens: Bool) {
         for client in app.clientIDs { teams[client] = 1 - team(of: client) }
+        guard withTokens else { return }
+        for index in signIns.indices where app.clientIDs.contains(signIns[index].credential.clientID) {
+            signIns[index].team = team(of: signIns[index].credential.clientID)
+        }
     }
 
     // MARK: The truth

@@ -170,7 +170,7 @@ package enum Situation: String, Sendable, CaseIterable, Hashable {
     case clientDropped, grantOfDroppedClient, eventOfDroppedClient
     case truncatedToken, misdatedSignIn, bulkDeletion, eventBeforeSignIn, clientRefused, freeze
     case requestBraked, brakeConfirmed, brakeDropped
-    case signInBehindImport
+    case signInBehindImport, clockStepWithSignInInHand
 }
 
 /// The last lines of the history, and a digest of all of them.
