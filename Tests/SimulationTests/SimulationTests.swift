@@ -16,7 +16,10 @@ import siwatch_simulate
     }()
 
     /// Situations that need two accidents at once.
-    private static let rare: Set<Situation> = [.foreignToken, .proofBegunAnew, .teamChangedInMidProof, .otherTeam, .alreadyInvalid]
+    private static let rare: Set<Situation> = [
+        .foreignToken, .proofBegunAnew, .teamChangedInMidProof, .otherTeam, .alreadyInvalid,
+        .clockStepWithSignInInHand,
+    ]
 
     @Test(.timeLimit(.minutes(seeds.count > 2_000 ? 1440 : 60))) func everySeedKeepsEveryPromise() async {
         let result = await SimulationCampaign.run(Self.seeds)

@@ -10,7 +10,6 @@ extension Simulation {
     /// No operator confirms rejections here, because a confirmed false rejection ends a sign-in as the operator asked.
     mutating func operate() async throws {
         let app = plan.apps.randomElement(using: &generator)!
-        if plan.brake != RevocationBrakeRules(), chance(300) { return try await decide(on: app) }
         switch Int.random(in: 0..<100, using: &generator) {
         case 0..<50: try await recheck(people.randomElement(using: &generator)!.user)
         case 50..<65: try await ask(.recheckApp(app.name)) { $0.ledger.recheckedAll(at: $0.truth) }
@@ -46,8 +45,9 @@ extension Simulation {
         }
     }
 
-    /// An operator confirms what there is, or what there was at an earlier look, or drops everything.
-    private mutating func decide(on app: SimulatedApp) async throws {
+    /// An operator confirms what there is, or what there was at an earlier look, or drops everything. Or there is nothing.
+    mutating func decideAboutRevocations() async throws {
+        let app = plan.apps.randomElement(using: &generator)!
         let count = world.with { $0.model.brakedRequests(of: app.name) } ?? 1
         switch Int.random(in: 0..<3, using: &generator) {
         case 0: try await decide(on: app, by: .confirmRevocations(app: app.name, count: count))

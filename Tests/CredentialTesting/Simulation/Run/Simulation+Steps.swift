@@ -19,6 +19,7 @@ extension Simulation {
             if plan.setsClock, chance(40) { try await setClock() }
             if plan.transfers, chance(60), mayTransfer { try transfer(plan.apps.randomElement(using: &generator)!) }
             if plan.changesClients, chance(40) || isDroppedForLong { try await changeClients() }
+            if plan.brake != RevocationBrakeRules(), chance(60) { try await decideAboutRevocations() }
             if plan.restores, chance(30) { try await backUpOrRestore() }
             if plan.importsMany, !hasImported, world.with({ $0.model.anEventAwaitsAnUntriedSignIn(at: $0.now) }) { try await importMany() }
             switch Int.random(in: 0..<100, using: &generator) {

@@ -276,7 +276,7 @@ extension Simulation.Plan {
         tokensMove = chance(30, "tokens move")
         if chance(10, "client refused") { refused = apps[0].clientIDs.last }
         breaker = chance(75, "usual breaker") ? BreakerRules() : BreakerRules(window: 10, maxRejections: 1, maxRejectedPercent: 50)
-        brake = chance(30, "brake") ? RevocationBrakeRules(maxRequests: number(1...3, "brake bound")) : RevocationBrakeRules()
+        brake = chance(40, "brake") ? RevocationBrakeRules(maxRequests: number(0...1, "brake bound")) : RevocationBrakeRules()
         canaries = chance(30, "canaries") ? ["example": ["user0"]] : [:]
         // The model does not know how long a wrong clock lets a sign-in wait.
         changesClients = chance(30, "clients changed") && apps[0].clientIDs.count > 1 && !setsClock
