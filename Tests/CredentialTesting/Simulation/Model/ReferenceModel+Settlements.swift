@@ -214,7 +214,8 @@ extension ReferenceModel {
         touched.insert(work.id.userID)
         if goesAfterGrant(work, at: now) { return [.postponed] }
         let token = Token(work.token)
-        let isDisproved = facts[work.id]!.answers.contains { $0.token == token && $0.isValid && $0.at >= rejection.requestedAt }
+        // A 200 of the same moment wins over a rejection that is believed.
+        let isDisproved = facts[work.id]!.answers.contains { $0.token == token && $0.isValid && $0.at > rejection.requestedAt }
         if isDisproved { return [.postponed] }
         if result == .refreshed {
             facts[work.id]!.answers.append(Oracle.Answer(token: token, isValid: false, at: rejection.requestedAt))
