@@ -121,10 +121,10 @@ BUGS = [
         "        if credential.token?.key != token {",
     ),
     (
-        "the brake on revocations lets through what comes after",
+        "the next hour releases the brake on revocations",
         "RevocationBrake.swift",
-        "setAt = now }",
-        "return false }",
+        "if setAt == nil, opened >= rules",
+        "setAt = nil; if opened >= rules",
     ),
     (
         "a confirmed request to revoke is held again",

@@ -33,7 +33,7 @@ make_debian() {
     # Otherwise the package makes a database and starts it, outside of the container.
     printf 'create_main_cluster = false\n' >"$debian/etc/postgresql-common/createcluster.conf"
     echo "test_systemd: unpacking $release into $debian, once"
-    debootstrap --variant=minbase --include="$packages" "$release" "$debian" "${mirror:-http://deb.debian.org/debian}" >"$debian.log" 2>&1 ||
+    debootstrap --variant=minbase --include="$packages" "$release" "$debian" ${mirror:+"$mirror"} >"$debian.log" 2>&1 ||
         die "debootstrap failed: $debian.log says why"
     touch "$debian.complete"
 }

@@ -22,6 +22,8 @@ package final class SigningKeys: Sendable {
     /// How long a key counts after Apple last published it. A notification waits for days at most.
     static let afterlife = Duration.days(30)
 
+    fileprivate static func isOutlived(_ lastSeenAt: Timestamp, at now: Timestamp) -> Bool { lastSeenAt.advanced(by: afterlife) < now }
+
     fileprivate struct State {
         var keys: [String: KnownKey] = [:]
         var schedule = KeySchedule()
@@ -176,9 +178,7 @@ extension SigningKeys {
 }
 
 extension SigningKeyRecord {
-    fileprivate func isOutlived(at now: Timestamp) -> Bool {
-        lastSeenAt.advanced(by: SigningKeys.afterlife) < now
-    }
+    fileprivate func isOutlived(at now: Timestamp) -> Bool { SigningKeys.isOutlived(lastSeenAt, at: now) }
 }
 
 extension SigningKeys.State {
@@ -203,7 +203,7 @@ extension SigningKeys.State {
 
     /// - Returns: the ids of the keys that do not count any more.
     mutating func forget(at now: Timestamp) -> Set<String> {
-        let gone = keys.filter { !$0.value.isPublished && $0.value.lastSeenAt.advanced(by: SigningKeys.afterlife) < now }.keys
+        let gone = keys.filter { !$0.value.isPublished && SigningKeys.isOutlived($0.value.lastSeenAt, at: now) }.keys
         for id in gone { keys[id] = nil }
         return Set(gone)
     }

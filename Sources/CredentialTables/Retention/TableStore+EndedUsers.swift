@@ -8,7 +8,7 @@ import NIOConcurrencyHelpers
 /// to find the ended ones.
 extension TableStore {
     /// Rows in a portion of the walk, and portions in a call. Ten million credentials take about three hours.
-    private var portion: Int { 2_000 }
+    private var usersAtOnce: Int { 2_000 }
     private var portions: Int { 25 }
 
     func forgetEndedUsers(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws {
@@ -19,8 +19,8 @@ extension TableStore {
         var last = walkedUsers.withLockedValue { $0 }
         for _ in 0..<portions {
             try Task.checkCancellation()
-            let (ended, next) = try await query { [portion, last] connection in
-                let users = try connection.endedUsers(after: last, upTo: portion)
+            let (ended, next) = try await query { [usersAtOnce, last] connection in
+                let users = try connection.endedUsers(after: last, upTo: usersAtOnce)
                 return (users.ended, users.next)
             }
             let toForget = ended.filter { isGreater(usersUntil, than: $0.endedAt) }.map(\.id)

@@ -5,9 +5,6 @@ package import CredentialCore
 
 /// Notifications that never came.
 extension TableStore {
-    /// Rows per transaction.
-    private var portion: Int { 500 }
-
     /// Looks at the rejections that siwatch believed an hour ago or earlier.
     ///
     /// - Returns: by app, how many of them had no notification. It counts each rejection once.

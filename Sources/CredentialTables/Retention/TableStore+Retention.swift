@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 
 extension TableStore {
     /// Rows per transaction. Settlements wait only briefly for so few.
-    private var portion: Int { 500 }
+    var portion: Int { 500 }
 
     /// Deletes rows that have passed their retention. Call it only at a time that can be trusted.
     package func forget(at now: Timestamp, naming pseudonymizer: any UserPseudonymizer) async throws {

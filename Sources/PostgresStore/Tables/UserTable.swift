@@ -96,7 +96,7 @@ struct UserTable {
         try connection.send(Self.credentials.update, changed)
     }
 
-    /// Removes the rows that `sendLock` has made of users whom siwatch does not know. A forgotten user is one of them.
+    /// Removes the empty rows that `sendLock` made for unknown users. A forgotten user is unknown.
     func sendRemoveEmpty(_ users: [UserRecord]) throws {
         var keys = RowArrays()
         for user in users where user.holdings.isEmpty && user.registers == AppUser() {

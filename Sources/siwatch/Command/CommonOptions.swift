@@ -12,7 +12,7 @@ struct CommonOptions: ParsableArguments {
     )
     var config: String?
 
-    @Flag(help: "Run as root on a file of another user. Whoever can write the file then gives root what to read.")
+    @Flag(help: "Run as root on a file of another user. The users who can write the file then choose the data that root reads.")
     var asRoot = false
 
     var configurationPath: String {

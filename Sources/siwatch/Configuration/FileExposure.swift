@@ -20,7 +20,7 @@ extension Configuration {
         return [ConfigurationMistake(place: .file, problem: reason)] + exposed
     }
 
-    /// The name of another user who owns the configuration, and so can change to whom tokens are sent.
+    /// The owner of the configuration, if that is neither root nor our user. The owner can change which servers get the tokens.
     var foreignOwner: String? { FileExposure(source)?.foreignOwner }
 
     /// The group of the backends: that of the database, or of its folder while there is none. Nil on a server, where backends need no

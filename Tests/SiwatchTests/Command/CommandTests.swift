@@ -506,6 +506,17 @@ import Testing
         }
     }
 
+    @Test func theStatusSaysOfARowFromTheFutureThatItIsDatedAhead() async throws {
+        try await Site.with { site in
+            try await site.backend.execute(
+                "INSERT INTO revocation_queue (client_id, user_id, requested_at) VALUES ('com.example.app', 'u', ?)",
+                [Int64(Date.now.timeIntervalSince1970 * 1000) + 3_600_000]
+            )
+            let page = try await site.folder.run("status").output
+            #expect(page.contains { $0.contains(/^revocation +1 +dated ahead/) }, "\(page)")
+        }
+    }
+
     // MARK: The brake on revocations
 
     /// A backend that was taken over costs the users up to the bound, and no more.
