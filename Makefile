@@ -78,7 +78,7 @@ simulate: setup ## Simulate days of trouble: SEEDS=100000, or SEED=123 for one, 
 		$(if $(USERS),--users $(USERS)) $(if $(STORE),--store $(STORE))
 
 .PHONY: plant-bugs
-plant-bugs: setup setup-postgres ## Plant known bugs one by one and see that each is found, ARGS=--fleet: those of several siwatch
+plant-bugs: setup setup-postgres ## Plant known bugs one by one and see that each is found, ARGS=--tests: those that suites find
 	@scripts/plant_bugs.py $(ARGS)
 
 .PHONY: lint
