@@ -95,7 +95,7 @@ life() {
     before=$(shown MainPID)
     sed -i 's/^level = "[a-z]*"/level = "trace"/' $configuration
     holds "$1: systemctl reload" systemctl reload siwatch
-    holds "$1: the reload is taken over" within 10 says '"event":"reloaded"'
+    holds "$1: the reload is taken over" within 10 says event=reloaded
     holds "$1: the process is the same" is MainPID "$before"
     kill -STOP "$(shown MainPID)"
     holds "$1: the watchdog restarts a frozen process" within 60 restarted 1

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
 import NIOConcurrencyHelpers
 import Testing
 
@@ -31,5 +32,22 @@ struct LoopProgressTests {
         #expect(progress.stalled == ["codes", "grants"] && progress.hung == ["grants"])
         progress.turn(.grants)
         #expect(progress.stalled == ["codes"] && progress.hung == [])
+    }
+
+    /// The reader of `/readyz` learns the cause, and not only who suffers from it.
+    @Test func theCauseComesFirst() {
+        let progress = progress(longestSilence: .zero)
+        for lane in [Lane.grants, .codes] { progress.turn(lane) }
+        #expect(progress.trouble == nil)
+        pass(.seconds(6))
+        progress.refused(.codes)
+        #expect(progress.trouble == "no progress: codes, grants")
+        progress.refused(.codes, because: StoreError.full)
+        progress.refused(.grants, because: StoreError.busy)
+        pass(.seconds(1))
+        progress.refused(.codes, because: StoreError.full)
+        #expect(progress.trouble == "the disk has no space for the database; no progress: codes, grants")
+        progress.turn(.codes)
+        #expect(progress.trouble == "the database is locked by another program; no progress: grants")
     }
 }

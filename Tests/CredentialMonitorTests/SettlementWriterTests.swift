@@ -203,10 +203,10 @@ struct SettlementWriterTests {
             try await monitor.grant("bob")
             async let round = monitor.loop(monitor.grantHandler).round()
             try await monitor.clock.sleeper()
-            #expect(monitor.writer.isInTrouble)
+            #expect(monitor.writer.trouble != nil)
             monitor.clock.advance(by: .seconds(5))
             _ = try await round
-            #expect(!monitor.writer.isInTrouble, "or nobody would claim again, ever")
+            #expect(monitor.writer.trouble == nil, "or nobody would claim again, ever")
         }
     }
 

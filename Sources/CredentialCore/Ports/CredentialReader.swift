@@ -13,6 +13,8 @@ package protocol BreakerReader: Sendable {
 package protocol CredentialReader: BreakerReader {
     /// The last sign of life of any siwatch. Nil if there is none.
     var aliveAt: Timestamp? { get async throws }
+    /// When `siwatch backup` last wrote a copy. Nil if it never has, and on a server.
+    var backedUpAt: Timestamp? { get async throws }
     func queues() async throws -> [QueueStatus]
     func credentialCounts() async throws -> [CredentialCount]
     /// For each app, the credentials that Apple had not confirmed for three intervals when siwatch last asked about them.

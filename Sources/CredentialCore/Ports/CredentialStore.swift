@@ -25,6 +25,12 @@ package protocol CredentialStore: WorkStore, CredentialReader, SigningKeyStore, 
     /// - Parameter path: the name by which the file was opened. A link in it may lead elsewhere by now.
     func displacement(from path: String) -> String?
 
+    /// Tries to begin what an insert of a backend begins with, over a connection of its own, and writes nothing.
+    ///
+    /// - Returns: what keeps backends from inserting, in words that may hold any characters; nil if nothing does.
+    /// - Throws: `StoreError` if the database does not answer.
+    func insertObstacle() async throws -> String?
+
     /// How the tables differ from those that siwatch made, in words. Nil if they do not. On a server, rights keep others from changing them.
     ///
     /// - Throws: `StoreError`.

@@ -28,3 +28,19 @@ package enum StoreError: Error, Sendable {
         }
     }
 }
+
+extension StoreError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .busy: "the database is locked by another program"
+        case .retry(let reason): "the database is busy: \(reason)"
+        case .unavailable(let reason): "the database cannot be reached: \(reason)"
+        case .full: "the disk has no space for the database"
+        case .refused(let reason): "the database refuses a row: \(reason)"
+        case .damaged(let reason): "the database is damaged: \(reason)"
+        case .readOnly(let reason): "the database cannot be written: \(reason)"
+        case .outcomeUnknown(let reason):
+            "the database cannot be read or written, and whether anything was done is not known: \(reason)"
+        }
+    }
+}

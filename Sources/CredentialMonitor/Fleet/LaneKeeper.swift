@@ -97,6 +97,7 @@ package struct LaneKeeper: Service {
                 breakers.forgetProofs(of: clients[lane] ?? [])
             }
             renew { !$0.isOurs(since: $1) }
+            telemetry.renewed()
         } catch {
             telemetry.renewalFailed(error)
         }

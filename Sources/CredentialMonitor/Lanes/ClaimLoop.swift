@@ -112,8 +112,8 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
             for await _ in wakeups.untilShutdown() {
                 pool.hasHinted = false
                 // While nothing can be committed, nothing is claimed and the lane makes no progress.
-                guard !writer.isInTrouble else {
-                    progress.refused(handler.lane)
+                if let trouble = writer.trouble {
+                    progress.refused(handler.lane, because: trouble)
                     continue
                 }
                 if free(pool) == nil { progress.turn(handler.lane) }
@@ -193,6 +193,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
         }
         do {
             let claimed = try await handler.claim(upTo: slots)
+            telemetry.storeAnswered(handler.lane)
             if !claimed.isEmpty { telemetry.claimCommitted() }
             // The claim may have waited for a dead network. Its rows are left to their lease.
             guard claimed.isEmpty || mayClaim() else {
@@ -201,7 +202,7 @@ package struct ClaimLoop<Handler: WorkHandler>: Service {
             }
             return claimed
         } catch {
-            progress.refused(handler.lane)
+            progress.refused(handler.lane, because: error)
             telemetry.claimFailed(handler.lane, error)
             return nil
         }

@@ -13,8 +13,8 @@ package final class LoopProgress: Sendable {
     private let writer: SettlementWriter?
     private let now: @Sendable () -> ContinuousClock.Instant
     private let turns = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
-    /// When each loop last heard that it cannot work now.
-    private let refusals = NIOLockedValueBox<[Lane: ContinuousClock.Instant]>([:])
+    /// When each loop last heard that it cannot work now, and why, if it heard that.
+    private let refusals = NIOLockedValueBox<[Lane: (at: ContinuousClock.Instant, cause: String?)]>([:])
     private let firstTurns: AsyncStream<Void>
     private let allTurned: AsyncStream<Void>.Continuation
 
@@ -47,8 +47,8 @@ package final class LoopProgress: Sendable {
     }
 
     /// Notes that the loop was told no: no progress, but no hang either.
-    func refused(_ lane: Lane) {
-        refusals.withLockedValue { $0[lane] = now() }
+    func refused(_ lane: Lane, because error: (any Error)? = nil) {
+        refusals.withLockedValue { $0[lane] = (now(), error.map { "\($0)" }) }
     }
 
     /// Returns once every loop has turned, or at a stop or a cancellation. Await it once.
@@ -64,10 +64,20 @@ package final class LoopProgress: Sendable {
         silent(in: turns.withLockedValue { $0 }) + hungWriter
     }
 
+    /// Why nothing turns, and which loops do not; nil if all turn.
+    package var trouble: String? {
+        let (turns, refusals) = (turns.withLockedValue { $0 }, refusals.withLockedValue { $0 })
+        let silent = silent(in: turns)
+        guard !silent.isEmpty || !hungWriter.isEmpty else { return nil }
+        let heard = refusals.filter { silent.contains($0.key.description) }.max { $0.value.at < $1.value.at }
+        let list = "no progress: \((silent + hungWriter).joined(separator: ", "))"
+        return [heard?.value.cause, list].compactMap(\.self).joined(separator: "; ")
+    }
+
     /// Loops that do not even hear of trouble, by name, and a writer whose commit does not end. Only a hang is worth a restart: a new
     /// process would find a full disk just as full.
     package var hung: [String] {
-        let heard = turns.withLockedValue { $0 }.merging(refusals.withLockedValue { $0 }) { max($0, $1) }
+        let heard = turns.withLockedValue { $0 }.merging(refusals.withLockedValue { $0.mapValues(\.at) }) { max($0, $1) }
         return silent(in: heard, for: limit + longestSilence) + hungWriter
     }
 

@@ -52,8 +52,9 @@ package struct OperatorRequestHandler: Service {
                 // A long request goes on at the next start.
                 while !Task.isShuttingDownGracefully, try await handleNext() { progress.turn(Self.lane) }
                 progress.turn(Self.lane)
+                telemetry.storeAnswered(Self.lane)
             } catch {
-                progress.refused(Self.lane)
+                progress.refused(Self.lane, because: error)
                 telemetry.claimFailed(Self.lane, error)
             }
         }

@@ -4,7 +4,6 @@
 package import CredentialCore
 import NIOConcurrencyHelpers
 import ServiceLifecycle
-import Synchronization
 
 /// The only place where state changes. Submissions during a commit go into the next one, so that a batch costs one fsync.
 ///
@@ -20,7 +19,7 @@ package final class SettlementWriter: Service {
     package let breakers: Breakers
     package let intake: GrantIntake
     private let state = NIOLockedValueBox(State())
-    private let troubled = Atomic<Bool>(false)
+    private let storeTrouble = NIOLockedValueBox<StoreError?>(nil)
     private let signals: AsyncStream<Void>
     private let signal: AsyncStream<Void>.Continuation
 
@@ -122,8 +121,8 @@ package final class SettlementWriter: Service {
         if isClosed { submission.done(.failure(Closed())) } else { signal.yield() }
     }
 
-    /// Whether the last try to commit failed. Then nothing must be claimed.
-    package var isInTrouble: Bool { troubled.load(ordering: .relaxed) }
+    /// Why the last try to commit failed; nil if it did not fail. In trouble nothing must be claimed.
+    package var trouble: StoreError? { storeTrouble.withLockedValue { $0 } }
 
     /// Whether the store has not answered for so long that it may never answer.
     package var isHung: Bool {
@@ -228,20 +227,22 @@ package final class SettlementWriter: Service {
                 var rules = rules
                 rules.startedAt = intake.since(at: now)
                 let batch = try await store.settle(settlements, under: rules, at: now)
-                troubled.store(false, ordering: .relaxed)
+                telemetry.storeAnswered(Telemetry.writer)
+                storeTrouble.withLockedValue { $0 = nil }
                 breakers.note(batch.breakers)
                 if !batch.replenished.isEmpty { onReplenished(batch.replenished) }
                 telemetry.settled(settlements, batch, in: ContinuousClock.now - start, at: clock.now)
                 return
             } catch StoreError.refused(let reason) {
                 // The database works and refuses the batch. Claims may go on.
-                troubled.store(false, ordering: .relaxed)
+                telemetry.storeAnswered(Telemetry.writer)
+                storeTrouble.withLockedValue { $0 = nil }
                 guard settlements.count > 1 else { return telemetry.settlementRefused(reason) }
                 // One settlement breaks a rule of the schema. The others must not wait for it, and its row comes back alone.
                 for one in settlements { try await settle([one]) }
                 return
             } catch let error as StoreError {
-                troubled.store(true, ordering: .relaxed)
+                storeTrouble.withLockedValue { $0 = error }
                 telemetry.storeFailed(error)
                 failures = error.endsByItself ? 0 : failures + 1
                 if failures > Self.mostTries { throw error }

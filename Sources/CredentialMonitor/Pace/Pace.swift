@@ -10,20 +10,24 @@ enum PaceSignal: Sendable, Equatable {
     /// Apple blames our configuration.
     case blamed(String)
     case throttled(retryAfter: Duration?)
-    case unavailable(retryAfter: Duration?)
-    case none
+    /// No usable answer, of this kind.
+    case unavailable(String, retryAfter: Duration?)
+    /// An answer that says nothing of the pace.
+    case other
+    /// Apple was not asked.
+    case unasked
 }
 
 extension PaceSignal {
     init<News>(_ response: EndpointResponse<News>) {
         self =
             switch response.answer {
-            case .news(let news): news.provesClient ? .clear : .none
+            case .news(let news): news.provesClient ? .clear : .other
             case .misconfigured(let error): .blamed(error)
             case .throttled(let retryAfter): .throttled(retryAfter: retryAfter)
-            // siwatch could not open the token, so Apple was not asked.
-            case .unavailable where response.identity.keyID.isEmpty: .none
-            case .unavailable(_, _, let retryAfter): .unavailable(retryAfter: retryAfter)
+            // siwatch could not open the token, or could not sign.
+            case .unavailable where response.identity.keyID.isEmpty: .unasked
+            case .unavailable(let kind, _, let retryAfter): .unavailable(kind, retryAfter: retryAfter)
             }
     }
 }
@@ -36,7 +40,7 @@ extension PaceSignal {
         switch self {
         case .clear: .accepted(at: requestedAt)
         case .blamed(let word): ClientRefusal.isWord(word) ? .refused(word: word, at: requestedAt) : nil
-        case .throttled, .unavailable, .none: nil
+        case .throttled, .unavailable, .other, .unasked: nil
         }
     }
 }
@@ -78,6 +82,11 @@ struct Pace: Sendable {
     func follow(_ signal: PaceSignal, of clientID: String, sentAt: Timestamp, answeredAt: Timestamp) {
         breakers.forgetProofs(after: answeredAt)
         switch signal {
+        case .clear, .blamed, .throttled, .other: telemetry.appleAnswered(app, at: answeredAt)
+        case .unavailable(let kind, _): telemetry.appleFailed(app, kind, at: answeredAt)
+        case .unasked: break
+        }
+        switch signal {
         case .clear:
             let all = budgets + otherLanes
             guard all.map({ $0.resume(clientID) }).contains(true) else { break }
@@ -93,10 +102,10 @@ struct Pace: Sendable {
         case .throttled(let retryAfter):
             budgets[0].slowDown(askedAt: sentAt, at: answeredAt)
             budgets[0].pause(for: min(retryAfter ?? .seconds(30), longestPause), at: answeredAt)
-        case .unavailable(let retryAfter):
+        case .unavailable(_, let retryAfter):
             budgets[0].slowDown(askedAt: sentAt, at: answeredAt)
             if let retryAfter { budgets[0].pause(for: min(retryAfter, longestPause), at: answeredAt) }
-        case .none:
+        case .other, .unasked:
             break
         }
     }

@@ -26,6 +26,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
 
     case claimFailed = "claim_failed"
     case commitFailed = "commit_failed"
+    case storeRecovered = "store_recovered"
     case settlementFailed = "settlement_failed"
     case settlementRefused = "settlement_refused"
     case sealingFailed = "sealing_failed"
@@ -38,6 +39,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
     case logEmptied = "log_emptied"
     case databaseDisplaced = "database_displaced"
     case databaseInPlace = "database_in_place"
+    case insertsBlocked = "inserts_blocked"
+    case insertsPossible = "inserts_possible"
     case schemaForeign = "schema_foreign"
     case laneTaken = "lane_taken"
     case laneLost = "lane_lost"
@@ -50,6 +53,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
 
     case answerAmbiguous = "answer_ambiguous"
     case answerUnavailable = "answer_unavailable"
+    case appleUnreachable = "apple_unreachable"
+    case appleReachable = "apple_reachable"
     case throttled
     case codeRejected = "code_rejected"
     case codeTokenKept = "code_token_kept"
@@ -96,6 +101,7 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .logLinesDropped: (.warning, "Nobody read the log for a while, and lines were dropped")
         case .claimFailed: (.error, "Claiming work failed; the next wake-up tries again")
         case .commitFailed: (.error, "The database could not commit; trying again")
+        case .storeRecovered: (.notice, "The database answers again")
         case .settlementFailed: (.warning, "Work was not settled; siwatch takes it again when its claim ends")
         case .settlementRefused: (.error, "The database refuses a settlement; siwatch tries it alone next time")
         case .sealingFailed: (.error, "A token could not be sealed; siwatch tries its grant again")
@@ -109,12 +115,14 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
                 "Another program checkpointed the database (wrote its WAL into the file); it should set PRAGMA wal_autocheckpoint = 0"
             )
         case .logPinned:
-            (.warning, "A reader keeps the database from clearing away what was erased; erased tokens stay readable in its files")
-        case .logEmptied: (.notice, "No reader keeps the database from clearing away what was erased any more")
+            (.warning, "A transaction keeps the database from clearing away what was erased; erased tokens stay readable in its files")
+        case .logEmptied: (.notice, "No transaction keeps the database from clearing away what was erased any more")
         case .databaseDisplaced:
             (.error, "The database file was moved, removed or replaced while siwatch has it open; siwatch is not ready")
         case .schemaForeign: (.error, "The tables are not as siwatch made them; a trigger there can copy tokens")
         case .databaseInPlace: (.notice, "The database file is at its path again")
+        case .insertsBlocked: (.error, "Backends cannot insert; they lose sign-ins and notifications")
+        case .insertsPossible: (.notice, "Backends can insert again")
         case .laneTaken: (.notice, "A lane is this replica's from now on")
         case .laneLost: (.notice, "A lane is this replica's no longer; another one may take it")
         case .renewalFailed: (.warning, "A renewal of this replica's lanes failed; another replica may take them when the lease ends")
@@ -122,6 +130,8 @@ package enum LoggedEvent: String, Sendable, CaseIterable {
         case .credentialChanged: (.info, "A credential changed its state")
         case .answerAmbiguous: (.error, "Apple's answer about a token is ambiguous; its state stays")
         case .answerUnavailable: (.debug, "Apple gave no usable answer; siwatch asks again later")
+        case .appleUnreachable: (.warning, "Apple gives no usable answer; siwatch slows down and asks again")
+        case .appleReachable: (.notice, "Apple answers again")
         case .throttled: (.warning, "Apple throttles; the app slows down")
         case .codeRejected: (.warning, "A code brought no sign-in; its user has to sign in again")
         case .codeTokenKept:

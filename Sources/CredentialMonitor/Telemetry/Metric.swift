@@ -39,6 +39,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case storeTransactionDuration = "store_transaction_duration_seconds"
     case storeErrors = "store_errors_total"
     case storeFull = "store_full"
+    case storeWritable = "store_writable"
     case foreignCheckpoints = "foreign_checkpoints_total"
     case appPaused = "app_paused"
     case breakerOpen = "breaker_open"
@@ -47,6 +48,7 @@ package enum Metric: String, Sendable, CaseIterable {
     case appleClockSkew = "apple_clock_skew_seconds"
     case clockHeld = "clock_held"
     case logPinnedSince = "log_pinned_since_timestamp_seconds"
+    case backupLastSuccess = "backup_last_success_timestamp_seconds"
     case laneOwned = "lane_owned"
     case seals = "seals_total"
     case logLinesSuppressed = "log_lines_suppressed_total"
@@ -149,6 +151,7 @@ extension Metric {
         case .storeTransactionDuration: Definition(.histogram(buckets: Self.seconds), "Time that one settling transaction took.")
         case .storeErrors: Definition(.counter, "Transactions that the database refused or failed.")
         case .storeFull: Definition(.gauge, "1 while the disk has no space for a commit.")
+        case .storeWritable: Definition(.gauge, "1 while backends can insert.")
         case .foreignCheckpoints: Definition(.counter, "Checkpoints of the database's log that another program made.")
         case .appPaused:
             Definition(
@@ -165,8 +168,10 @@ extension Metric {
             Definition(
                 .gauge,
                 isOfTables: true,
-                "Since when a reader keeps the database from clearing away what was erased; 0 where none does."
+                "Since when a transaction keeps the database from clearing away what was erased; 0 where none does."
             )
+        case .backupLastSuccess:
+            Definition(.gauge, isOfTables: true, "When siwatch backup last wrote a copy; 0 if it never has, and on a server.")
         case .laneOwned: Definition(.gauge, by: ["lane"], "1 while this siwatch asks Apple for an app, or keeps house, and no other does.")
         case .seals: Definition(.counter, "Tokens sealed.")
         case .logLinesSuppressed: Definition(.counter, by: ["event"], "Log lines held back in a flood of one event.")

@@ -34,6 +34,18 @@ extension Telemetry {
         }
     }
 
+    /// Notes a request without a usable answer.
+    func appleFailed(_ app: String, _ kind: String, at now: Timestamp) {
+        guard let news = absence.failed(app, kind, at: now) else { return }
+        logger.log(.appleUnreachable, ["app": "\(app)", "error": "\(kind)"].adding(news))
+    }
+
+    /// Notes an answer, whatever it says.
+    func appleAnswered(_ app: String, at now: Timestamp) {
+        guard let news = absence.answered(app, at: now) else { return }
+        logger.log(.appleReachable, ["app": "\(app)"].adding(news))
+    }
+
     private func metadata(_ app: String, _ credential: CredentialID) -> Logger.Metadata {
         ["app": "\(app)", "client_id": "\(credential.clientID)", "user": "\(pseudonym(credential.userID))"]
     }
@@ -200,6 +212,10 @@ enum FirstCheckLabel: String, CaseIterable {
 }
 
 extension Logger.Metadata {
+    fileprivate func adding(_ news: AppleAbsence.News) -> Self {
+        merging(["count": "\(news.failures)", "duration_ms": "\(news.lasts.milliseconds)"]) { _, new in new }
+    }
+
     fileprivate func adding(error: String) -> Self {
         merging(["error": "\(error)"]) { _, new in new }
     }

@@ -36,6 +36,7 @@ extension Telemetry {
         await observe([.queueDepth, .queueOldest, .credentials]) {
             observe(queues: try await store.queues(), credentials: try await store.credentialCounts())
         }
+        await observe([.backupLastSuccess]) { gauge(Metric.backupLastSuccess, try await store.backedUpAt?.inSeconds ?? 0) }
         await observe([.queueDue]) { observe(due: try await store.dueRows(at: now, upTo: Self.mostDueCounted)) }
     }
 

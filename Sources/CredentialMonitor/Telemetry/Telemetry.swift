@@ -18,6 +18,8 @@ package struct Telemetry: Sendable {
     let codeExchangeDuration: Recorder
     let notificationLag: Recorder
     let pauses = PauseReasons()
+    let absence = AppleAbsence()
+    let outage = StoreOutage()
     let rounds = NIOLockedValueBox(CheckRoundWatch())
     /// Names a user in a log line without giving the `sub` away.
     let pseudonym: @Sendable (String) -> String
@@ -42,6 +44,7 @@ package struct Telemetry: Sendable {
         if error is CancellationError { return }
         count(Metric.storeErrors)
         if case StoreError.full = error { gauge(Metric.storeFull, 1) }
+        guard outage.failed("\(lane)", line: "\(LoggedEvent.claimFailed) \(error)") else { return }
         logger.log(.claimFailed, ["lane": "\(lane)", "error": "\(error)"])
     }
 
@@ -49,6 +52,24 @@ package struct Telemetry: Sendable {
     func claimCommitted() {
         gauge(Metric.storeFull, 0)
     }
+
+    /// Notes that the database has answered a loop.
+    func storeAnswered(_ lane: Lane) {
+        storeAnswered("\(lane)")
+    }
+
+    func renewed() {
+        storeAnswered(Self.renewals)
+    }
+
+    /// - Parameter sufferer: as it was named when its last try failed.
+    func storeAnswered(_ sufferer: String) {
+        guard let end = outage.succeeded(sufferer) else { return }
+        logger.log(.storeRecovered, ["count": "\(end.failures)", "duration_ms": "\(end.lasted.milliseconds)"])
+    }
+
+    static let writer = "the writer"
+    private static let renewals = "the renewals"
 
     func settlementFailed(_ lane: Lane, _ error: any Error) {
         if error is CancellationError { return }
@@ -63,6 +84,7 @@ package struct Telemetry: Sendable {
     func storeFailed(_ error: StoreError) {
         count(Metric.storeErrors)
         if case .full = error { gauge(Metric.storeFull, 1) }
+        guard outage.failed(Self.writer, line: "\(LoggedEvent.commitFailed) \(error)") else { return }
         logger.log(.commitFailed, ["error": "\(error)"])
     }
 
@@ -98,6 +120,15 @@ package struct Telemetry: Sendable {
     /// - Parameter difference: with harmless characters only.
     package func schemaForeign(_ difference: String) {
         logger.log(.schemaForeign, ["reason": "\(difference)"])
+    }
+
+    /// - Parameters:
+    ///   - obstacle: why backends cannot insert, with harmless characters only; nil if they can.
+    ///   - before: the same, a look ago.
+    package func observe(insertObstacle obstacle: String?, before: String?) {
+        gauge(Metric.storeWritable, obstacle == nil ? 1 : 0)
+        guard obstacle != before else { return }
+        if let obstacle { logger.log(.insertsBlocked, ["reason": "\(obstacle)"]) } else { logger.log(.insertsPossible) }
     }
 
     package func maintenanceFailed(_ error: any Error) {
@@ -136,6 +167,7 @@ package struct Telemetry: Sendable {
 
     func renewalFailed(_ error: any Error) {
         if error is CancellationError { return }
+        guard outage.failed(Self.renewals, line: "\(LoggedEvent.renewalFailed) \(error)") else { return }
         logger.log(.renewalFailed, ["error": "\(error)"])
     }
 

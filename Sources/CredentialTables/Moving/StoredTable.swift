@@ -192,12 +192,13 @@ extension StoredTable {
         StoredTable("signing_key", .setting, key: "kid", .texts("kid", "jwk"), .integers("last_seen_at"), .bytes("proof")),
         StoredTable("secret", .setting, key: "name", .texts("name"), .bytes("sealed")),
         StoredTable("credential_count", .setting, key: "app, state", .integers("app", "count"), .texts("state")),
-        // SQLite only. In PostgreSQL, the rows tell which new notifications are claimed, and the fleet tells whether siwatch lives.
+        // SQLite only. In PostgreSQL, the rows tell which new notifications are claimed, and the fleet tells whether siwatch lives. A
+        // server has backups of its own.
         StoredTable(
             "counter",
             .setting,
             key: "name",
-            where: "name NOT IN ('notification_queue_claimed', 'alive_at')",
+            where: "name NOT IN ('notification_queue_claimed', 'alive_at', 'backed_up_at')",
             .texts("name"),
             .integers("value")
         ),

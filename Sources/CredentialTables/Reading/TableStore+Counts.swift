@@ -31,6 +31,12 @@ extension TableStore {
         }
     }
 
+    package var backedUpAt: Timestamp? {
+        get async throws {
+            try await query { try $0.fetchOne("SELECT value FROM counter WHERE name = $1", BackupCounter.writtenAt)?.time(at: 0) }
+        }
+    }
+
     package func waitingGrants(upTo limit: Int) async throws -> WaitingGrantCounts {
         try await query { connection in
             // A postponed grant has a due time and no claim. A new grant has neither.
@@ -144,4 +150,9 @@ extension TableStore {
             )
         }
     }
+}
+
+package enum BackupCounter {
+    /// When the last copy was written, in milliseconds since 1970.
+    package static let writtenAt = "backed_up_at"
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
+import CredentialCore
+
 extension Schema {
     static let backendRole = "siwatch_backend"
     static let readerRole = "siwatch_reader"
@@ -8,6 +10,15 @@ extension Schema {
     private static let (notificationRole, grantRole, revocationRole) = ("siwatch_notifications", "siwatch_grants", "siwatch_revocations")
 
     static let roles = [backendRole, readerRole, notificationRole, grantRole, revocationRole]
+
+    /// The roles that insert into a queue.
+    static func roles(of queue: Queue) -> [String] {
+        switch queue {
+        case .notification: [notificationRole, backendRole]
+        case .grant: [grantRole, backendRole]
+        case .revocation: [revocationRole, backendRole]
+        }
+    }
 
     /// SQL: makes a role without a login, if it is missing. Roles belong to the whole server, so another migration may make it now.
     static func role(_ name: String) -> String {

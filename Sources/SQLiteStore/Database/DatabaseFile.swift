@@ -133,6 +133,12 @@ package struct DatabaseFile: Sendable {
         }
     }
 
+    /// Whether the header says that siwatch made the file. Only for a process that does not have the file open.
+    package var hasOurMark: Bool {
+        guard let header = (try? header()).flatMap(\.self), header.count >= 72 else { return false }
+        return Int32(bitPattern: header.bigEndian32(at: 68)) == Schema.applicationID
+    }
+
     /// Whether the path is a regular file of no bytes. SQLite leaves such a file when a program opens a missing name and writes nothing. It
     /// is nobody's database yet, even if others may read it.
     package var isEmptyFile: Bool {
@@ -155,17 +161,8 @@ package struct DatabaseFile: Sendable {
     /// If there is no log and no daemon, the connection leaves no trace, not even a `-wal` or `-shm` file.
     private func schemaVersion(isInUse: Bool) throws(Unusable) -> Int {
         let log = try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
-        var components = URLComponents()
-        components.scheme = "file"
-        components.path = URL(filePath: path).path
-        components.query = !isInUse && (log ?? 0) == 0 ? "immutable=1" : nil
-
-        var connection: OpaquePointer?
+        let connection = try reader(isImmutable: !isInUse && (log ?? 0) == 0)
         defer { sqlite3_close_v2(connection) }
-        guard sqlite3_open_v2(components.string ?? path, &connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nil) == SQLITE_OK else {
-            throw unusable(connection)
-        }
-        sqlite3_busy_timeout(connection, 5000)
         let version = try rows(of: "PRAGMA user_version", on: connection).first.flatMap { Int($0[0]) } ?? 0
         let tables = try rows(of: "SELECT name FROM sqlite_schema", on: connection).map { $0[0] }
         let missing = ["notification_queue", "grant_queue", "credential", "user_event"].first { !tables.contains($0) }
@@ -173,6 +170,31 @@ package struct DatabaseFile: Sendable {
         if tables.contains(DepartureTable.name), let departure = try departure(on: connection) { throw .departed(path: path, departure) }
         if version > 0, version <= steps.newest { try refuseForeignSchema(version: version, on: connection) }
         return version
+    }
+
+    /// Reads every page of a file that nobody writes, and leaves no trace.
+    ///
+    /// - Returns: the first problem in SQLite's words; nil if the file is whole.
+    func firstDamage() throws(Unusable) -> String? {
+        let connection = try reader(isImmutable: true)
+        defer { sqlite3_close_v2(connection) }
+        let found = try rows(of: "PRAGMA integrity_check(1)", on: connection).first?.first
+        return found == "ok" ? nil : found ?? ""
+    }
+
+    /// A read-only connection. The caller closes it.
+    private func reader(isImmutable: Bool) throws(Unusable) -> OpaquePointer? {
+        var components = URLComponents()
+        components.scheme = "file"
+        components.path = URL(filePath: path).path
+        components.query = isImmutable ? "immutable=1" : nil
+        var connection: OpaquePointer?
+        guard sqlite3_open_v2(components.string ?? path, &connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nil) == SQLITE_OK else {
+            defer { sqlite3_close_v2(connection) }
+            throw unusable(connection)
+        }
+        sqlite3_busy_timeout(connection, 5000)
+        return connection
     }
 
     private func departure(on connection: OpaquePointer?) throws(Unusable) -> Departure? {

@@ -18,6 +18,8 @@ package final class SQLiteStore: Sendable {
     let checkpointer: Checkpointer?
     /// Reports other processes' commits; nil in memory.
     let commitWatcher: CommitWatcher?
+    /// Tries whether backends can insert; nil if this process only reads or appends.
+    let insertProbe: InsertProbe?
     package let retention: Retention
     /// The identity of the file that siwatch has opened to work on it.
     let identity: FileIdentity?
@@ -35,6 +37,7 @@ package final class SQLiteStore: Sendable {
         memory: DatabaseQueue? = nil,
         checkpointer: Checkpointer?,
         commitWatcher: CommitWatcher?,
+        insertProbe: InsertProbe? = nil,
         retention: Retention,
         identity: FileIdentity? = nil
     ) {
@@ -42,6 +45,7 @@ package final class SQLiteStore: Sendable {
         self.memory = memory
         self.checkpointer = checkpointer
         self.commitWatcher = commitWatcher
+        self.insertProbe = insertProbe
         self.retention = retention
         self.identity = identity
     }
@@ -66,6 +70,7 @@ package final class SQLiteStore: Sendable {
                 writer: pool,
                 checkpointer: try Checkpointer(path: file.path, pool: pool),
                 commitWatcher: try CommitWatcher(path: file.path),
+                insertProbe: try InsertProbe(path: file.path),
                 retention: retention,
                 identity: identity
             )
@@ -78,10 +83,19 @@ package final class SQLiteStore: Sendable {
     }
 
     /// Opens a file for reading only, beside a daemon that may be at work.
-    package static func openForReading(_ file: DatabaseFile) throws -> SQLiteStore {
+    ///
+    /// - Parameter isInUse: whether a daemon has the file open. Only then the store can tell whether backends can insert.
+    package static func openForReading(_ file: DatabaseFile, isInUse: Bool = false) throws -> SQLiteStore {
         try translatingErrors {
             let queue = try DatabaseQueue(path: file.path, configuration: .readOnly)
-            let store = SQLiteStore(writer: queue, checkpointer: nil, commitWatcher: nil, retention: Retention())
+            let store = SQLiteStore(
+                writer: queue,
+                checkpointer: nil,
+                commitWatcher: nil,
+                // Without the right to write, nothing can be tried.
+                insertProbe: isInUse ? try? InsertProbe(path: file.path) : nil,
+                retention: Retention()
+            )
             try store.loadDirectory()
             return store
         }
@@ -180,6 +194,7 @@ package final class SQLiteStore: Sendable {
     package func close() throws {
         _ = try? checkpointer?.truncateLog()
         try commitWatcher?.close()
+        try insertProbe?.close()
         try writer.close()
         try checkpointer?.close()
     }

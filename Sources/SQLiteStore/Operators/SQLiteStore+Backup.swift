@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The siwatch authors
 
-import CredentialCore
+package import CredentialCore
+import CredentialTables
 import Foundation
 import GRDB
 
@@ -33,6 +34,27 @@ extension SQLiteStore {
         }
     }
 
+    /// Reads every page of a copy. Changes nothing, and leaves no file beside it.
+    ///
+    package static func verify(copy path: String) throws {
+        let copy = DatabaseFile(path: path)
+        do {
+            guard try copy.inspect() == .siwatch(version: copy.steps.newest) else {
+                throw BackupError.damaged(path: path, reason: "it holds no tables of siwatch's")
+            }
+            if let damage = try copy.firstDamage() { throw BackupError.damaged(path: path, reason: damage) }
+        } catch let unusable as DatabaseFile.Unusable {
+            throw BackupError.damaged(path: path, reason: "\(unusable)")
+        }
+    }
+
+    /// Notes that a copy was written and verified.
+    ///
+    /// - Throws: `StoreError`
+    package func noteBackup(at now: Timestamp) async throws {
+        try await transaction { try $0.set(BackupCounter.writtenAt, to: now.milliseconds) }
+    }
+
     private func synchronizeFolder(of path: String) -> Bool {
         let descriptor = Foundation.open(URL(filePath: path).deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
@@ -44,4 +66,6 @@ extension SQLiteStore {
 package enum BackupError: Error, Sendable, Equatable {
     case exists(path: String)
     case unwritable(path: String, reason: String)
+    /// The copy is not whole. It stays, for a look at it.
+    case damaged(path: String, reason: String)
 }

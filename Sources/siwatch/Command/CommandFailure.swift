@@ -58,15 +58,12 @@ extension CommandFailure {
             case .held: self = .unavailable("\(error)")
             case .unavailable, .severalNames: self = .unusable(["\(error)"])
             }
-        case StoreError.busy: self = .unavailable("the database is locked by another program")
-        case StoreError.retry(let reason): self = .unavailable("the database is busy: \(reason)")
-        case StoreError.unavailable(let reason): self = .unavailable("the database cannot be reached: \(reason)")
-        case StoreError.full: self = .unavailable("the disk has no space for the database")
-        case StoreError.outcomeUnknown(let reason):
-            self = .unavailable("the database cannot be read or written, and whether anything was done is not known: \(reason)")
-        case StoreError.readOnly(let reason):
-            self = .unusable(["the database cannot be written: \(reason); siwatch check, as the service's user, says why"])
-        case StoreError.damaged(let reason): self = .unusable(["the database is damaged: \(reason)"])
+        case let error as StoreError:
+            switch error {
+            case .busy, .retry, .unavailable, .full, .outcomeUnknown: self = .unavailable("\(error)")
+            case .readOnly: self = .unusable(["\(error); siwatch check, as the service's user, says why"])
+            case .damaged, .refused: self = .unusable(["\(error)"])
+            }
         case AppRenameError.inUse: self = .unavailable("a siwatch is at work on the database; stop all of them first")
         case let error as AppRenameError: self = .failed(error.sentence)
         case let error as UnusableFile: self = .unusable(["database.path: \(error)"])

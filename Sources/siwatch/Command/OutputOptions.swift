@@ -4,6 +4,7 @@
 import ArgumentParser
 import CredentialCore
 import Foundation
+import Logging
 
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON, for programs.") var json = false
@@ -62,8 +63,12 @@ func printOutput(_ text: String) throws(CommandFailure) {
 }
 
 /// Writes a line to standard error, and nothing that a terminal would obey. A full disk or a stalled reader loses the line, but neither ends the program nor delays its end.
-func printError(_ line: String) {
+///
+/// - Parameter level: for `journalctl -p`, if standard error is the journal.
+func printError(_ line: String, at level: Logger.Level = .error) {
     var place = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
     guard poll(&place, 1, 1000) != 0 else { return }
-    try? FileHandle.standardError.write(contentsOf: Data((line.printableLines + "\n").utf8))
+    let priority = LogOutput.isJournal(STDERR_FILENO) ? "<\(level.priority)>" : ""
+    let lines = line.printableLines.split(separator: "\n", omittingEmptySubsequences: false).map { "\(priority)\($0)\n" }
+    try? FileHandle.standardError.write(contentsOf: Data(lines.joined().utf8))
 }

@@ -5,6 +5,7 @@ import ArgumentParser
 import CredentialCore
 import CredentialSealing
 import Foundation
+import Logging
 
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -38,10 +39,14 @@ struct Check: AsyncParsableCommand {
         do {
             let server = try database.examineServer(clockSkew: configuration.queues.clockSkew)
             obstacles += server.obstacles
-            warnings = server.warnings
+            warnings = server.warnings + (database.lackOfSpace.map { [$0] } ?? [])
             isThere = try server.obstacles.isEmpty && database.exists()
             // Reading beside a daemon needs the right to write too.
-            if isThere, obstacles.isEmpty { (unknownCanaries, rounds, otherTeams) = try await examine(database, configuration, keys) }
+            if isThere, obstacles.isEmpty {
+                let insertObstacle: String?
+                (unknownCanaries, rounds, otherTeams, insertObstacle) = try await examine(database, configuration, keys)
+                if let insertObstacle { warnings.append("\(database.place): backends cannot insert: \(insertObstacle)") }
+            }
         } catch let error as UnusableFile where error.isUnreadable && !obstacles.isEmpty {
             // An obstacle already gives the reason.
         } catch {
@@ -52,31 +57,35 @@ struct Check: AsyncParsableCommand {
         mistakes += obstacles
         guard let keys, mistakes.isEmpty else { throw CommandFailure.unusable(mistakes) }
 
-        for warning in configuration.warnings { printError("warning: \(configuration.source): \(warning)") }
-        if let user = database.userInPlaceOfRoot {
-            printError("warning: root may read and write what \(user) may not: run it with sudo -u \(user)")
-        }
-        for warning in warnings { printError("warning: \(warning)") }
-        for canary in unknownCanaries { printError("warning: \(configuration.source): \(canary)") }
-        for team in otherTeams { printError("warning: \(configuration.source): \(team)") }
-        for round in rounds where !round.round.fits { printError("warning: \(configuration.source): \(round)") }
+        for warning in configuration.warnings { warn("\(configuration.source): \(warning)") }
+        if let user = database.userInPlaceOfRoot { warn("root may read and write what \(user) may not: run it with sudo -u \(user)") }
+        for warning in warnings { warn(warning) }
+        for canary in unknownCanaries { warn("\(configuration.source): \(canary)") }
+        for team in otherTeams { warn("\(configuration.source): \(team)") }
+        for round in rounds where !round.round.fits { warn("\(configuration.source): \(round)") }
         try printOutput("\(configuration.source) is good.")
         for app in configuration.apps {
             let clients = app.clientIDs.joined(separator: ", ")
             try printOutput("  app \(app.name.printable): \(clients); signed with key \(app.keys[0].id) of team \(app.teamID)")
         }
-        try printOutput("  database \(database.name): \(isThere ? "usable" : database.absence)")
+        let holder = database.lockHolder.map { ", and \($0) works on it" } ?? ""
+        try printOutput("  database \(database.name): \(isThere ? "usable\(holder)" : database.absence)")
         if keys.ring == nil { try printOutput("  key \(configuration.encryption.keyFile): not there yet; siwatch migrate creates it") }
+    }
+
+    private func warn(_ text: String) {
+        printError("warning: \(text)", at: .warning)
     }
 
     /// Examines whether the database fits the configuration and its keys.
     ///
-    /// - Returns: the canaries without a token in the database, how long a check of all tokens takes, and the tokens of other teams.
+    /// - Returns: the canaries without a token in the database, how long a check of all tokens takes, the tokens of other teams, and why
+    ///   backends cannot insert.
     private func examine(
         _ database: DatabaseLocation,
         _ configuration: Configuration,
         _ keys: Keys?
-    ) async throws -> ([UnknownCanary], [AppRound], [OtherTeam]) {
+    ) async throws -> ([UnknownCanary], [AppRound], [OtherTeam], insertObstacle: String?) {
         try await database.openForReading().closing { store in
             try store.check(configuration.clientsOfApps)
             if let keys, let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {
@@ -90,7 +99,8 @@ struct Check: AsyncParsableCommand {
             return (
                 try await store.unknownCanaries(of: configuration),
                 try await CheckRounds(store).rounds(configuration.refresh, of: configuration.apps.map(\.name)),
-                try await store.otherTeams(than: configuration)
+                try await store.otherTeams(than: configuration),
+                try await database.insertObstacle(in: store)
             )
         }
     }

@@ -12,7 +12,7 @@ extension Configuration {
     /// - Parameter credentials: The folder of systemd's credentials. A key file there may be named without a folder.
     init(
         contentsOf path: String,
-        credentials: String? = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"],
+        credentials: String? = FileNames.systemCredentials,
         parser: TOMLParser = TOMLParser()
     ) throws(InvalidConfiguration) {
         let text: String

@@ -95,7 +95,7 @@ struct Configuration: Sendable, Equatable {
         var format = Format.auto
 
         enum Format: String, Sendable, CaseIterable {
-            /// `text` on a terminal, `json` elsewhere.
+            /// `text` on a terminal and in the journal, `json` elsewhere.
             case auto
             case text
             case json
@@ -132,6 +132,7 @@ extension Configuration {
             let host = endpoint.host() ?? ""
             warnings.append(.at("apple.\(key)", "is not Apple's, and siwatch sends what it would send to Apple to \(host)"))
         }
+        if apple.tokenEndpoint == Apple().tokenEndpoint { warnings += samples }
         if let mode = database.unsafeMode {
             let problem = "says sslmode=\(mode): only verify-full keeps out an attacker who pretends to be the server"
             warnings.append(.at("database.url", problem))
@@ -140,5 +141,19 @@ extension Configuration {
             warnings.append(ConfigurationMistake(place: .file, problem: "belongs to \(owner), who can change which servers get the tokens"))
         }
         return warnings
+    }
+
+    /// Values of the sample file that nobody has replaced.
+    private var samples: [ConfigurationMistake] {
+        apps.enumerated().flatMap { index, app in
+            let values = [
+                ("team_id", app.teamID, "A1B2C3D4E5"),
+                ("client_ids", app.clientIDs.joined(separator: ", "), "com.example.app, com.example.web"),
+                ("key[0].id", app.keys.first?.id ?? "", "ABC123DEFG"),
+            ]
+            return values.filter { $0.1 == $0.2 }.map { key, value, _ in
+                ConfigurationMistake.at("app[\(index)].\(key)", "is still the sample's, \(value)")
+            }
+        }
     }
 }

@@ -15,6 +15,13 @@ struct FileNames {
         self.credentials = credentials
     }
 
+    /// The folder of systemd's credentials: the service's own, or that of the running unit, for a command beside it.
+    static var systemCredentials: String? {
+        if let folder = ProcessInfo.processInfo.environment["CREDENTIALS_DIRECTORY"] { return folder }
+        let unit = "/run/credentials/siwatch.service"
+        return FileManager.default.isReadableFile(atPath: unit) ? unit : nil
+    }
+
     /// A relative name starts at the folder of the TOML file.
     func path(of name: String) -> String {
         name.hasPrefix("/") ? name : folder + name

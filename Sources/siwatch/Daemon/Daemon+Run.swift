@@ -52,7 +52,10 @@ extension Daemon {
         ]
         if let address = context.configuration.operations.listen { services.append(operationsServer(address, health)) }
         let databaseWatch = health.databaseWatch.service(every: context.configuration.queues.pollInterval)
-        services += [apple.keyRefresh, maintenance, schemaWatch, overdueCount, databaseWatch, heartbeat(health.progress)]
+        services += [
+            apple.keyRefresh, maintenance, schemaWatch, overdueCount, databaseWatch, health.backendWatch.service,
+            heartbeat(health.progress),
+        ]
         // Gives the lanes back after the writer and the loops have stopped.
         if let keeper { services.append(keeper) }
         services.append(writer)

@@ -89,8 +89,8 @@ extension Daemon {
                 return context.registry.exposition(format)
             },
             health: {
-                let stalled = health.progress.stalled
-                return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
+                let hung = health.progress.hung
+                return hung.isEmpty ? .good : .bad("no sign of life: \(hung.joined(separator: ", "))")
             },
             readiness: { health.readiness.condition },
             onListening: { [context] port in

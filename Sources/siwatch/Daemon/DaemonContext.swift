@@ -12,6 +12,7 @@ struct DaemonContext {
     /// As of the start. A reload changes the parts that can change.
     let configuration: Configuration
     let store: any CredentialStore
+    let database: DatabaseLocation
     let sealer: CredentialSealer
     let membership: FleetMembership
     let clock: WallClock
@@ -25,6 +26,7 @@ struct DaemonContext {
     init(_ configuration: Configuration, _ database: OpenedDatabase, log output: LogOutput) async throws {
         self.configuration = configuration
         store = database.store
+        self.database = database.location
         sealer = database.sealer
         membership = try await FleetMembership(in: store, as: database.replica, configuration)
         clock = membership.clock

@@ -8,6 +8,7 @@ import CredentialMonitor
 struct HealthReports {
     let progress: LoopProgress
     let databaseWatch: DatabaseWatch
+    let backendWatch: BackendWatch
     let notifier = SystemdNotifier()
     let readiness: Readiness
 
@@ -22,8 +23,11 @@ struct HealthReports {
         )
         let databaseWatch = DatabaseWatch(context.store, at: configuration.database.path, logger: context.logger)
         self.databaseWatch = databaseWatch
+        let backendWatch = BackendWatch(context.store, at: context.database, telemetry: context.telemetry)
+        self.backendWatch = backendWatch
         readiness = Readiness(progress: progress, notifier: notifier, logger: context.logger) { [membership = context.membership] in
-            databaseWatch.trouble ?? membership.trouble(clockSkew: configuration.queues.clockSkew)
+            databaseWatch.trouble ?? backendWatch.trouble.map { "backends cannot insert: \($0)" }
+                ?? membership.trouble(clockSkew: configuration.queues.clockSkew)
         }
     }
 }

@@ -36,9 +36,8 @@ final class Readiness: Service {
     var condition: OperationsServer.Condition {
         let condition = state.withLockedValue(\.condition)
         guard case .good = condition else { return condition }
-        if let trouble = trouble() { return .bad(trouble) }
-        let stalled = progress.stalled
-        return stalled.isEmpty ? .good : .bad("no progress: \(stalled.joined(separator: ", "))")
+        let reasons = [trouble(), progress.trouble].compactMap(\.self)
+        return reasons.isEmpty ? .good : .bad(reasons.joined(separator: "; "))
     }
 
     /// Whether every loop has turned, and no stop is under way.
@@ -53,6 +52,8 @@ final class Readiness: Service {
         if await progress.waitForFirstTurns() {
             state.withLockedValue { $0.condition = .good }
             await tell(.ready, within: .seconds(10))
+            // The figures follow within seconds. Until then `systemctl status` would go on saying that siwatch starts.
+            await tell(.status("ready"), within: .seconds(1))
             logger.log(.ready)
             try? await gracefulShutdown()
         }

@@ -80,14 +80,32 @@ extension Configuration {
         return result
     }
 
-    /// The tables in which two configurations differ.
+    /// The keys whose values differ, as the TOML file names them. `app` if there are more or fewer apps.
     func differences(from other: Configuration) -> [String] {
-        let isDifferent = [
-            ("database", database != other.database), ("app", apps != other.apps), ("encryption", encryption != other.encryption),
-            ("refresh", refresh != other.refresh), ("breaker", breaker != other.breaker), ("queues", queues != other.queues),
-            ("retention", retention != other.retention),
-            ("operations", operations != other.operations), ("log", log != other.log), ("apple", apple != other.apple),
-        ]
-        return isDifferent.filter(\.1).map(\.0)
+        let (tables, others) = (tables, other.tables)
+        let apps = apps.count == other.apps.count ? [] : ["app"]
+        return apps
+            + tables.filter { others[$0.key] != nil }.sorted { $0.key < $1.key }.flatMap { table, values in
+                zip(Mirror(reflecting: values).children, Mirror(reflecting: others[table]!).children)
+                    .filter { "\($0.value)" != "\($1.value)" }
+                    .map { key, _ in "\(table).\((key.label ?? "").inSnakeCase)" }
+            }
+    }
+
+    /// The values of each table, by its name.
+    private var tables: [String: Any] {
+        var tables: [String: Any] = [:]
+        for child in Mirror(reflecting: self).children where Mirror(reflecting: child.value).displayStyle == .struct {
+            tables[(child.label ?? "").inSnakeCase] = child.value
+        }
+        for (index, app) in apps.enumerated() { tables["app[\(index)]"] = app }
+        return tables
+    }
+}
+
+extension String {
+    /// `maxPerHour` as `max_per_hour`, and `clientIDs` as `client_ids`.
+    fileprivate var inSnakeCase: String {
+        replacing(/([a-z])([A-Z])/) { "\($0.1)_\($0.2)" }.lowercased()
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The siwatch authors
 
 import ArgumentParser
+import CredentialCore
 import Foundation
 import PostgresStore
 import SQLiteStore
@@ -19,7 +20,13 @@ struct Backup: AsyncParsableCommand {
 
     @OptionGroup var options: CommonOptions
     @OptionGroup var output: OutputOptions
-    @Argument(help: "The file to write; it must not exist yet.", completion: .file()) var file: String
+    @Option(help: ArgumentHelp("Write into a folder, under a name with the time, and keep so many such copies.", valueName: "number"))
+    var keep: Int?
+    @Argument(help: "The file to write; it must not exist yet. With --keep, the folder.", completion: .file()) var file: String
+
+    func validate() throws {
+        if let keep, keep < 1 { throw ValidationError("--keep is at least 1.") }
+    }
 
     func run() async throws {
         let configuration = try options.readConfiguration()
@@ -30,19 +37,28 @@ struct Backup: AsyncParsableCommand {
     }
 
     private func copy(_ database: DatabaseFile, of configuration: Configuration) async throws {
+        let now = WallClock.system.now
+        let folder = keep.map { BackupFolder(path: self.file, keep: $0) }
+        let file = folder?.newFile(at: now) ?? self.file
         do {
-            let store = try SQLiteStore.openForReading(database)
-            defer { try? store.close() }
-            try await store.backUp(to: file)
+            let reader = try SQLiteStore.openForReading(database)
+            defer { try? reader.close() }
+            try await reader.backUp(to: file)
+            try SQLiteStore.verify(copy: file)
+            let writer = try SQLiteStore.openBeside(database)
+            defer { try? writer.close() }
+            try await writer.noteBackup(at: now)
         } catch let error as BackupError {
             throw CommandFailure.failed(error.sentence)
         } catch {
             throw CommandFailure(database: error)
         }
+        let removed = try folder?.removeOld() ?? []
         let size = (try? FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? 0
+        let old = removed.map { "\n\($0.printable): removed." }.joined()
         try output.print(
-            Report(file: file, bytes: size, keyFile: configuration.encryption.keyFile),
-            "\(file.printable): \(size) bytes.\n\(keepTheKey(of: configuration))"
+            Report(file: file, bytes: size, removed: removed, keyFile: configuration.encryption.keyFile),
+            "\(file.printable): \(size) bytes, verified.\(old)\n\(keepTheKey(of: configuration))"
         )
     }
 
@@ -94,6 +110,8 @@ struct Backup: AsyncParsableCommand {
     private struct Report: Encodable {
         var file: String
         var bytes: Int
+        /// Older copies.
+        var removed: [String]
         /// Not in the backup, but needed for a restore.
         var keyFile: String
     }
@@ -104,6 +122,7 @@ extension BackupError {
         switch self {
         case .exists(let path): "\(path.printable) exists already and is left as it is"
         case .unwritable(let path, let reason): "\(path.printable) cannot be written: \(reason)"
+        case .damaged(let path, let reason): "\(path.printable) was written and is damaged: \(reason.printable); is the disk sound?"
         }
     }
 }

@@ -30,6 +30,15 @@ enum DatabaseLocation: Sendable {
         }
     }
 
+    /// Why backends cannot insert, with harmless characters only; nil if they can.
+    ///
+    /// - Parameter store: this database, open.
+    /// - Throws: `StoreError` if the database does not answer.
+    func insertObstacle(in store: any CredentialStore) async throws -> String? {
+        if case .file(let file) = self, let obstacle = GroupAccess(path: file.path).obstacle { return obstacle }
+        return try await store.insertObstacle()?.printable
+    }
+
     /// Whether the database exists and belongs to siwatch.
     ///
     /// - Throws: if it does not belong to siwatch, or needs a migration first.
@@ -86,7 +95,7 @@ enum DatabaseLocation: Sendable {
     /// Opens the database for reading, beside a daemon that may be at work.
     func openForReading() throws -> any CredentialStore {
         switch self {
-        case .file(let file): try SQLiteStore.openForReading(file)
+        case .file(let file): try SQLiteStore.openForReading(file, isInUse: isLocked)
         case .server(let address): try PostgresStore.openForReading(address)
         }
     }
@@ -202,6 +211,20 @@ extension DatabaseLocation {
         }
     }
 
+    /// The process that works alone on the database, with harmless characters only. Nil if none does, or if the kernel does not tell.
+    var lockHolder: String? {
+        switch self {
+        case .file(let file): KernelLock.siwatch.holder(ofDatabase: file.path)?.printable
+        case .server: nil
+        }
+    }
+
+    /// A warning if the disk of the database is nearly full. A server does not tell.
+    var lackOfSpace: String? {
+        guard case .file(let file) = self else { return nil }
+        return DiskSpace(at: URL(filePath: file.path).deletingLastPathComponent().path)?.warning.map { "\(place): \($0)" }
+    }
+
     /// When a siwatch that works alone on the database began. On a server none does.
     var lockedAt: Timestamp? {
         switch self {
@@ -249,7 +272,7 @@ extension DatabaseFile {
 
 extension FileObstacles {
     fileprivate init(_ file: DatabaseFile) {
-        self.init(path: file.path, isEmpty: file.isEmptyFile)
+        self.init(path: file.path, isEmpty: file.isEmptyFile, isOurs: file.hasOurMark)
     }
 }
 

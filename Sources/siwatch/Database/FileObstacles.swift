@@ -8,6 +8,8 @@ struct FileObstacles {
     var path: String
     /// A new database replaces an empty file.
     var isEmpty: Bool
+    /// Another program's file is none of our business.
+    var isOurs: Bool
 
     /// The owner of the database, or of its folder, if root runs this in that user's place. Root's rights say nothing of the owner's.
     var userInPlaceOfRoot: String? {
@@ -29,7 +31,7 @@ struct FileObstacles {
         // The other files would repeat the obstacle of the folder.
         if folder.obstacle == nil || !folder.isReadOnly && (status.st_uid == geteuid() || status.st_uid == 0) {
             let names = (isEmpty ? [] : [path]) + ["\(path)-wal", "\(path)-shm", "\(path).lock"]
-            obstacles += names.compactMap { WritablePath(path: $0, isFolder: false, folder: status).obstacle }
+            obstacles += names.compactMap { WritablePath(path: $0, isFolder: false, folder: status, isOurs: isOurs).obstacle }
         }
         return obstacles.map { "database.path: \($0)" }
     }
@@ -41,6 +43,7 @@ private struct WritablePath {
     var isFolder: Bool
     /// The status of its folder, if known.
     var folder: stat?
+    var isOurs = true
 
     var status: stat? {
         var status = stat()
@@ -91,11 +94,17 @@ private struct WritablePath {
         }
     }
 
-    /// Everybody on the host may replace the database in its folder.
+    /// Everybody on the host may replace the database in its folder, or open a file of it.
     private var exposure: String? {
-        guard isFolder, let status, status.st_mode & (0o002 | S_ISVTX) == 0o002 else { return nil }
-        let chmod = "sudo -u \(Account.name(ofUser: status.st_uid)) chmod"
-        return "\(path) can be written by everybody on this host; \(chmod) o-w \(path.shellQuoted) closes it"
+        guard isOurs, let status else { return nil }
+        let isExposed =
+            if isFolder { status.st_mode & (0o002 | S_ISVTX) == 0o002 } else {
+                status.st_mode & 0o006 != 0 && (folder?.st_mode ?? 0o001) & 0o001 != 0
+            }
+        guard isExposed else { return nil }
+        let verb = status.st_mode & 0o002 != 0 ? "written" : "read"
+        let chmod = "sudo -u \(Account.name(ofUser: status.st_uid)) chmod \(isFolder ? "o-w" : "o=")"
+        return "\(path) can be \(verb) by everybody on this host; \(chmod) \(path.shellQuoted) closes it"
     }
 
     private var mend: String {

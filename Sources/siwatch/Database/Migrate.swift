@@ -23,8 +23,17 @@ struct Migrate: AsyncParsableCommand {
         let keys = try Keys(configuration)
         if dryRun { return try printPlan(of: configuration, keys) }
         let database = try await OpenedDatabase(configuration, keys)
+        let hasNewKey = database.hasNewKey
         await database.leave()
         await database.close()
+        if hasNewKey {
+            try printOutput(
+                """
+                \(configuration.encryption.keyFile) is new: it seals the tokens, and nobody can make it again. Copy it now, and keep the copy \
+                apart from the backups of the database.
+                """
+            )
+        }
         try printOutput("\(try configuration.namedDatabase().name) is ready.")
     }
 

@@ -6,11 +6,14 @@ import CredentialSealing
 
 /// The database of a configuration, locked, migrated and unsealed.
 struct OpenedDatabase {
+    var location: DatabaseLocation
     var store: any CredentialStore
     var sealer: CredentialSealer
     var pseudonyms: UserPseudonyms
     /// The program that keeps the database, with its version.
     var program: String
+    /// Whether the sealing key was made just now.
+    let hasNewKey: Bool
     /// This process, as other replicas on the database know it.
     let replica: Replica
 
@@ -19,6 +22,7 @@ struct OpenedDatabase {
     /// Takes the lock, then examines the database before anything is written to it.
     init(_ configuration: Configuration, _ keys: Keys) async throws(CommandFailure) {
         let database = try configuration.namedDatabase()
+        location = database
         let obstacles = database.obstacles
         guard obstacles.isEmpty else { throw .unusable(obstacles) }
         do {
@@ -30,7 +34,8 @@ struct OpenedDatabase {
             if keys.ring == nil, try database.hasSealedRows() { throw CommandFailure.missingKey(of: configuration) }
             store = try database.open(retention: configuration.retention)
             program = try database.program(of: store)
-            let ring = try keys.ring ?? KeyRing.create(at: configuration.encryption.keyFile)
+            hasNewKey = keys.ring == nil
+            let ring = try keys.ring ?? configuration.newKeyRing()
             let sealed = try store.sealedSecret(named: CredentialSealer.fingerprintKeyName) {
                 try CredentialSealer.newFingerprintKey(sealedBy: ring)
             }
@@ -63,5 +68,17 @@ struct OpenedDatabase {
     func close() async {
         try? await store.close()
         lock?.release()
+    }
+}
+
+extension Configuration {
+    /// Makes the sealing key. A service often may not write the folder of its keys.
+    fileprivate func newKeyRing() throws(CommandFailure) -> KeyRing {
+        do {
+            return try KeyRing.create(at: encryption.keyFile)
+        } catch {
+            let remedy = "run siwatch migrate once before the first start, as this user, in a shell that may write that folder"
+            throw .unusable(["encryption.key_file: \(error); \(remedy)"])
+        }
     }
 }

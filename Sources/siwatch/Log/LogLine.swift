@@ -14,9 +14,12 @@ struct LogLine {
     var fields: [(key: String, value: String)]
 
     /// For people: time, level, message, then the fields.
-    var text: String {
+    ///
+    /// - Parameter hasTime: the journal has its own.
+    func text(hasTime: Bool = true) -> String {
         let level = level.rawValue.uppercased().padding(toLength: 8, withPad: " ", startingAt: 0)
-        return fields.reduce("\(stamp) \(level) \(message.withoutControls) event=\(name)") { line, field in
+        let head = hasTime ? "\(stamp) \(level)" : level
+        return fields.reduce("\(head) \(message.spaced) event=\(name)") { line, field in
             "\(line) \(field.key)=\(field.value.isPlainWord ? field.value : field.value.jsonString)"
         }
     }
@@ -45,16 +48,16 @@ extension Logger.Level {
 }
 
 extension String {
-    /// The text with a space for every character that a terminal would obey.
-    fileprivate var withoutControls: String {
-        String(String.UnicodeScalarView(unicodeScalars.map { $0.isControl ? " " : $0 }))
+    /// The text with a space for every character that is invisible or that a terminal would obey.
+    fileprivate var spaced: String {
+        String(String.UnicodeScalarView(unicodeScalars.map { $0.isPrintable ? $0 : " " }))
     }
 
     fileprivate var isPlainWord: Bool {
-        !isEmpty && unicodeScalars.allSatisfy { $0.value > 0x20 && $0 != "\"" && $0 != "\\" && $0 != "=" && !$0.isControl }
+        !isEmpty && unicodeScalars.allSatisfy { $0.value > 0x20 && $0 != "\"" && $0 != "\\" && $0 != "=" && $0.isPrintable }
     }
 
-    /// Quoted and escaped as RFC 8259 asks. All other control characters are escaped too, because a terminal would obey them.
+    /// Quoted and escaped as RFC 8259 asks. All other characters that are invisible or that a terminal would obey are escaped too.
     fileprivate var jsonString: String {
         var escaped = "\""
         for scalar in unicodeScalars {
@@ -64,7 +67,7 @@ extension String {
             case "\n": escaped += "\\n"
             case "\r": escaped += "\\r"
             case "\t": escaped += "\\t"
-            case _ where scalar.isControl: escaped += scalar.jsonEscape
+            case _ where !scalar.isPrintable: escaped += scalar.jsonEscape
             default: escaped.unicodeScalars.append(scalar)
             }
         }

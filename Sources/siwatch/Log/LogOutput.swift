@@ -22,18 +22,19 @@ final class LogOutput: Sendable {
         var isJournal: Bool
 
         func text(_ line: LogLine) -> String {
-            (isJournal ? "<\(line.level.priority)>" : "") + (isJSON ? line.json : line.text)
+            let text = isJSON ? line.json : line.text(hasTime: !isJournal)
+            return isJournal ? "<\(line.level.priority)>\(text)" : text
         }
     }
 
     init(_ log: Configuration.Log, descriptor: Int32 = STDERR_FILENO) {
+        let isJournal = Self.isJournal(descriptor)
         let isJSON =
             switch log.format {
-            case .auto: isatty(descriptor) == 0
+            case .auto: isatty(descriptor) == 0 && !isJournal
             case .text: false
             case .json: true
             }
-        let isJournal = Self.isJournal(descriptor, stream: ProcessInfo.processInfo.environment["JOURNAL_STREAM"])
         let form = Form(isJSON: isJSON, isJournal: isJournal)
         self.form = form
         writer = LogWriter(to: descriptor) { dropped in
@@ -79,7 +80,10 @@ final class LogOutput: Sendable {
     /// Whether a descriptor is the socket that systemd connected to the journal. systemd.exec(5) describes this test.
     ///
     /// - Parameter stream: `$JOURNAL_STREAM`, device and inode in decimal. All sockets are on one device.
-    static func isJournal(_ descriptor: Int32, stream: String?) -> Bool {
+    static func isJournal(
+        _ descriptor: Int32,
+        stream: String? = ProcessInfo.processInfo.environment["JOURNAL_STREAM"]
+    ) -> Bool {
         guard let inode = stream?.split(separator: ":").last else { return false }
         return (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")) == "socket:[\(inode)]"
     }

@@ -23,7 +23,7 @@ struct OperationsServer: Service {
     var limits = ConnectionLimits()
     var logger: Logger
     var metrics: @Sendable (ExpositionFormat) async -> String
-    /// Good while every loop makes progress.
+    /// Good while every loop turns, or hears why it cannot. Otherwise a restart mends.
     var health: @Sendable () async -> Condition
     /// Good from the moment when the loops run until a stop begins.
     var readiness: @Sendable () async -> Condition

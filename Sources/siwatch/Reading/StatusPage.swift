@@ -21,6 +21,7 @@ struct StatusPage {
             let causes = "It stands still, cannot write, has another file open, or is no daemon (run --once, move)"
             lines.append("its last sign of life here: \(ago(report.aliveAt)). \(causes)")
         }
+        if let obstacle = report.insertObstacle { lines.append("backends cannot insert: \(obstacle)") }
         let bug = report.hasWALResetBug ? ", with the WAL-reset bug: let backends set PRAGMA wal_autocheckpoint=0" : ""
         lines += report.sqlite.map { ["SQLite \($0)\(bug)"] } ?? []
         lines += report.postgresql.map { ["PostgreSQL \($0)"] } ?? []
@@ -121,6 +122,7 @@ struct StatusPage {
         let answered = "Apple answered  \(String(checks.answered).padded(to: -7))  last \(ago(checks.lastAnsweredAt))"
         lines.append(rates.map { answered.padded(to: 39) + $0.column(StatusRates.answers) } ?? answered)
         lines.append("and did not     \(String(checks.failed).padded(to: -7))  last \(ago(checks.lastFailedAt))")
+        if report.sqlite != nil { lines.append("last backup     \(ago(report.backedUpAt))") }
         return lines
     }
 

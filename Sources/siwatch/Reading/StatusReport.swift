@@ -14,6 +14,8 @@ struct StatusReport: Encodable {
     var aliveAt: Timestamp?
     /// Whether siwatch has run for a minute and written nothing here in that time. A beat is due each ten seconds.
     var isSilent: Bool
+    /// Why backends cannot insert; nil if they can, or if no daemon has the file open.
+    var insertObstacle: String?
     /// The version of the SQLite library. Nil on a server.
     var sqlite: String?
     /// The version of the PostgreSQL server. Nil on a file.
@@ -40,6 +42,8 @@ struct StatusReport: Encodable {
     var quarantined: [String: Int]
     var signingKeys: Int
     var signingKeysFetchedAt: Timestamp?
+    /// When `siwatch backup` last wrote a copy of the file. Nil if it never has, and on a server.
+    var backedUpAt: Timestamp?
 
     /// - Parameter known: a report from a moment ago. Its slow figures are not read again.
     init(of configuration: Configuration, in store: any CredentialStore, knowing known: StatusReport? = nil) async throws {
@@ -61,6 +65,7 @@ struct StatusReport: Encodable {
         at = now
         aliveAt = try await store.aliveAt
         isSilent = isRunning && max(aliveAt ?? .earliest, database.lockedAt ?? .earliest) < now.advanced(by: .seconds(-60))
+        insertObstacle = if let known { known.insertObstacle } else { try await database.insertObstacle(in: store) }
         queues = try await store.queues()
         apps = try await store.apps()
         credentials = try await store.credentialCounts()
@@ -95,16 +100,15 @@ struct StatusReport: Encodable {
         let keys = try await store.signingKeys()
         signingKeys = keys.count
         signingKeysFetchedAt = keys.map(\.lastSeenAt).max()
+        backedUpAt = try await store.backedUpAt
     }
 
     /// Clients without a token that Apple could be asked about. There is nothing to report on them yet.
     private var idleClients: Set<String>
 
     private enum CodingKeys: CodingKey {
-        case version, database, isRunning, aliveAt, isSilent, sqlite, postgresql, replicas, hasWALResetBug, queues, apps, credentials,
-            overdue, checks,
-            breakers,
-            unprovenClients, refusedClients
-        case rounds, unknownCanaries, otherTeams, waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt
+        case version, database, isRunning, aliveAt, isSilent, insertObstacle, sqlite, postgresql, hasWALResetBug, replicas
+        case queues, apps, credentials, overdue, checks, breakers, unprovenClients, refusedClients, rounds, unknownCanaries, otherTeams
+        case waitingGrants, waitingRevocations, quarantined, signingKeys, signingKeysFetchedAt, backedUpAt
     }
 }

@@ -544,7 +544,9 @@ import Testing
                         && page.contains("and holds 1 request; siwatch revocations confirm example 1"),
                     "\(page)"
                 )
-                let receipt = try await site.folder.run("receipt", signIns[1].userID).output.joined(separator: "\n")
+                // Two hands settle the two requests, in either order.
+                let user = try await site.backend.rows("SELECT user_id FROM revocation_queue WHERE held_at IS NOT NULL")[0][0] as String
+                let receipt = try await site.folder.run("receipt", user).output.joined(separator: "\n")
                 #expect(receipt.contains("so it waits for an operator: see siwatch revocations"), "\(receipt)")
                 let (status, output) = try await site.folder.run("revocations", "confirm", "example", "1")
                 #expect(
@@ -757,6 +759,29 @@ import Testing
             #expect(try await backend.int("SELECT COUNT(*) FROM credential_state") == 5)
             #expect(try await backend.rows("PRAGMA integrity_check").map { $0[0] as String } == ["ok"])
             try backend.close()
+        }
+    }
+
+    @Test func oldCopiesMakeRoomAndTheLastOneIsKnown() async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            let folder = site.folder.url.appending(path: "copies")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+            let names = ["siwatch-20200101T000000Z.sqlite", "siwatch-20210101T000000Z.sqlite", "siwatch.sqlite", "notes"]
+            for name in names { try Data().write(to: folder.appending(path: name)) }
+            try await site.daemon { daemon in
+                let pages = try await OperationsPages(of: daemon)
+                let metric = "siwatch_backup_last_success_timestamp_seconds"
+                #expect(try await pages.get("metrics").contains("\n\(metric) 0\n"))
+                #expect(try await site.folder.run("status").output.contains("last backup     never"))
+                let (status, output) = try await site.folder.run("backup", "--keep", "2", folder.path)
+                #expect(status == 0 && output.contains { $0.hasSuffix("bytes, verified.") }, "\(output)")
+                #expect(output.contains("\(folder.path)/\(names[0]): removed."), "\(output)")
+                #expect(try await pages.get("metrics").contains(try Regex("(?m)^\(metric) 1[0-9]{9}")))
+                #expect(try await site.folder.run("status").output.contains { $0.hasPrefix("last backup") && $0.hasSuffix(" ago") })
+            }
+            let left = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+            #expect(left.count == 4 && Set(names.dropFirst()).isSubset(of: left), "\(left)")
+            #expect(try await site.folder.run("backup", "--keep", "0", folder.path).status == 64)
         }
     }
 

@@ -28,10 +28,10 @@ struct ReloadTests {
         try await Site.with(listen: "127.0.0.1:0", ["log": "level = \"info\"", "queues": "poll_interval = \"1s\""]) { site in
             try await site.daemon { daemon in
                 try site.folder.edit("level = \"info\"", "level = \"debug\"")
-                try site.folder.edit("poll_interval = \"1s\"", "poll_interval = \"2s\"")
+                try site.folder.edit("poll_interval = \"1s\"", "poll_interval = \"2s\"\n[revocations]\nmax_per_hour = 7")
                 daemon.signal(SIGHUP)
                 let line = await daemon.line(containing: #""event":"reload_needs_restart""#)
-                #expect(line?.contains(#""reason":"queues""#) == true)
+                #expect(line?.contains(#""reason":"queues.poll_interval, revocations.max_per_hour""#) == true)
                 try await site.settle(try await site.apple.signIn(1))
                 // At debug level only.
                 #expect(await daemon.line(containing: #""event":"credential_changed""#) != nil)

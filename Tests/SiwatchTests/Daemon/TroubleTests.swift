@@ -37,10 +37,11 @@ struct TroubleTests {
                         return waiting == 1
                     }
                 }
-                for page in ["readyz", "healthz"] {
-                    let body = try await pages.get(page, within: .seconds(60)) { $0 != "ok\n" }
-                    #expect(body.contains("no progress: notifications"), "\(page): \(body)")
-                }
+                let reasons = ["backends cannot insert: process ", "the database is locked by another program; no progress: notifications"]
+                let body = try await pages.get("readyz", within: .seconds(60)) { body in reasons.allSatisfy(body.contains) }
+                #expect(reasons.allSatisfy(body.contains), "\(body)")
+                // A new process would find the database just as locked.
+                #expect(try await pages.get("healthz", within: .seconds(60)) { $0 == "ok\n" } == "ok\n")
                 try await hog.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
                 try hog.close()
                 try await site.backend.until("SELECT COUNT(*) FROM notification_queue", is: 0)
@@ -76,6 +77,33 @@ struct TroubleTests {
                 #expect(await daemon.line(containing: "database_displaced") != nil)
                 try Self.move(site.folder.databasePath + ".moved", to: site.folder.databasePath)
                 try await Self.wait(for: "ok\n", at: pages)
+            }
+        }
+    }
+
+    /// The queues are empty and the loops turn, and nobody can insert.
+    @Test(arguments: [("", 0o640, "g+rw"), ("-shm", 0o600, "g+rw"), ("/..", 0o700, "g+x")] as [(String, mode_t, String)])
+    func aDatabaseThatIsClosedToItsGroupIsNotReady(suffix: String, mode: mode_t, change: String) async throws {
+        try await Site.with(listen: "127.0.0.1:0") { site in
+            try await site.daemon { daemon in
+                let path = suffix == "/.." ? site.folder.url.path : site.folder.databasePath + suffix
+                let pages = try await OperationsPages(of: daemon)
+                try await Self.wait(for: "ok\n", at: pages)
+                try #require(chmod(path, mode) == 0)
+                let body = try await pages.get("readyz", within: .seconds(60)) { $0 != "ok\n" }
+                #expect(body.hasPrefix("backends cannot insert: \(path) has mode 0\(String(mode, radix: 8)), so that backends"), "\(body)")
+                #expect(try await pages.get("metrics").contains("\nsiwatch_store_writable 0\n"))
+                #expect(await daemon.line(containing: "inserts_blocked") != nil)
+                for command in ["check", "status"] {
+                    let (status, output) = try await site.folder.run(command)
+                    #expect(status == 0 && output.joined(separator: "\n").contains(body.dropLast()), "\(command): \(output)")
+                }
+                // The command in the message, as its owner runs it.
+                let command = try #require(body.firstMatch(of: /; sudo -u \S+ (chmod \S+ \S+) lets them/)).1
+                #expect(command.hasPrefix("chmod \(change) "))
+                #expect(await (try ChildProcess(URL(filePath: "/bin/sh"), ["-c", String(command)])).exit() == 0)
+                try await Self.wait(for: "ok\n", at: pages)
+                #expect(await daemon.line(containing: "inserts_possible") != nil)
             }
         }
     }

@@ -126,6 +126,22 @@ struct ObstacleTests {
         }
     }
 
+    @Test(arguments: [(0o664, "read"), (0o666, "written")] as [(mode_t, String)])
+    func aDatabaseThatEverybodyCanOpenIsRefused(mode: mode_t, verb: String) async throws {
+        try await Site.with { site in
+            try #require(chmod(site.folder.databasePath, mode) == 0)
+            try #require(chmod(site.folder.url.path, 0o751) == 0)
+            for command in ["check", "run"] {
+                let (status, output) = try await site.folder.run(command)
+                #expect(status == 78 && output.joined().contains("can be \(verb) by everybody on this host"), "\(command): \(output)")
+                #expect(output.joined().contains(/; sudo -u \S+ chmod o= \S+ closes it/), "\(command): \(output)")
+            }
+            // Nobody reaches a file in a closed folder.
+            try #require(chmod(site.folder.url.path, 0o750) == 0)
+            #expect(try await site.folder.run("check").status == 0)
+        }
+    }
+
     @Test func aKeyThatOthersCanReadIsRefused() async throws {
         try await Site.with { site in
             let key = site.folder.url.appending(path: SimulatedApple.keyFile).path

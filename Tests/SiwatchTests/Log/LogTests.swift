@@ -22,12 +22,17 @@ struct LogTests {
 
     @Test func aLineForPeopleIsOneLine() {
         #expect(
-            line("Something happened", [("app", "example"), ("error", "no \"luck\" at\nall"), ("empty", ""), ("odd", "a=b")]).text
+            line("Something happened", [("app", "example"), ("error", "no \"luck\" at\nall"), ("empty", ""), ("odd", "a=b")]).text()
                 == """
                 2023-11-14T22:13:20.250Z WARNING  Something happened event=something app=example error="no \\"luck\\" at\\nall" \
                 empty="" odd="a=b"
                 """
         )
+    }
+
+    /// The journal has a time of its own, and `journalctl -p` knows the level.
+    @Test func aLineForTheJournalHasNoTime() {
+        #expect(line("Something happened", []).text(hasTime: false) == "WARNING  Something happened event=something")
     }
 
     @Test func aLineForProgramsIsOneObject() {
@@ -40,13 +45,16 @@ struct LogTests {
     }
 
     /// With any value, a log line is one line, harmless to a terminal, and reads back unchanged.
-    @Test(arguments: ["\u{1b}[2J", "a\r\nb", "\u{9b}31m", "\u{0}", "é ✓ 🙂", "\\\"", "\u{7f}\u{85}", "</script>"])
+    @Test(arguments: [
+        "\u{1b}[2J", "a\r\nb", "\u{9b}31m", "\u{0}", "é ✓ 🙂", "\\\"", "\u{7f}\u{85}", "</script>", "a\u{202e}b\u{2028}c\u{feff}",
+    ])
     func anyTextStaysOneLine(_ text: String) throws {
+        let harmful = /[\u{0}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{200f}\u{2028}-\u{202e}\u{feff}]/.matchingSemantics(.unicodeScalar)
         let json = line(text, [("error", text)]).json
-        #expect(json.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+        #expect(!json.contains(harmful))
         let object = try JSONDecoder().decode([String: String].self, from: Data(json.utf8))
         #expect(object["error"] == text)
-        #expect(line(text, [("error", text)]).text.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
+        #expect(!line(text, [("error", text)]).text().contains(harmful))
     }
 
     @Test func aFloodOfOneEventIsHeldBackAndCounted() {

@@ -30,6 +30,20 @@ import Testing
         #expect(try await restored.store.claimCredentials(at: .start + .days(2)).count == 1)
     }
 
+    /// A disk may change what was written to it.
+    @Test func aDamagedCopyIsFound() async throws {
+        let file = try FileUnderTest()
+        for number in 1...200 { try await file.store.receive(Array("notification \(number)".utf8)) }
+        let copy = try TemporaryFile()
+        try await file.sqlite.backUp(to: copy.path)
+        try SQLiteStore.verify(copy: copy.path)
+        #expect(try copy.contents().keys.sorted() == ["siwatch.sqlite"], "the look leaves nothing behind")
+        var bytes = try Data(contentsOf: copy.url)
+        bytes.replaceSubrange(bytes.count - 4096..<bytes.count, with: Data(repeating: 0xff, count: 4096))
+        try bytes.write(to: copy.url)
+        #expect(throws: BackupError.self) { try SQLiteStore.verify(copy: copy.path) }
+    }
+
     @Test func neverTakesThePlaceOfAnother() async throws {
         let file = try FileUnderTest()
         let copy = try TemporaryFile()

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import NIOConcurrencyHelpers
+
+/// Whether Apple answers the requests of each app. It turns thousands of failed requests into one warning, and one line when Apple is back.
+///
+/// All lanes of an app share an absence, because they ask the same servers.
+final class AppleAbsence: Sendable {
+    /// What to tell of a failed request.
+    struct News: Equatable {
+        /// Requests without an answer since the absence began.
+        var failures: Int
+        var lasts: Duration
+    }
+
+    private struct Absence {
+        var since: Timestamp
+        var failedAt: Timestamp
+        var failures = 0
+        /// Answers in a row after the last failure.
+        var answers = 0
+        /// When each kind of failure was last told.
+        var toldAt: [String: Timestamp] = [:]
+    }
+
+    /// One request may fail by chance, and three in a row need not: so the first warning comes with the third, or with one after a minute.
+    private static let tolerated = 2
+    private static let patience = Duration.minutes(1)
+    /// How often a kind of failure is told again.
+    private static let reminder = Duration.hours(1)
+    /// Apple is back after so many answers in a row, or with one if no request has failed for a while.
+    private static let proof = 5
+
+    private let absences = NIOLockedValueBox<[String: Absence]>([:])
+
+    /// - Parameter kind: in words without anything of the request.
+    /// - Returns: what to log; nil if nothing is to be logged.
+    func failed(_ app: String, _ kind: String, at now: Timestamp) -> News? {
+        absences.withLockedValue { absences in
+            var absence = absences[app] ?? Absence(since: now, failedAt: now)
+            defer { absences[app] = absence }
+            absence.failures += 1
+            (absence.failedAt, absence.answers) = (now, 0)
+            let lasts = absence.since.duration(to: now)
+            guard absence.failures > Self.tolerated || lasts >= Self.patience else { return nil }
+            if let toldAt = absence.toldAt[kind], toldAt <= now, now < toldAt.advanced(by: Self.reminder) { return nil }
+            absence.toldAt[kind] = now
+            return News(failures: absence.failures, lasts: lasts)
+        }
+    }
+
+    /// - Returns: how long the absence lasted that ends now, if it was told; nil otherwise.
+    func answered(_ app: String, at now: Timestamp) -> News? {
+        absences.withLockedValue { absences in
+            guard var absence = absences[app] else { return nil }
+            absence.answers += 1
+            guard absence.answers >= Self.proof || absence.failedAt.duration(to: now) >= Self.patience else {
+                absences[app] = absence
+                return nil
+            }
+            absences[app] = nil
+            return absence.toldAt.isEmpty ? nil : News(failures: absence.failures, lasts: absence.since.duration(to: now))
+        }
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import Foundation
+import GRDB
+
+/// Tries what every insert of a backend begins with: it takes the write lock, and writes nothing.
+///
+/// A forgotten transaction in somebody's shell keeps every backend out. They then lose each sign-in and each notification, while the queues
+/// are empty and siwatch itself has nothing to write.
+package final class InsertProbe: Sendable {
+    /// The busy timeout that docs/schema.md asks of backends.
+    package static let patience = Duration.seconds(5)
+
+    private let path: String
+    private let patience: Duration
+    private let connection: DatabaseQueue
+
+    /// - Parameter path: of a database that a siwatch has open, because the last connection that closes would write the log back.
+    package init(path: String, patience: Duration = patience) throws {
+        self.path = path
+        self.patience = patience
+        var configuration = GRDB.Configuration()
+        configuration.busyMode = .timeout(patience / .seconds(1))
+        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
+        connection = try translatingErrors { try DatabaseQueue(path: path, configuration: configuration) }
+    }
+
+    /// As `CredentialStore.insertObstacle()`.
+    package func obstacle() async throws -> String? {
+        do {
+            try await connection.writeWithoutTransaction { db in try db.execute(sql: "BEGIN IMMEDIATE; ROLLBACK") }
+            return nil
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            let holder = KernelLock.write.holder(ofDatabase: path) ?? "a process that the kernel does not name"
+            return "\(holder) has kept the write lock of \(path) for more than \(patience.milliseconds) ms"
+        } catch let error as DatabaseError {
+            throw StoreError(error)
+        }
+    }
+
+    package func close() throws {
+        try connection.close()
+    }
+}
+
+extension SQLiteStore {
+    package func insertObstacle() async throws -> String? { try await insertProbe?.obstacle() }
+}

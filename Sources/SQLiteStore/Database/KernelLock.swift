@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// A lock of which the kernel can tell the holder.
+package enum KernelLock: Sendable {
+    /// SQLite's lock of the one writer of a database in WAL mode.
+    case write
+    /// flock(2) on the file beside a database: the lock of the one siwatch that may work on it.
+    case siwatch
+
+    /// Which byte of the shared memory SQLite locks for a writer: `WALINDEX_LOCK_OFFSET` of its wal.c, the first of eight locks.
+    private static let writeByte = 120
+
+    /// The process that holds the lock, in words; nil if none does, or if the kernel does not tell. The name of a process may hold any
+    /// characters.
+    ///
+    /// Asking the kernel by fcntl(2) would need a descriptor, and closing that would end all locks of SQLite in this process.
+    package func holder(ofDatabase path: String) -> String? {
+        var status = stat()
+        guard stat(path + (self == .write ? "-shm" : ".lock"), &status) == 0,
+            let locks = try? String(contentsOfFile: "/proc/locks", encoding: .utf8)
+        else { return nil }
+        return holder(ofInode: UInt64(status.st_ino), in: locks).map(Self.description)
+    }
+
+    /// - Parameter locks: the text of `/proc/locks`: number, kind, mode, access, process, device with inode, first byte, last byte.
+    func holder(ofInode inode: UInt64, in locks: String) -> Int32? {
+        let (kind, byte) = self == .write ? ("POSIX", Self.writeByte) : ("FLOCK", 0)
+        for line in locks.split(separator: "\n") {
+            let words = line.split(separator: " ")
+            guard words.count == 8, words[1] == kind, words[3] == "WRITE", words[5].split(separator: ":").last == "\(inode)",
+                let first = Int(words[6]), let last = words[7] == "EOF" ? Int.max : Int(words[7]), first <= byte, byte <= last
+            else { continue }
+            return Int32(words[4])
+        }
+        return nil
+    }
+
+    private static func description(of process: Int32) -> String {
+        // Zero or less for a process of another namespace.
+        guard process > 0 else { return "a process outside of this container" }
+        let name = (try? String(contentsOfFile: "/proc/\(process)/comm", encoding: .utf8))?.split(separator: "\n").first
+        return name.map { "process \(process) (\($0))" } ?? "process \(process)"
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import CredentialCore
+import CredentialMonitor
+import NIOConcurrencyHelpers
+
+/// Notices when backends cannot insert. They then lose each sign-in and notification, while empty queues look well.
+struct BackendWatch: Sendable {
+    /// How often to look. A backend's own busy timeout, five seconds, is the longest that a look takes on a file.
+    static let interval = Duration.seconds(10)
+
+    private let store: any CredentialStore
+    private let database: DatabaseLocation
+    private let telemetry: Telemetry
+    private let found = NIOLockedValueBox<String?>(nil)
+
+    init(_ store: any CredentialStore, at database: DatabaseLocation, telemetry: Telemetry) {
+        self.store = store
+        self.database = database
+        self.telemetry = telemetry
+    }
+
+    /// Why backends cannot insert, as of the last look. Nil if they can.
+    var trouble: String? { found.withLockedValue { $0 } }
+
+    func look() async {
+        let now: String?
+        do {
+            now = try await database.insertObstacle(in: store)
+        } catch is CancellationError {
+            return
+        } catch {
+            now = "\(error)".printable
+        }
+        let before = found.withLockedValue { found in
+            defer { found = now }
+            return found
+        }
+        telemetry.observe(insertObstacle: now, before: before)
+    }
+
+    var service: Recurring {
+        Recurring(every: Self.interval, onFailure: { _ in }) { await look() }
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import Foundation
+
+/// The room that a file system has left for a database.
+struct DiskSpace {
+    /// In bytes. Enough for some hours of log, so that an operator has time to act.
+    private static let least: UInt64 = 256 << 20
+
+    /// Without the reserve that only root may use.
+    var free: UInt64
+
+    /// - Parameter path: of a file or a folder. Nil if the system does not tell.
+    init?(at path: String) {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else { return nil }
+        free = UInt64(status.f_bavail) * UInt64(status.f_frsize)
+    }
+
+    /// A sentence if the room is about to run out.
+    var warning: String? {
+        guard free < Self.least else { return nil }
+        return "only \(free >> 20) MB are free there; when none is, siwatch settles nothing and backends cannot insert"
+    }
+}

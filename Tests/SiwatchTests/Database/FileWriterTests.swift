@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The siwatch authors
+
+import AppleSimulatorKit
+import DaemonHarness
+import Foundation
+import GRDB
+import Testing
+
+/// A member of the group writes any value into any row of the file, past every CHECK. siwatch then refuses or ignores the row: no command
+/// traps or hangs, and none prints a character that a terminal would obey.
+@Suite(.timeLimit(.minutes(10))) struct FileWriterTests {
+    enum Malice: String, CaseIterable {
+        case nothing, least, greatest
+
+        /// A value that the type of a column allows.
+        func value(_ type: String) -> DatabaseValue {
+            switch (self, type) {
+            case (.nothing, _): .null
+            case (.least, "INTEGER"): Int64.min.databaseValue
+            case (.least, "TEXT"): "".databaseValue
+            case (.least, _): Data().databaseValue
+            case (.greatest, "INTEGER"): Int64.max.databaseValue
+            case (.greatest, "TEXT"): "\u{1b}[2J\u{9b}31m\u{202e}\u{2028}\n\u{0}{\"a\":[1e999]}".databaseValue
+            case (.greatest, _): Data(repeating: 0xff, count: 300).databaseValue
+            }
+        }
+    }
+
+    /// Controls but the line feed, and marks that are invisible or change the direction.
+    private static var harmful: Regex<Substring> {
+        /[\u{0}-\u{9}\u{b}-\u{1f}\u{7f}-\u{9f}\u{200b}-\u{200f}\u{2028}-\u{202e}\u{feff}]/.matchingSemantics(.unicodeScalar)
+    }
+
+    @Test(arguments: Malice.allCases) func noRowOfAnyTableTrapsOrIsPrintedRaw(_ malice: Malice) async throws {
+        try await Site.with(["refresh": "interval = \"1s\""]) { site in
+            let people = try await site.apple.signIn(6)
+            try await site.daemon { _ in
+                try await site.settle(people)
+                let events = try await site.apple.notify(RevokeConsent(), users: [people[0].userID]).map(\.body)
+                try await site.backend.insert(notifications: events + ["no notification"])
+                try await site.backend.insert(revocationsOf: [people[1].userID], at: SimulatedApple.clientIDs[0])
+                try await site.backend.until("SELECT COUNT(*) FROM revocation_log", is: 1)
+                try await site.backend.until("SELECT COUNT(*) FROM notification_quarantine", is: 1)
+            }
+            // What waits in the queues.
+            try await site.backend.insert(notifications: ["another notification"])
+            try await site.backend.insert(try await site.apple.signIn(1))
+            try await site.backend.insert(revocationsOf: [people[4].userID], at: SimulatedApple.clientIDs[0])
+            let tables = try await site.backend.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+            #expect(tables.count > 20)
+            for table in tables.map({ $0["name"] as String }) {
+                let folder = try site.folder.copy()
+                defer { folder.remove() }
+                try Self.fill(table, malice, at: folder.databasePath)
+                for command in [
+                    ["status"], ["check"], ["unverified", "--app", "example"], ["explain", people[0].userID],
+                    ["receipt", people[1].userID],
+                    ["export", people[2].userID], ["quarantine", "list"], ["run", "--once"], ["forget", people[3].userID],
+                ] {
+                    // Somebody who takes the last id that a table can give leaves none for siwatch, which then waits as for a full disk.
+                    let process = try ChildProcess(
+                        URL(filePath: "/usr/bin/env"),
+                        ["timeout", command[0] == "run" ? "5" : "60", ChildProcess.program("siwatch").path] + command
+                            + ["--config", folder.configurationPath],
+                        environment: ["SWIFT_BACKTRACE": "enable=no"]
+                    )
+                    let status = try await process.end()
+                    let allowed: Set<Int32> = command[0] == "run" ? [0, 1, 69, 78, 124] : [0, 1, 3, 64, 69, 78]
+                    let text = process.output.joined(separator: "\n")
+                    let place = "\(malice) in \(table): \(command.joined(separator: " "))"
+                    #expect(allowed.contains(status), "\(place) ended with \(status): \(text.suffix(2000))")
+                    #expect(!text.contains(Self.harmful), "\(place): \(text.debugDescription)")
+                }
+            }
+        }
+    }
+
+    /// Writes the value into every column of every row, where the table lets it, and inserts a row of such values.
+    private static func fill(_ table: String, _ malice: Malice, at path: String) throws {
+        let file = try DatabaseQueue(path: path)
+        defer { try? file.close() }
+        try file.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF; PRAGMA recursive_triggers = OFF")
+            let columns = try Row.fetchAll(db, sql: "SELECT name, type FROM pragma_table_info(?)", arguments: [table])
+            var changes = 0
+            for column in columns {
+                let value = malice.value(column["type"])
+                let sql = "UPDATE OR IGNORE \(table) SET \(column["name"] as String) = ?"
+                // STRICT, NOT NULL and triggers hold against everybody.
+                if (try? db.execute(sql: sql, arguments: [value])) != nil { changes += db.changesCount }
+            }
+            let names = columns.map { $0["name"] as String }.joined(separator: ", ")
+            let places = columns.map { _ in "?" }.joined(separator: ", ")
+            let values = StatementArguments(columns.map { malice.value($0["type"]) })
+            if (try? db.execute(sql: "INSERT OR IGNORE INTO \(table) (\(names)) VALUES (\(places))", arguments: values)) != nil {
+                changes += db.changesCount
+            }
+            // Few tables are empty, and most columns are not NULL.
+            if malice != .nothing { #expect(changes > 0, "\(malice) does not enter \(table)") }
+        }
+    }
+}
